@@ -1,0 +1,1 @@
+"""Adapters: one folder a technology; client libraries appear only here."""

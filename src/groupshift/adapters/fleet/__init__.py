@@ -1,0 +1,1 @@
+"""Fleet drivers: how members are replaced."""

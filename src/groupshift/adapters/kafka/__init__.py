@@ -1,0 +1,1 @@
+"""Kafka brokers through confluent-kafka and kafka-python."""

@@ -1,0 +1,1 @@
+"""Every port in memory: first-class adapters used by tests and the simulator."""

@@ -1,0 +1,1 @@
+"""Evidence as Parquet files with a manifest."""

@@ -1,0 +1,1 @@
+"""Proof jobs through spark-submit."""

@@ -1,0 +1,1 @@
+"""The journal through SQLAlchemy (SQLite, PostgreSQL)."""

@@ -1,0 +1,1 @@
+"""Use cases: observe, decide, act. One use case a file."""

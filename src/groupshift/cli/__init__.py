@@ -1,0 +1,1 @@
+"""Command line: parse, call one use case, render."""

@@ -1,0 +1,70 @@
+"""Coordination modes of a KIP-125 group: the mode node, who is aware, and the mode in effect.
+
+Source: KIP-125 "Coordination Mode Toggle"; specs/zookeeper-coordination.md §§8.3, 8.10 (F6, F7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """Which coordination system decides who owns a partition."""
+
+    ZOOKEEPER = "zookeeper"
+    KAFKA = "kafka"
+
+
+class MemberKind(StrEnum):
+    """What a member of a group is, as far as a coordination move is concerned."""
+
+    OLD = "old"
+    """Registered below ``ids`` only: the old Scala consumer, or any with migration disabled."""
+    AWARE = "aware"
+    """Registered below ``ids`` and ``migration/ids``: obeys the mode node."""
+    PLAIN = "plain"
+    """Known to the Kafka group coordinator only: an ordinary Kafka consumer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeNode:
+    """``/consumers/<g>/migration/mode`` as read: ``data`` is None when the node is absent.
+
+    ``version`` is the znode's data version (for compare-and-set), ``czxid``/``mzxid`` identify this
+    very write; all are -1 when absent.
+    """
+
+    data: bytes | None
+    version: int = -1
+    czxid: int = -1
+    mzxid: int = -1
+
+    @property
+    def identity(self) -> str:
+        """``<czxid>:<mzxid>`` in decimal: what members publish as the write they act on (F6)."""
+        return f"{self.czxid}:{self.mzxid}"
+
+    @property
+    def requested(self) -> Mode:
+        """The mode this node asks for; exact comparison, anything but ``kafka`` is ZooKeeper."""
+        return Mode.KAFKA if self.data == b"kafka" else Mode.ZOOKEEPER
+
+    @property
+    def malformed(self) -> bool:
+        """True when the node holds something that neither KIP-125 value equals exactly."""
+        return self.data is not None and self.data not in (b"", b"kafka", b"zookeeper")
+
+
+ABSENT_MODE = ModeNode(data=None)
+
+
+def effective_mode(node: ModeNode, ids: Collection[str], migration_ids: Collection[str]) -> Mode:
+    """The mode every member must obey: §8.3's table.
+
+    ``ids`` and ``migration_ids`` are the children of the two directories. Kafka only when the node
+    says exactly ``kafka`` and every child of ``ids`` is also in ``migration_ids``.
+    """
+    aware = set(ids) <= set(migration_ids)
+    return node.requested if aware else Mode.ZOOKEEPER

@@ -1,0 +1,136 @@
+"""A consumer group as observed at one moment, in ZooKeeper and at the Kafka coordinator together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from groupshift.domain.coordination import MemberKind, Mode, ModeNode, effective_mode
+from groupshift.domain.partitions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member. ``member_id`` is the ``<cid>`` (old, aware) or Kafka's member id (plain).
+
+    ``client_id`` is the Kafka client id (``<cid>`` for the embedded consumer of an aware member);
+    ``subscription`` is (topic or pattern, streams) pairs, sorted; ``fence``, ``mode`` and
+    ``acting_on`` (a `ModeNode.identity`) are what an aware member published (F6), else None;
+    ``version`` is the software version it publishes, if any; ``session_id`` its ZooKeeper session.
+    """
+
+    member_id: str
+    kind: MemberKind
+    client_id: str | None = None
+    host: str | None = None
+    pattern: str = "static"
+    subscription: tuple[tuple[str, int], ...] = ()
+    fence: int | None = None
+    mode: Mode | None = None
+    acting_on: str | None = None
+    version: str | None = None
+    session_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """One owner node: ``thread_id`` is its payload; ``czxid`` and ``session_id`` identify it."""
+
+    partition: TopicPartition
+    thread_id: str
+    czxid: int
+    session_id: int
+
+    @property
+    def member_id(self) -> str:
+        """The ``<cid>`` in the thread id: everything before the last ``-`` (§2)."""
+        return self.thread_id.rpartition("-")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaMember:
+    """One member of the Kafka group as DescribeGroups answers it."""
+
+    member_id: str
+    client_id: str
+    host: str
+    assignment: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaGroup:
+    """The Kafka side: ``state`` as the broker names it (``Stable``, ``Empty``, ``Dead``, ...)."""
+
+    state: str
+    protocol: str = ""
+    members: tuple[KafkaMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """A committed offset (next offset to read) in one store; ``metadata`` empty in ZooKeeper."""
+
+    partition: TopicPartition
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """Log start and log end offset of a partition at the brokers."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """One group at ``taken_at_ms`` (epoch): everything assess, gates, sensors and snapshots read.
+
+    ``problems`` are sentences about nodes that could not be understood (malformed registration,
+    mode node, owner or offset): they are findings, never silently dropped.
+    """
+
+    group: str
+    taken_at_ms: int
+    exists: bool
+    mode: ModeNode
+    ids: tuple[str, ...] = ()
+    migration_ids: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
+    owners: tuple[Owner, ...] = ()
+    kafka: KafkaGroup = KafkaGroup(state="Dead")
+    zookeeper_offsets: tuple[CommittedOffset, ...] = ()
+    kafka_offsets: tuple[CommittedOffset, ...] = ()
+    log_ends: tuple[LogEnd, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def effective_mode(self) -> Mode:
+        """The mode the members must obey now (§8.3); with no member below ``ids``, the node's."""
+        return effective_mode(self.mode, self.ids, self.migration_ids)
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """All partitions of the group's topics, from the brokers."""
+        return frozenset(end.partition for end in self.log_ends)
+
+    def of_kind(self, kind: MemberKind) -> tuple[Member, ...]:
+        """The members of one kind, in order of member id."""
+        return tuple(member for member in self.members if member.kind is kind)
+
+    def owners_of(self) -> dict[TopicPartition, tuple[str, ...]]:
+        """Member ids owning each partition now: owner nodes, and Kafka assignments of plain members."""
+        plain = {member.member_id for member in self.of_kind(MemberKind.PLAIN)}
+        owned: dict[TopicPartition, tuple[str, ...]] = dict.fromkeys(sorted(self.partitions), ())
+        for owner in self.owners:
+            owned[owner.partition] = (*owned.get(owner.partition, ()), owner.member_id)
+        for member in self.kafka.members:
+            for partition in member.assignment if member.member_id in plain else ():
+                owned[partition] = (*owned.get(partition, ()), member.member_id)
+        return owned
+
+    def load(self) -> Counter[str]:
+        """Partitions owned per member id."""
+        return Counter(owner for owners in self.owners_of().values() for owner in owners)

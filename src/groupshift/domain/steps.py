@@ -1,0 +1,75 @@
+"""Steps are data: a closed union of small values, each with its inverse.
+
+A way back is derived from the way there, never written by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from groupshift.domain.coordination import MemberKind, Mode
+
+
+class StepName(StrEnum):
+    """The name under which a step is stored in plans and events."""
+
+    REPLACE_MEMBERS = "replace_members"
+    SET_MODE = "set_mode"
+    SOAK = "soak"
+    DELETE_MODE_NODE = "delete_mode_node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceMembers:
+    """Replace members of kind ``old`` by members of kind ``new``.
+
+    ``slots`` are the fleet driver's names of the places whose occupant changes (for the process
+    driver: supervisor slots), sorted; what runs there afterwards is of kind ``new``.
+    """
+
+    slots: tuple[str, ...]
+    old: MemberKind
+    new: MemberKind
+
+    @property
+    def inverse(self) -> ReplaceMembers:
+        """The same places, back to what they held."""
+        return ReplaceMembers(slots=self.slots, old=self.new, new=self.old)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMode:
+    """Write the mode node. The inverse of a first write sets ``zookeeper`` (D13: never forget)."""
+
+    to: Mode
+
+    @property
+    def inverse(self) -> SetMode:
+        """The other mode."""
+        return SetMode(to=Mode.ZOOKEEPER if self.to is Mode.KAFKA else Mode.KAFKA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """Keep judging for ``seconds`` without acting; its own inverse does nothing."""
+
+    seconds: int
+
+    @property
+    def inverse(self) -> None:
+        """Waiting needs no way back."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteModeNode:
+    """Remove the mode node; irreversible, and only after retire is proven."""
+
+    @property
+    def inverse(self) -> None:
+        """None: this is the irreversible step."""
+        return None
+
+
+Step = ReplaceMembers | SetMode | Soak | DeleteModeNode

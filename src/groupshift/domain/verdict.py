@@ -1,0 +1,47 @@
+"""Verdicts and findings: the one ordered vocabulary in which every judgement is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """``pass < inconclusive < error < fail``; the worst of several is `worst`.
+
+    Each has its own reaction: pass goes on, inconclusive waits for a person, error (could not
+    measure) is retried and then waits for a person, fail rolls back.
+    """
+
+    PASS = "pass"
+    INCONCLUSIVE = "inconclusive"
+    ERROR = "error"
+    FAIL = "fail"
+
+    @property
+    def rank(self) -> int:
+        """Position in the order, 0 (pass) to 3 (fail)."""
+        return _ORDER.index(self)
+
+
+_ORDER = (Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.ERROR, Verdict.FAIL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one numbered rule said about one subject.
+
+    ``rule`` is the rule's number (``C03``, ``V01``), ``reason`` one sentence with the values met,
+    ``hint`` what to do about it (empty when there is nothing to do).
+    """
+
+    rule: str
+    verdict: Verdict
+    reason: str
+    hint: str = ""
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of `verdicts`; of nothing, `Verdict.ERROR`: an empty measurement proves nothing."""
+    return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.ERROR)

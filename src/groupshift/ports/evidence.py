@@ -1,0 +1,36 @@
+"""Storing evidence: snapshots and what was derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from groupshift.domain.evidence import Manifest, Moment, Row
+
+
+class EvidenceStore(Protocol):
+    """Parquet tables with a manifest below one root (see `groupshift.domain.evidence`).
+
+    Writing is atomic: the manifest is written last, so a folder without one is no snapshot.
+    Writing the same (migration, stage, moment) again replaces it unless ``keep`` says otherwise.
+    """
+
+    def write(
+        self, manifest_of: tuple[str, str, Moment], taken_at_ms: int, tables: Mapping[str, Sequence[Row]]
+    ) -> Manifest:
+        """Write every table of `TABLES` (missing ones empty) for (migration, stage, moment)."""
+        ...
+
+    def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
+        """The manifest of a snapshot, or None when there is no complete one.
+
+        Raises `Broken` when a file's SHA-256 is not the one the manifest names."""
+        ...
+
+    def read(self, migration: str, stage: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
+        """All tables of a verified snapshot. Raises `Broken` as `manifest`, `Rejected` when absent."""
+        ...
+
+    def path(self, migration: str, *parts: str) -> str:
+        """Absolute path or URI below the migration's evidence folder."""
+        ...

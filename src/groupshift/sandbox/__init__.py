@@ -1,0 +1,1 @@
+"""The real thing on one machine: ZooKeeper, Kafka, members, Airflow as child processes."""

@@ -1,0 +1,1 @@
+"""Spark entry points, one ``main`` each."""
