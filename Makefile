@@ -1,0 +1,85 @@
+# Every command of this project. `make` alone prints this help.
+# The only things needed beforehand: Python 3.11 or newer, make, and the package indexes.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+UV     := 0.13.9
+
+# One venv for everything; members of it are found first, whatever the caller's shell holds.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help
+help:  ## print this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(READY)  ## make the virtual environment (every other target does it by itself)
+
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "groupshift needs Python 3.11 or newer; none was found on PATH."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "groupshift needs Python 3.11 or newer; $(PYTHON) is older. Set PYTHON=/path/to/python3.11."; exit 1; }
+	@echo "setting up $(VENV) (once; a few minutes on a cold machine)"
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
+	  test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m pip install -q "uv==$(UV)"
+	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: demo
+demo: $(READY)  ## bring everything up and move one real group there and back (DEMO_APPROVE=me: you answer)
+	@$(BIN)/groupshift demo
+
+.PHONY: test
+test: check test-fast test-spark test-live test-airflow  ## all checks and all tests
+
+.PHONY: check
+check: $(READY)  ## ruff, mypy strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: test-fast
+test-fast: $(READY)  ## unit, property, conformance and architecture tests (no server)
+	$(PYTEST) tests/unit tests/properties tests/conformance tests/architecture
+
+.PHONY: test-spark
+test-spark: $(READY)  ## Spark jobs and checks
+	$(PYTEST) tests/spark
+
+.PHONY: test-live
+test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeeper, Kafka and Scala members
+	$(PYTEST) tests/live
+
+.PHONY: test-airflow
+test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (one process: Airflow keeps state per process)
+	$(PYTEST) tests/airflow
+
+.PHONY: bench
+bench: $(READY)  ## a benchmark, peer and ours in one run: make bench BENCH=toggle
+	@test -f "benchmarks/$(BENCH).py" || { echo "BENCH=$(BENCH) is no benchmark; there are: $$(ls benchmarks/*.py | xargs -n1 basename -s .py | tr '\n' ' ')"; exit 2; }
+	@$(BIN)/python benchmarks/$(BENCH).py
+
+.PHONY: format
+format: $(READY)  ## let ruff format and fix
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+.PHONY: lock
+lock:  ## resolve the dependencies anew into requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements.lock
+
+.PHONY: clean
+clean:  ## stop a sandbox that is still up and remove what the targets made
+	@test ! -x $(BIN)/groupshift || $(BIN)/groupshift sandbox down || true
+	rm -rf $(VENV) .groupshift .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
