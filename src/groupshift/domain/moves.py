@@ -1,0 +1,112 @@
+"""The move ``coordination``: its vocabulary of stages, gates, ways back, and what a person asks for.
+
+Source: design/product.md "One lifecycle for every move"; specs/zookeeper-coordination.md §9 (path and
+way back).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+NAME = "coordination"
+"""The move's name in plans and the journal."""
+
+
+class StageName(StrEnum):
+    """A stage of the move, or of its way back."""
+
+    CANARY = "canary"
+    """One (or a few) old members are replaced by migration-aware ones."""
+    ROLL = "roll"
+    """The remaining old members are replaced by migration-aware ones."""
+    TOGGLE = "toggle"
+    """The mode node is set to ``kafka`` by compare-and-set (F7)."""
+    RETIRE = "retire"
+    """Migration-aware members are replaced by plain Kafka consumers."""
+    SOAK = "soak"
+    """Nothing is changed; the group is judged for a while after the last act."""
+    FINALISE = "finalise"
+    """What only the way back needed is removed, if the group no longer depends on it."""
+    UNDO_RETIRE = "undo_retire"
+    """Plain Kafka consumers are replaced by migration-aware ones."""
+    UNDO_TOGGLE = "undo_toggle"
+    """The mode node is set back to ``zookeeper``."""
+    UNDO_MEMBERS = "undo_members"
+    """Migration-aware members are replaced by old ones."""
+
+    @property
+    def undoes(self) -> bool:
+        """True for a stage of the way back."""
+        return self in UNDO_STAGES
+
+
+UNDO_STAGES = (StageName.UNDO_RETIRE, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)
+"""The way back, in the order in which it is walked."""
+
+
+class Until(StrEnum):
+    """The last act a run is allowed to make."""
+
+    CANARY = "canary"
+    ROLL = "roll"
+    TOGGLE = "toggle"
+    RETIRE = "retire"
+
+
+class WayBack(StrEnum):
+    """How far a roll back goes."""
+
+    ZOOKEEPER_MODE = "zookeeper_mode"
+    """Mode back to ZooKeeper; migration-aware members stay."""
+    OLD_MEMBERS = "old_members"
+    """Mode back to ZooKeeper and members back to old ones."""
+
+
+class Gate(StrEnum):
+    """A point at which a person decides. ``REVIEW`` asks after an inconclusive or failed measurement."""
+
+    PLAN = "plan"
+    TOGGLE = "toggle"
+    FINALISE = "finalise"
+    REVIEW = "review"
+
+
+class Choice(StrEnum):
+    """What a person may answer at a gate; the default, also after expiry, is `REJECT`."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    FINALISE = "finalise"
+    """Gate ``finalise`` only: remove what only the way back needed."""
+    KEEP = "keep"
+    """Gate ``finalise`` only: keep the way back open; the run ends as *moved*."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRequest:
+    """What was asked for: move ``group`` to Kafka coordination, as far as ``until``.
+
+    ``driver`` names the fleet driver, ``canary`` is the number of members replaced first, ``soak_s``
+    the seconds of soak. Without ``execute`` everything is planned and nothing is changed. ``actor`` is
+    the person or program asking; ``run`` makes planning repeatable: the same ``run`` (an Airflow run
+    id) gets the same migration again. Values are checked by `groupshift.domain.planning.check`.
+    """
+
+    group: str
+    driver: str = "process"
+    canary: int = 1
+    soak_s: int = 60
+    until: Until = Until.TOGGLE
+    execute: bool = False
+    actor: str = "unknown"
+    run: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A person's answer at a gate. ``fingerprint`` is the one the brief of the gate showed."""
+
+    choice: Choice
+    who: str
+    fingerprint: str
