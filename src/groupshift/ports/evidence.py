@@ -34,3 +34,11 @@ class EvidenceStore(Protocol):
     def path(self, migration: str, *parts: str) -> str:
         """Absolute path or URI below the migration's evidence folder."""
         ...
+
+    def write_text(self, migration: str, *parts: str, text: str) -> str:
+        """Atomically write a small text file (``rules.json``) below the folder; returns its path."""
+        ...
+
+    def read_text(self, migration: str, *parts: str) -> str | None:
+        """The text of a small file (``verdict.json``), or None when there is no such file."""
+        ...

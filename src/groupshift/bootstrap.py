@@ -1,0 +1,182 @@
+"""The composition root: settings become an `App`; nothing else chooses an implementation."""
+
+from __future__ import annotations
+
+import os
+
+from groupshift.application import (
+    act,
+    assess,
+    claim,
+    close,
+    finalise,
+    gates,
+    judge,
+    plan,
+    proof,
+    rehearse,
+    roll_back,
+    snapshot,
+    soak,
+    status,
+    watch,
+)
+from groupshift.application.environment import Environment
+from groupshift.application.status import MigrationStatus
+from groupshift.domain.evidence import Manifest, Moment
+from groupshift.domain.judgement import (
+    ActOutcome,
+    Assessment,
+    Closing,
+    GateBrief,
+    Judgement,
+    Planned,
+    ProofRequest,
+    StageStatus,
+)
+from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
+from groupshift.ports.crash import CrashPoints, NoCrash
+from groupshift.settings import Settings
+
+
+class App:
+    """Every use case of groupshift, ready to call; every method is safe to repeat.
+
+    All methods raise `Transient` when ZooKeeper, Kafka, the fleet driver or the journal does not answer
+    within its bounded retries (repeat the call), `Rejected` for input that cannot be used (nothing was
+    changed) and `Broken` when evidence was altered. Ids are strings; ``stage``, ``moment``, ``gate`` and
+    ``to`` take the enum or its text. Close it, or use it as a context manager.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+
+    def __enter__(self) -> App:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close_connections()
+
+    def close_connections(self) -> None:
+        """Close every connection; the App cannot be used afterwards."""
+        for closing in self._env.closing:
+            closing()
+
+    def assess(self, request: MoveRequest) -> Assessment:
+        """Read the group and ask every rule of assess, passed ones included. Changes nothing."""
+        return assess.assess(self._env, request)
+
+    def plan(self, request: MoveRequest) -> Planned:
+        """Assess, plan and journal (phase ``planned``; without ``execute``: ``preview``).
+
+        The same ``request.run`` gets the same migration again. Raises `Rejected` when the group is not
+        ready, has an open migration already, or a value of the request cannot be used."""
+        return plan.plan(self._env, request)
+
+    def planned(self, migration: str) -> Planned:
+        """The journaled plan."""
+        return plan.planned(self._env, migration)
+
+    def has_stage(self, migration: str, stage: StageName | str) -> bool:
+        """Whether the plan, or the way back once begun, contains this stage."""
+        return status.has_stage(self._env, migration, StageName(stage))
+
+    def claim(self, migration: str, run: str) -> int:
+        """A fencing token for ``run``; rising. A claim by another run fences this one's acts."""
+        return claim.claim(self._env, migration, run)
+
+    def brief(
+        self, migration: str, gate: Gate | str, stage: StageName | str | None = None
+    ) -> GateBrief:
+        """What a person needs to decide, as Markdown, and the fingerprint of the group and evidence.
+
+        ``stage`` names what is reviewed (gate ``review`` only)."""
+        return gates.brief(self._env, migration, Gate(gate), StageName(stage) if stage else None)
+
+    def answer(self, migration: str, gate: Gate | str, answer: Answer) -> None:
+        """Journal an answer. Raises `Conflict` (approval void, naming what changed) when an approval's
+        fingerprint is no longer true or too old; a rejection is always taken."""
+        gates.answer(self._env, migration, Gate(gate), answer)
+
+    def rehearse(self, migration: str) -> Judgement:
+        """Compute the inverse of the toggle and check the preconditions of both directions live."""
+        return rehearse.rehearse(self._env, migration)
+
+    def snapshot(self, migration: str, stage: StageName | str, moment: Moment | str) -> Manifest:
+        """Read group and ledgers and write the evidence; a snapshot that an act or a judgement already
+        relied on is returned, not taken again."""
+        return snapshot.snapshot(self._env, migration, StageName(stage), Moment(moment))
+
+    def proof(self, migration: str, stage: StageName | str, moment: Moment | str) -> ProofRequest:
+        """The Spark job to run: ``before`` compares the previous snapshot of the migration with this
+        one (continuity; the first one with itself), ``after`` compares before with after.
+
+        Raises `Broken` when a file of a snapshot is not what its manifest says."""
+        return proof.proof(self._env, migration, StageName(stage), Moment(moment))
+
+    def prove(self, request: ProofRequest) -> None:
+        """Run the Spark job through spark-submit and wait for it (bounded)."""
+        self._env.proof.run(request)
+
+    def act(self, migration: str, stage: StageName | str, token: int) -> ActOutcome:
+        """Make the one change of this stage: journal the intent, act, journal, read back.
+
+        Raises `Conflict` when the token is fenced, the approval is void or another actor changed the
+        mode node; `Rejected` when a precondition fails. A repetition continues where a killed one
+        stopped and never acts twice; ``unchanged`` for a stage the plan does not have."""
+        return act.act(self._env, migration, StageName(stage), token)
+
+    def watch(self, migration: str, stage: StageName | str) -> StageStatus:
+        """Whether what `act` started has settled in the live group (one look, never blocks)."""
+        return watch.watch(self._env, migration, StageName(stage))
+
+    def judge(self, migration: str, stage: StageName | str, moment: Moment | str) -> Judgement:
+        """Verdict of the Spark job and of the live rules together; journaled.
+
+        Without a verdict of exactly these snapshots the verdict is ``error``."""
+        return judge.judge(self._env, migration, StageName(stage), Moment(moment))
+
+    def soak(self, migration: str) -> StageStatus:
+        """One look of the soak: settled when its time is over, or at once when a live rule failed
+        (`judge` of stage ``soak`` then says so)."""
+        return soak.soak(self._env, migration)
+
+    def finalise(self, migration: str, token: int) -> Closing:
+        """Remove the mode node if retire is proven (phase ``finalised``); else keep it and say why
+        (phase ``moved``)."""
+        return finalise.finalise(self._env, migration, token)
+
+    def keep(self, migration: str, token: int) -> Closing:
+        """Keep the way back open: phase ``moved``."""
+        return finalise.keep(self._env, migration, token)
+
+    def begin_roll_back(self, migration: str, to: WayBack | str, token: int) -> tuple[str, ...]:
+        """Enter phase ``rolling_back`` and return the undo stages needed, in order (may be empty).
+
+        Raises `Rejected` when there is nothing to take back (never acted, finalised, or a later
+        migration of the group exists)."""
+        return roll_back.begin(self._env, migration, WayBack(to), token)
+
+    def close(self, migration: str, token: int) -> Closing:
+        """End the run: phase, verdict and reason. A verdict other than pass means a red run."""
+        return close.close(self._env, migration, token)
+
+    def status(self, migration: str | None = None) -> tuple[MigrationStatus, ...]:
+        """One migration with its stages, or the latest migrations, newest first."""
+        return status.status(self._env, migration)
+
+
+def build(settings: Settings) -> App:
+    """Ready use cases over the real adapters; connections open at first use."""
+    from groupshift.adapters.wiring import connect
+
+    return App(connect(settings, crash_points()))
+
+
+def crash_points() -> CrashPoints:
+    """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT`` asks for."""
+    if os.environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
+        return NoCrash()
+    from groupshift.adapters.memory.crash import KillAt
+
+    return KillAt.from_environment(os.environ)

@@ -1,0 +1,32 @@
+"""Named points at which a test may kill the process: every act must survive each of them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+from groupshift.domain.moves import StageName
+
+
+class CrashPoint(StrEnum):
+    """Where, in the act of a stage."""
+
+    BEFORE_JOURNAL = "before_journal"
+    AFTER_JOURNAL = "after_journal"
+    AFTER_ACT = "after_act"
+    AFTER_READ_BACK = "after_read_back"
+
+
+class CrashPoints(Protocol):
+    """Called at each point; does nothing outside tests."""
+
+    def reached(self, stage: StageName, point: CrashPoint) -> None:
+        """The act of ``stage`` has come to ``point``."""
+        ...
+
+
+class NoCrash:
+    """The implementation outside tests."""
+
+    def reached(self, stage: StageName, point: CrashPoint) -> None:
+        """Do nothing."""

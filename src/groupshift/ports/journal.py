@@ -1,0 +1,145 @@
+"""The journal: what must survive a crash. One truth for phases, steps, events and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from groupshift.domain.moves import StageName
+from groupshift.domain.phases import Phase
+
+
+class EventKind(StrEnum):
+    """The closed set of things that are written down."""
+
+    PLANNED = "planned"
+    CLAIMED = "claimed"
+    GATE_SHOWN = "gate_shown"
+    GATE_ANSWERED = "gate_answered"
+    REHEARSED = "rehearsed"
+    SNAPSHOT = "snapshot"
+    PROOF_REQUESTED = "proof_requested"
+    INTENDED = "intended"
+    ACTED = "acted"
+    READ_BACK = "read_back"
+    JUDGED = "judged"
+    SOAK_STARTED = "soak_started"
+    SOAK_FAILED = "soak_failed"
+    ROLL_BACK_BEGUN = "roll_back_begun"
+    KEPT = "kept"
+    CLOSED = "closed"
+
+
+class StepState(StrEnum):
+    """How far the act of a stage is."""
+
+    INTENDED = "intended"
+    ACTED = "acted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationRecord:
+    """One migration as journaled; ``plan`` and ``request`` are JSON texts, times epoch ms.
+
+    ``run`` is the run that planned it (see `MoveRequest.run`).
+    """
+
+    migration: str
+    group: str
+    run: str
+    phase: Phase
+    plan_hash: str
+    plan: str
+    request: str
+    created_at_ms: int
+    updated_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """The act of one stage. ``intent`` says what is wanted and what was met when it was decided
+    (change id, or the mode node's identity and version); ``result`` what was read back."""
+
+    stage: StageName
+    state: StepState
+    intent: Mapping[str, Any]
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of the journal. ``seq`` is 1, 2, 3, ... per migration; ``token`` 0 = no token asked."""
+
+    seq: int
+    at_ms: int
+    token: int
+    kind: EventKind
+    stage: StageName | None
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is to be written in one transaction: an event, and with it a step and a phase change.
+
+    ``token`` None writes without asking for a claim (reading roles: briefs, snapshots, judgements).
+    """
+
+    migration: str
+    at_ms: int
+    kind: EventKind
+    stage: StageName | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    token: int | None = None
+    step: StepRecord | None = None
+    phase: Phase | None = None
+
+
+class Journal(Protocol):
+    """Durable and transactional. Raises `Transient` when the database does not answer in time."""
+
+    def create(self, record: MigrationRecord) -> None:
+        """Store a new migration. Raises `Conflict` when the group has an open one."""
+        ...
+
+    def find(self, migration: str) -> MigrationRecord:
+        """The migration. Raises `Rejected` when there is none of that id."""
+        ...
+
+    def of_run(self, run: str) -> MigrationRecord | None:
+        """The migration planned by this run, if any; an empty run has none."""
+        ...
+
+    def open_of(self, group: str) -> MigrationRecord | None:
+        """The open migration of the group (see `groupshift.domain.phases.OPEN`), if any."""
+        ...
+
+    def recent(self, limit: int) -> tuple[MigrationRecord, ...]:
+        """The latest migrations, newest first."""
+        ...
+
+    def claim(self, migration: str, run: str, at_ms: int) -> int:
+        """A fencing token, rising per migration. The holder of the latest claim gets it again;
+        any other run gets a higher one, and all lower ones are void from then on."""
+        ...
+
+    def append(self, entry: Entry) -> None:
+        """Write event, step and phase in one transaction.
+
+        Raises `Conflict`, having written nothing, when ``token`` is not the latest claim's, when the
+        phase may not follow the present one, or when the group has another open migration."""
+        ...
+
+    def steps(self, migration: str) -> Mapping[StageName, StepRecord]:
+        """The acts journaled so far, by stage."""
+        ...
+
+    def events(self, migration: str) -> tuple[Event, ...]:
+        """All events in order."""
+        ...
+
+    def claims(self, migration: str) -> Mapping[int, str]:
+        """All tokens given out, with the run that got each."""
+        ...

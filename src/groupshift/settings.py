@@ -1,0 +1,191 @@
+"""Settings: frozen, by concern, parsed once, all problems reported together; opens no connection.
+
+The command line reads a TOML file (`load`), Airflow builds the same mapping from its connections
+(`parse`). Keys and defaults are the fields below; an unknown key is a problem, not a surprise.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from groupshift.errors import Rejected
+
+DRIVERS = ("process", "manual")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSettings:
+    """``properties`` are librdkafka keys for security and timeouts; they may hold secrets."""
+
+    bootstrap_servers: str
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperSettings:
+    """``hosts`` is ``host:port[,host:port...]`` without a path; ``chroot`` starts with ``/`` or is empty."""
+
+    hosts: str
+    chroot: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSettings:
+    """``socket`` is the supervisor's Unix socket (driver ``process``)."""
+
+    driver: str = "process"
+    socket: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalSettings:
+    """``url`` is an SQLAlchemy URL; it may hold a password."""
+
+    url: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceSettings:
+    """``root`` is the evidence folder; ``ledgers`` a folder of ``*.jsonl`` ledgers, or empty."""
+
+    root: str
+    ledgers: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """``java_home`` empty means Java on the PATH; ``timeout_s`` bounds one job."""
+
+    master: str = "local[*]"
+    java_home: str = ""
+    timeout_s: int = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """Numbers that decide. ``patience_s``: how long a judge looks again before it calls a live rule
+    failed (a restarting member is back within it); ``settle_s``: how long the command line waits for
+    a stage to settle; ``commit_interval_ms``: auto commit interval of the members;
+    ``commit_slack_records``: added to what one commit interval produces; ``gate_expiry_s``: age at
+    which what a gate showed is no longer an approval."""
+
+    patience_s: int = 20
+    settle_s: int = 120
+    commit_interval_ms: int = 5000
+    commit_slack_records: int = 100
+    gate_expiry_s: int = 86400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of one environment."""
+
+    kafka: KafkaSettings
+    zookeeper: ZookeeperSettings
+    journal: JournalSettings
+    evidence: EvidenceSettings
+    fleet: FleetSettings = field(default_factory=FleetSettings)
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+
+_SECTIONS: Mapping[str, type] = {
+    "kafka": KafkaSettings,
+    "zookeeper": ZookeeperSettings,
+    "journal": JournalSettings,
+    "evidence": EvidenceSettings,
+    "fleet": FleetSettings,
+    "spark": SparkSettings,
+    "thresholds": Thresholds,
+}
+_TYPES: Mapping[str, tuple[type, str]] = {
+    "str": (str, "a text"),
+    "int": (int, "a whole number"),
+    "Mapping[str, str]": (Mapping, "a table of texts"),
+}
+
+
+def load(path: str | Path) -> Settings:
+    """Settings from a TOML file. Raises `Rejected` naming the file and everything wrong in it."""
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Rejected(
+            f"settings file {path} cannot be read ({error.strerror}); "
+            "name one with --settings or GROUPSHIFT_SETTINGS, or run: groupshift sandbox up"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Rejected(f"settings file {path} is not valid TOML: {error}; correct it") from error
+    return parse(data, source=f"settings file {path}")
+
+
+def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
+    """Settings from sections of plain values. Raises `Rejected` with every problem in one sentence."""
+    problems = [f"unknown section [{name}]" for name in data if name not in _SECTIONS]
+    sections = {
+        name: _section(name, kind, data.get(name, {}), problems) for name, kind in _SECTIONS.items()
+    }
+    if not problems:
+        problems = _semantic_problems(sections)
+    if problems:
+        raise Rejected(f"{source} cannot be used: {'; '.join(problems)}; correct these and run again")
+    return Settings(**sections)
+
+
+def _section(name: str, kind: type, values: object, problems: list[str]) -> Any:
+    """One section, or None after adding its problems."""
+    if not isinstance(values, Mapping):
+        problems.append(f"[{name}] is not a table")
+        return None
+    known = {entry.name: entry for entry in fields(kind)}
+    found = [f"unknown key {name}.{key}" for key in values if key not in known]
+    for key, entry in known.items():
+        if key in values:
+            found.extend(_type_problem(f"{name}.{key}", str(entry.type), values[key]))
+        elif entry.default is MISSING and entry.default_factory is MISSING:
+            found.append(f"{name}.{key} is missing")
+    problems.extend(found)
+    return None if found else kind(**values)
+
+
+def _type_problem(key: str, annotation: str, value: object) -> list[str]:
+    wanted, words = _TYPES[annotation]
+    texts = not isinstance(value, Mapping) or all(isinstance(each, str) for each in value.values())
+    if isinstance(value, wanted) and not isinstance(value, bool) and texts:
+        return []
+    return [f"{key} is not {words}"]
+
+
+def _semantic_problems(sections: Mapping[str, Any]) -> list[str]:
+    """What the types cannot say. Values that may hold secrets are not repeated."""
+    zookeeper, fleet, thresholds = sections["zookeeper"], sections["fleet"], sections["thresholds"]
+    problems = [
+        f"{name} is empty"
+        for name, value in (
+            ("kafka.bootstrap_servers", sections["kafka"].bootstrap_servers),
+            ("zookeeper.hosts", zookeeper.hosts),
+            ("journal.url", sections["journal"].url),
+            ("evidence.root", sections["evidence"].root),
+        )
+        if not value.strip()
+    ]
+    if "/" in zookeeper.hosts:
+        problems.append(f"zookeeper.hosts {zookeeper.hosts!r} holds a path: put it into zookeeper.chroot")
+    if zookeeper.chroot and not zookeeper.chroot.startswith("/"):
+        problems.append(f"zookeeper.chroot {zookeeper.chroot!r} does not start with /")
+    if fleet.driver not in DRIVERS:
+        problems.append(f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}")
+    if fleet.driver == "process" and not fleet.socket:
+        problems.append("fleet.socket is missing, which the driver process needs")
+    problems.extend(
+        f"thresholds.{entry.name} {getattr(thresholds, entry.name)} is negative"
+        for entry in fields(Thresholds)
+        if getattr(thresholds, entry.name) < 0
+    )
+    return problems
