@@ -1,0 +1,149 @@
+"""Who gets which partition: the old consumer's assignors and the thread mapping of Kafka mode.
+
+Every member computes alone and all must compute the same, so these rules are bit-exact.
+Source: specs/zookeeper-coordination.md §§2, 5 and 8.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import StrEnum
+
+from groupshift.domain.partitions import TopicPartition
+
+Assignment = dict[TopicPartition, str]
+"""Partition → thread id."""
+
+_BITS = 32
+
+
+class Assignor(StrEnum):
+    """``partition.assignment.strategy``; every member of a group must use the same."""
+
+    RANGE = "range"
+    ROUND_ROBIN = "roundrobin"
+
+
+class TextForm(StrEnum):
+    """How a partition is written before hashing: up to 0.11.0, and from 1.0."""
+
+    BRACKET = "bracket"
+    DASH = "dash"
+
+
+def java_order(text: str) -> bytes:
+    """Sort key of Java's String.compareTo: UTF-16 code units."""
+    return text.encode("utf-16-be")
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode: signed 32 bits, wrapping."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << _BITS) if value >> (_BITS - 1) else value
+
+
+def thread_ids(consumer_id: str, streams: int) -> tuple[str, ...]:
+    """The thread ids of one consumer, in order of stream number."""
+    return tuple(f"{consumer_id}-{number}" for number in range(streams))
+
+
+def consumer_of(thread_id: str) -> str:
+    """The ``<cid>`` of a thread id: everything before the last ``-``."""
+    return thread_id.rpartition("-")[0]
+
+
+def stream_of(thread_id: str) -> int:
+    """The stream number of a thread id."""
+    return int(thread_id.rpartition("-")[2])
+
+
+def threads_by_topic(members: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, ...]]:
+    """Topic → sorted thread ids, from consumer id → topic → streams (§3.3)."""
+    threads: dict[str, list[str]] = {}
+    for member, subscription in members.items():
+        for topic, streams in subscription.items():
+            threads.setdefault(topic, []).extend(thread_ids(member, streams))
+    return {topic: tuple(sorted(ids, key=java_order)) for topic, ids in threads.items()}
+
+
+def assign(
+    assignor: Assignor,
+    threads: Mapping[str, Sequence[str]],
+    partitions: Mapping[str, Iterable[int]],
+    form: TextForm = TextForm.DASH,
+) -> Assignment:
+    """The group's assignment, from topic → thread ids and topic → partition numbers."""
+    if assignor is Assignor.RANGE:
+        return range_assignment(threads, partitions)
+    return round_robin_assignment(threads, partitions, form)
+
+
+def range_assignment(
+    threads: Mapping[str, Sequence[str]], partitions: Mapping[str, Iterable[int]]
+) -> Assignment:
+    """§5.1: per topic, consecutive partitions to the sorted threads, the first ones get one more."""
+    result: Assignment = {}
+    for topic, ids in threads.items():
+        ordered, numbers = sorted(ids, key=java_order), sorted(partitions.get(topic, ()))
+        if not ordered:
+            continue
+        share, extra = divmod(len(numbers), len(ordered))
+        start = 0
+        for index, thread in enumerate(ordered):
+            end = start + share + (index < extra)
+            result.update({TopicPartition(topic, number): thread for number in numbers[start:end]})
+            start = end
+    return result
+
+
+def round_robin_assignment(
+    threads: Mapping[str, Sequence[str]],
+    partitions: Mapping[str, Iterable[int]],
+    form: TextForm,
+) -> Assignment:
+    """§5.2: partitions in order of their text's hash, one cursor over all threads of the group.
+
+    Equal hashes are ordered by (topic, partition); the Scala order of those is not reproducible.
+    """
+    order = _hash_order(form)
+    every = sorted(
+        (TopicPartition(topic, number) for topic in threads for number in partitions.get(topic, ())),
+        key=order,
+    )
+    return _circle(every, {topic: set(ids) for topic, ids in threads.items()})
+
+
+def map_to_threads(held: Collection[TopicPartition], streams: Mapping[str, Sequence[str]]) -> Assignment:
+    """§8.7: one member's Kafka assignment spread over its own threads (topic → thread ids).
+
+    The Kafka clients' round-robin assignor over relative numbers; a topic without a thread is
+    left out.
+    """
+    return _circle(sorted(held), {topic: set(ids) for topic, ids in streams.items()})
+
+
+def _hash_order(form: TextForm) -> Callable[[TopicPartition], tuple[int, str, int]]:
+    def key(partition: TopicPartition) -> tuple[int, str, int]:
+        text = str(partition) if form is TextForm.DASH else f"[{partition.topic},{partition.partition}]"
+        return java_hash(text), partition.topic, partition.partition
+
+    return key
+
+
+def _circle(ordered: Iterable[TopicPartition], subscribed: Mapping[str, set[str]]) -> Assignment:
+    """Deal partitions out with one cursor over the sorted threads, skipping those not subscribed."""
+    circle = sorted(set().union(*subscribed.values()), key=java_order) if subscribed else []
+    result: Assignment = {}
+    cursor = 0
+    for partition in ordered:
+        takers = subscribed.get(partition.topic)
+        if not takers:
+            continue
+        while circle[cursor % len(circle)] not in takers:
+            cursor += 1
+        result[partition] = circle[cursor % len(circle)]
+        cursor += 1
+    return result

@@ -1,0 +1,163 @@
+"""What a member writes about itself: the registration and, when migration-aware, its migration id.
+
+Source: specs/zookeeper-coordination.md §§1.2, 2, 3 and 8.10 F6.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.znodes import INTERNAL_TOPICS
+from groupshift.errors import Rejected
+
+FENCE = 1
+"""Version of the owner-node fence (F1) that this implementation honours."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class Pattern(StrEnum):
+    """How the subscription of a registration is to be read."""
+
+    STATIC = "static"
+    WHITE_LIST = "white_list"
+    BLACK_LIST = "black_list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """``ids/<cid>``: (topic or regex, streams) pairs as written, and how to read them.
+
+    ``timestamp`` is epoch milliseconds as a decimal string: a JSON number there would abort the
+    rebalance of every old member (§1.2). None when the node had none.
+    """
+
+    subscription: tuple[tuple[str, int], ...]
+    pattern: Pattern = Pattern.STATIC
+    timestamp: str | None = None
+
+    def topics(self, known: Collection[str], *, exclude_internal: bool = True) -> dict[str, int]:
+        """Topic → streams after expanding a wildcard over the ``known`` topics (§3)."""
+        if self.pattern is Pattern.STATIC or not self.subscription:
+            return dict(self.subscription)
+        regex, streams = self.subscription[0]
+        matches = re.compile(clean_filter(regex)).fullmatch
+        wanted = self.pattern is Pattern.WHITE_LIST
+        hidden = INTERNAL_TOPICS if exclude_internal else frozenset[str]()
+        return {
+            topic: streams
+            for topic in sorted(known)
+            if topic not in hidden and (matches(topic) is not None) is wanted
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awareness:
+    """What a migration id says beyond the registration (F6).
+
+    ``fence`` is absent in a member that does not honour owner nodes in Kafka mode. ``mode`` is the
+    mode in effect at the member and ``acting_on`` the `ModeNode.identity` it acts on; both are
+    absent until the member has acted. ``software`` is its version.
+    """
+
+    fence: int | None = None
+    mode: Mode | None = None
+    acting_on: str | None = None
+    software: str | None = None
+
+
+def clean_filter(text: str) -> str:
+    """The cleaning every reader applies to a wildcard (§3.2); ``{1,3}`` is broken by design."""
+    return re.sub(r"\s", "", text.strip().replace(",", "|")).strip("\"'")
+
+
+def parse_registration(data: bytes | None, where: str = "registration") -> Registration:
+    """Read ``ids/<cid>``. Raises `Rejected`, naming ``where``, for what every reader refuses."""
+    node = _load(data, where)
+    subscription = node.get("subscription")
+    if not isinstance(subscription, dict) or "pattern" not in node:
+        raise Rejected(f"{where}: 'subscription' and 'pattern' are mandatory; restart that member")
+    for topic, streams in subscription.items():
+        if isinstance(streams, bool) or not isinstance(streams, int) or streams < 1:
+            raise Rejected(f"{where}: {streams!r} streams of {topic!r}; a stream count is 1 or more")
+    stamp = node.get("timestamp")
+    return Registration(
+        subscription=tuple(subscription.items()),
+        pattern=_pattern(node["pattern"]),
+        timestamp=None if stamp is None else str(stamp),
+    )
+
+
+def parse_awareness(data: bytes | None, where: str = "migration id") -> Awareness:
+    """Read what ``migration/ids/<cid>`` adds. Raises `Rejected` when it is not a JSON object."""
+    node = _load(data, where)
+    fence, software = node.get("fence"), node.get("software")
+    mode = node.get("mode")
+    czxid, mzxid = node.get("mode_czxid"), node.get("mode_mzxid")
+    return Awareness(
+        fence=fence if isinstance(fence, int) and not isinstance(fence, bool) else None,
+        mode=Mode(mode) if mode in tuple(Mode) else None,
+        acting_on=f"{czxid}:{mzxid}" if czxid is not None and mzxid is not None else None,
+        software=software if isinstance(software, str) else None,
+    )
+
+
+def encode_registration(registration: Registration) -> bytes:
+    """The bytes of ``ids/<cid>``."""
+    return _dump(_fields(registration))
+
+
+def encode_awareness(
+    registration: Registration, *, software: str, mode: Mode | None = None, node: ModeNode | None = None
+) -> bytes:
+    """The bytes of ``migration/ids/<cid>``: the registration, the fence and, once in effect, the mode.
+
+    The zxids are strings: a number beyond 32 bits must never appear in these nodes (§1.2).
+    """
+    fields = _fields(registration) | {"fence": FENCE, "software": software}
+    if mode is not None and node is not None:
+        fields |= {"mode": mode.value, "mode_czxid": str(node.czxid), "mode_mzxid": str(node.mzxid)}
+    return _dump(fields)
+
+
+def consumer_id(group: str, name: str) -> str:
+    """``<cid>``: group and underscore are part of it (§2). Raises `Rejected` for illegal characters."""
+    for field, value in (("group.id", group), ("consumer.id", name)):
+        if not _NAME.fullmatch(value):
+            raise Rejected(f"{field} {value!r} may hold only letters, digits, '.', '_' and '-'; rename it")
+    return f"{group}_{name}"
+
+
+def _fields(registration: Registration) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "subscription": dict(registration.subscription),
+        "pattern": registration.pattern.value,
+        "timestamp": registration.timestamp or "0",
+    }
+
+
+def _pattern(text: Any) -> Pattern:
+    return Pattern(text) if text in tuple(Pattern) else Pattern.STATIC
+
+
+def _dump(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+
+
+def _load(data: bytes | None, where: str) -> dict[str, Any]:
+    text = (data or b"").decode("utf-8", errors="replace")
+    for candidate in (text, text.replace("\\", "\\\\")):  # as 1.0.1+ readers retry (§1.2)
+        try:
+            parsed = json.loads(candidate)
+        except ValueError:
+            continue
+        if isinstance(parsed, dict):
+            return parsed
+    raise Rejected(f"{where}: {text!r} is not a JSON object; restart or remove that member")
