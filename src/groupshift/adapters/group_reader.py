@@ -1,0 +1,76 @@
+"""One view of a group from ZooKeeper and Kafka: `groupshift.ports.groups.GroupReader`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from groupshift.domain.group import GroupView
+from groupshift.domain.observation import (
+    KafkaSide,
+    Positions,
+    ZookeeperSide,
+    merge,
+    partitions_of,
+    topics_of_group,
+)
+from groupshift.domain.partitions import TopicPartition
+from groupshift.ports.clock import Clock
+
+
+class ZookeeperReads(Protocol):
+    """The ZooKeeper half."""
+
+    def observe(self, group: str) -> ZookeeperSide:
+        """What ZooKeeper holds of the group."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class KafkaReads(Protocol):
+    """The Kafka half."""
+
+    def observe(self, group: str, embedded: Collection[str] = ()) -> KafkaSide:
+        """Membership and committed offsets; ``embedded`` client ids need no subscription."""
+        ...
+
+    def positions(
+        self, group: str, partitions: Sequence[TopicPartition], answered: Collection[TopicPartition]
+    ) -> Positions:
+        """Log ends of ``partitions`` and the committed offsets of those not ``answered``."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class LiveGroupReader:
+    """Reads ZooKeeper first, then Kafka's offsets, then log ends.
+
+    In kafka mode members commit to Kafka first and raise the znode at once (F8), so in this order no
+    znode of a view is ahead of Kafka; and no offset is ahead of its log end.
+    """
+
+    def __init__(self, zookeeper: ZookeeperReads, kafka: KafkaReads, clock: Clock) -> None:
+        self._zookeeper = zookeeper
+        self._kafka = kafka
+        self._clock = clock
+
+    def read(self, group: str) -> GroupView:
+        """The group now; see `groupshift.ports.groups.GroupReader.read`."""
+        taken_at_ms = self._clock.now_ms()
+        zookeeper = self._zookeeper.observe(group)
+        kafka = self._kafka.observe(group, zookeeper.migration_ids)
+        partitions = partitions_of(topics_of_group(zookeeper, kafka), kafka.topics)
+        answered = {at.partition for at in kafka.offsets}
+        positions = self._kafka.positions(group, partitions, answered)
+        return merge(group, taken_at_ms, zookeeper, kafka, positions)
+
+    def close(self) -> None:
+        """Close both connections."""
+        self._zookeeper.close()
+        self._kafka.close()

@@ -1,0 +1,1 @@
+"""Ledgers as files: what members delivered."""

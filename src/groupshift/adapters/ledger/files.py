@@ -1,0 +1,84 @@
+"""All ``*.jsonl`` files of one folder as a ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Broken
+
+_CHUNK = 8 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far one file was read: bytes and lines of complete lines, highest offset per key."""
+
+    inode: int
+    position: int = 0
+    lines: int = 0
+    highest: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
+
+
+class LedgerFiles:
+    """`groupshift.ports.ledger.Ledger` over ``<folder>/*.jsonl``; reads each byte once.
+
+    A record is ``{"member": "<group>_<rest>", "topic": …, "partition": …, "offset": …, "at_ms": …}``;
+    it belongs to the group whose name and an underscore its member starts with (§2). ``folder`` may be
+    None (no ledgers are kept) or not exist yet.
+    """
+
+    def __init__(self, folder: str | Path | None) -> None:
+        self._folder = Path(folder) if folder else None
+        self._files: dict[Path, _Progress] = {}
+
+    def last_delivered(self, group: str) -> Mapping[TopicPartition, int]:
+        """The highest offset delivered by any member of the group, per partition."""
+        highest: dict[TopicPartition, int] = {}
+        for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
+            for (member, partition), offset in self._read(path).items():
+                if member.startswith(f"{group}_"):
+                    highest[partition] = max(offset, highest.get(partition, offset))
+        return dict(sorted(highest.items()))
+
+    def close(self) -> None:
+        """Nothing is kept open between calls."""
+
+    def _read(self, path: Path) -> Mapping[tuple[str, TopicPartition], int]:
+        inode = path.stat().st_ino
+        progress = self._files.get(path)
+        if progress is None or progress.inode != inode or path.stat().st_size < progress.position:
+            progress = self._files[path] = _Progress(inode=inode)
+        with path.open("rb") as file:
+            file.seek(progress.position)
+            while chunk := file.read(_CHUNK):
+                # A single line never exceeds a chunk; without a line end the rest is torn.
+                complete = chunk[: chunk.rfind(b"\n") + 1]
+                if not complete:
+                    break
+                _take(path, complete, progress)
+                progress.position += len(complete)
+                file.seek(progress.position)
+        return progress.highest
+
+
+def _take(path: Path, complete: bytes, progress: _Progress) -> None:
+    for line in complete.splitlines():
+        progress.lines += 1
+        key, offset = _record(path, progress.lines, line)
+        progress.highest[key] = max(offset, progress.highest.get(key, offset))
+
+
+def _record(path: Path, number: int, line: bytes) -> tuple[tuple[str, TopicPartition], int]:
+    try:
+        record = json.loads(line)
+        partition = TopicPartition(str(record["topic"]), int(record["partition"]))
+        return (str(record["member"]), partition), int(record["offset"])
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise Broken(
+            f"line {number} of ledger {path} is no delivery record ({line[:80]!r}): the ledger was "
+            "altered or its writer failed, so what was delivered cannot be proven from it"
+        ) from wrong

@@ -1,0 +1,246 @@
+"""Snapshots as Parquet files with a manifest: `groupshift.ports.evidence.EvidenceStore`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import posixpath
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from groupshift.domain.evidence import (
+    MANIFEST,
+    TABLES,
+    ColumnType,
+    FileEntry,
+    Manifest,
+    Moment,
+    Row,
+    Table,
+)
+from groupshift.errors import Broken, Rejected
+
+_FORMAT = 1
+_TYPES: Mapping[ColumnType, pa.DataType] = {
+    ColumnType.STRING: pa.string(),
+    ColumnType.INT: pa.int32(),
+    ColumnType.LONG: pa.int64(),
+    ColumnType.BOOL: pa.bool_(),
+}
+
+
+def schema_of(table: Table) -> pa.Schema:
+    """The Arrow schema of one table of a snapshot."""
+    return pa.schema(
+        [pa.field(column.name, _TYPES[column.type], nullable=column.nullable) for column in table.columns]
+    )
+
+
+class ParquetEvidence:
+    """Below ``root``: a folder, or any URI that Arrow's file systems open (``hdfs://``, ``s3://``).
+
+    A snapshot is its manifest: writing removes the old one first and puts the new one last, so a
+    writer killed in between leaves no snapshot rather than a mixed one.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = str(root) if "://" in str(root) else str(Path(root).absolute())
+
+    def write(
+        self, manifest_of: tuple[str, str, Moment], taken_at_ms: int, tables: Mapping[str, Sequence[Row]]
+    ) -> Manifest:
+        """Write every table of `TABLES` (missing ones empty) and the manifest.
+
+        Raises `Rejected` for a table or a value that the snapshot's schema does not have."""
+        migration, stage, moment = manifest_of
+        unknown = set(tables) - set(TABLES)
+        if unknown:
+            raise Rejected(f"{sorted(unknown)} are no tables of a snapshot: use {sorted(TABLES)}")
+        encoded = {name: _encode(table, tables.get(name, ())) for name, table in TABLES.items()}
+        store, folder = self._folder(migration, stage, moment)
+        store.create_dir(folder, recursive=True)
+        _remove(store, f"{folder}/{MANIFEST}")
+        for name, data in encoded.items():
+            _replace(store, f"{folder}/{_file(name)}", data)
+        files = [_entry(name, data, len(tables.get(name, ()))) for name, data in encoded.items()]
+        document = {
+            "version": _FORMAT,
+            "migration": migration,
+            "stage": stage,
+            "moment": moment.value,
+            "taken_at_ms": taken_at_ms,
+            "files": files,
+            "versions": _versions(),
+        }
+        text = (json.dumps(document, indent=2) + "\n").encode()
+        _replace(store, f"{folder}/{MANIFEST}", text)
+        return _parse(f"{folder}/{MANIFEST}", text)
+
+    def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
+        """The manifest, after every file was found to be what it says; None without a snapshot."""
+        store, folder = self._folder(migration, stage, moment)
+        text = _bytes(store, f"{folder}/{MANIFEST}")
+        if text is None:
+            return None
+        manifest = _parse(f"{folder}/{MANIFEST}", text)
+        if (manifest.migration, manifest.stage, manifest.moment) != (migration, stage, moment):
+            raise Broken(
+                f"manifest {folder}/{MANIFEST} is that of {manifest.migration}/{manifest.stage}/"
+                f"{manifest.moment}: it was copied here, so this snapshot proves nothing"
+            )
+        for entry in manifest.files:
+            _verified(store, folder, entry)
+        return manifest
+
+    def read(self, migration: str, stage: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
+        """All tables of a verified snapshot."""
+        manifest = self.manifest(migration, stage, moment)
+        store, folder = self._folder(migration, stage, moment)
+        if manifest is None:
+            raise Rejected(
+                f"there is no snapshot {moment} of stage {stage} of migration {migration} below "
+                f"{self._root}: take it first"
+            )
+        return {entry.table: _decode(_verified(store, folder, entry)) for entry in manifest.files}
+
+    def path(self, migration: str, *parts: str) -> str:
+        """Absolute path or URI below the migration's evidence folder."""
+        return posixpath.join(self._root, *(_element(part) for part in (migration, *parts)))
+
+    def close(self) -> None:
+        """Nothing is kept open between calls."""
+
+    def _folder(self, migration: str, stage: str, moment: Moment) -> tuple[fs.FileSystem, str]:
+        where = self.path(migration, stage, moment.value)
+        if "://" not in where:
+            return fs.LocalFileSystem(), where
+        try:
+            store, folder = fs.FileSystem.from_uri(where)
+        except (pa.ArrowInvalid, OSError) as wrong:
+            raise Rejected(
+                f"evidence root {self._root!r} cannot be opened ({type(wrong).__name__}): "
+                "set [evidence] root to a folder or a URI that Arrow knows"
+            ) from wrong
+        return store, folder
+
+
+def _element(part: str) -> str:
+    if not part or part in {".", ".."} or "/" in part or "\\" in part:
+        raise Rejected(f"{part!r} cannot be part of an evidence path: use one plain name")
+    return part
+
+
+def _file(table: str) -> str:
+    return f"{table}.parquet"
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "groupshift": version("kafka-groupshift"),
+        "pyarrow": str(pa.__version__),
+        "python": platform.python_version(),
+    }
+
+
+def _encode(table: Table, rows: Sequence[Row]) -> bytes:
+    columns = {column.name for column in table.columns}
+    for row in rows:
+        if set(row) != columns:
+            raise Rejected(
+                f"a row of table {table.name} has the columns {sorted(row)}: it needs {sorted(columns)}"
+            )
+    try:
+        arrow = pa.Table.from_pylist([dict(row) for row in rows], schema=schema_of(table))
+        arrow.validate(full=True)
+        empty = [
+            column.name
+            for column in table.columns
+            if not column.nullable and arrow.column(column.name).null_count
+        ]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as wrong:
+        raise Rejected(f"a row of table {table.name} does not fit its schema: {wrong}") from wrong
+    if empty:
+        raise Rejected(f"table {table.name} has no value in a row of {', '.join(empty)}: it must have one")
+    sink = pa.BufferOutputStream()
+    pq.write_table(arrow, sink, compression="zstd")
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _decode(data: bytes) -> Sequence[Row]:
+    rows: list[Row] = pq.read_table(pa.BufferReader(data)).to_pylist()
+    return rows
+
+
+def _entry(table: str, data: bytes, rows: int) -> dict[str, Any]:
+    return {
+        "table": table,
+        "file": _file(table),
+        "rows": rows,
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def _replace(store: fs.FileSystem, path: str, data: bytes) -> None:
+    """Put the file there whole: written beside its place, then moved onto it."""
+    with store.open_output_stream(f"{path}.part", compression=None) as out:
+        out.write(data)
+    store.move(f"{path}.part", path)
+
+
+def _remove(store: fs.FileSystem, path: str) -> None:
+    if store.get_file_info(path).type != fs.FileType.NotFound:
+        store.delete_file(path)
+
+
+def _bytes(store: fs.FileSystem, path: str) -> bytes | None:
+    try:
+        with store.open_input_file(path) as file:
+            data: bytes = file.read()
+            return data
+    except FileNotFoundError:
+        return None
+
+
+def _verified(store: fs.FileSystem, folder: str, entry: FileEntry) -> bytes:
+    path = f"{folder}/{entry.file}"
+    data = _bytes(store, path)
+    if data is None:
+        raise Broken(
+            f"evidence file {path} is gone, its manifest names it: take no decision on this snapshot"
+        )
+    found = hashlib.sha256(data).hexdigest()
+    if found != entry.sha256:
+        raise Broken(
+            f"evidence file {path} has SHA-256 {found}, its manifest says {entry.sha256}: "
+            "the file was altered after it was written; take no decision on this snapshot"
+        )
+    return data
+
+
+def _parse(path: str, text: bytes) -> Manifest:
+    try:
+        document = json.loads(text)
+        manifest = Manifest(
+            migration=document["migration"],
+            stage=document["stage"],
+            moment=Moment(document["moment"]),
+            taken_at_ms=int(document["taken_at_ms"]),
+            digest=hashlib.sha256(text).hexdigest(),
+            files=tuple(FileEntry(**entry) for entry in document["files"]),
+            versions=document["versions"],
+        )
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise Broken(f"manifest {path} cannot be understood ({wrong!r}): it was altered") from wrong
+    missing = set(TABLES) - {entry.table for entry in manifest.files}
+    if missing:
+        raise Broken(f"manifest {path} lacks the tables {sorted(missing)}: it was altered")
+    return manifest

@@ -1,0 +1,221 @@
+"""One lazily opened ZooKeeper session with bounded retries, for reading groups and writing the mode.
+
+All access of the observing side goes through `ZookeeperConnection.call`; what it hands to the callable
+is a `Session`, which pipelines its requests. kazoo stays inside this package.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    InvalidACLError,
+    NoAuthError,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.serialization import Auth
+
+from groupshift.errors import Rejected, Transient
+
+T = TypeVar("T")
+
+_LOST = (
+    ConnectionLoss,
+    ConnectionClosedError,
+    SessionExpiredError,
+    SessionMovedError,
+    OperationTimeoutError,
+    KazooTimeoutError,
+)
+_REFUSED = (NoAuthError, AuthFailedError, InvalidACLError)
+_SESSION_TIMEOUT_S = 10.0
+
+
+class _NoCredentials(logging.Filter):
+    """Drops the one record in which kazoo prints the credential it sends (at DEBUG)."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        args = record.args if isinstance(record.args, tuple) else ()
+        return not any(isinstance(argument, Auth) for argument in args)
+
+
+_LOG = logging.getLogger("groupshift.zookeeper")
+_LOG.addFilter(_NoCredentials())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A znode as read: ``owner`` is the ephemeral owner's session id, 0 for a persistent node."""
+
+    path: str
+    data: bytes
+    version: int
+    czxid: int
+    mzxid: int
+    owner: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """The children of a znode, sorted, and the pzxid that identifies this very set."""
+
+    children: tuple[str, ...]
+    pzxid: int
+
+
+class Session:
+    """Requests of one attempt: every wait ends at the attempt's deadline."""
+
+    def __init__(self, client: KazooClient, deadline: float) -> None:
+        self._client = client
+        self._deadline = deadline
+
+    def sync(self, path: str) -> None:
+        """Catch up with the leader: what is read after it is not older than this call."""
+        self._result(self._client.sync_async(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether the node is there."""
+        return self._result(self._client.exists_async(path)) is not None
+
+    def list(self, paths: Sequence[str]) -> tuple[Directory | None, ...]:
+        """Children of each path, None where the node is absent; one round trip for all."""
+        sent = [self._client.get_children_async(path, include_data=True) for path in paths]
+        return tuple(self._directory(request) for request in sent)
+
+    def read(self, paths: Sequence[str]) -> tuple[Node | None, ...]:
+        """Each node, None where it is absent; one round trip for all."""
+        sent = [(path, self._client.get_async(path)) for path in paths]
+        return tuple(self._node(path, request) for path, request in sent)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create a persistent node with its parents; raises kazoo's NodeExistsError."""
+        self._result(self._client.create_async(path, data, makepath=True))
+
+    def set(self, path: str, data: bytes, version: int) -> None:
+        """Set at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
+        self._result(self._client.set_async(path, data, version=version))
+
+    def delete(self, path: str, version: int) -> None:
+        """Delete at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
+        self._result(self._client.delete_async(path, version=version))
+
+    def _result(self, request: Any) -> Any:
+        return request.get(timeout=max(0.001, self._deadline - time.monotonic()))
+
+    def _directory(self, request: Any) -> Directory | None:
+        try:
+            children, stat = self._result(request)
+        except NoNodeError:
+            return None
+        return Directory(children=tuple(sorted(children)), pzxid=stat.pzxid)
+
+    def _node(self, path: str, request: Any) -> Node | None:
+        try:
+            data, stat = self._result(request)
+        except NoNodeError:
+            return None
+        return Node(
+            path=path,
+            data=data,
+            version=stat.version,
+            czxid=stat.czxid,
+            mzxid=stat.mzxid,
+            owner=stat.ephemeralOwner,
+        )
+
+
+class ZookeeperConnection:
+    """Keeps one session open between calls and opens nothing before the first.
+
+    ``hosts`` is ``host:port[,host:port]``, ``chroot`` the path below which the Kafka cluster keeps its
+    nodes. With a ``username`` the session authenticates by the scheme ``digest``. ``timeout_s`` bounds
+    each `call` with all its retries. Safe to use from several threads (calls are serialised).
+    """
+
+    def __init__(
+        self, hosts: str, *, chroot: str = "", username: str = "", password: str = "", timeout_s: float = 6.0
+    ) -> None:
+        self._address = hosts
+        root = chroot.strip("/")
+        self._hosts = f"{hosts.rstrip('/')}/{root}" if root else hosts
+        self._username = username
+        self._credential = f"{username}:{password}" if username else None
+        self._timeout_s = timeout_s
+        self._client: KazooClient | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def address(self) -> str:
+        """Hosts and chroot, for sentences to people."""
+        return self._hosts
+
+    def call(self, work: Callable[[Session], T]) -> T:
+        """Run ``work`` and return its result; repeat it after a lost connection, until ``timeout_s``.
+
+        ``work`` must be safe to repeat. Raises `Transient` when ZooKeeper does not answer in time and
+        `Rejected` when it refuses the credentials or the address cannot be one.
+        """
+        with self._lock:
+            deadline = time.monotonic() + self._timeout_s
+            while True:
+                try:
+                    return work(Session(self._connected(deadline), deadline))
+                except _LOST as lost:
+                    # A request that was given up must not be sent later: drop the client's queue.
+                    self.close()
+                    if time.monotonic() >= deadline:
+                        raise self._unreachable(lost) from lost
+                except _REFUSED as refused:
+                    self.close()
+                    raise self._refused(refused) from refused
+
+    def close(self) -> None:
+        """End the session; the next call opens a new one."""
+        with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                client.stop()
+                client.close()
+
+    def _connected(self, deadline: float) -> KazooClient:
+        if self._client is None:
+            auth = [("digest", self._credential)] if self._credential else None
+            try:
+                self._client = KazooClient(
+                    hosts=self._hosts, timeout=_SESSION_TIMEOUT_S, auth_data=auth, logger=_LOG
+                )
+            except ValueError as wrong:
+                raise Rejected(
+                    f"the ZooKeeper address {self._hosts!r} is none ({wrong}): "
+                    "write [zookeeper] hosts as host:port[,host:port]"
+                ) from wrong
+            self._client.start(timeout=max(0.001, deadline - time.monotonic()))
+        return self._client
+
+    def _unreachable(self, cause: Exception) -> Transient:
+        return Transient(
+            f"ZooKeeper does not answer at {self._hosts} (setting [zookeeper] hosts) within "
+            f"{self._timeout_s:g} s ({type(cause).__name__}): check that it runs and that the address is "
+            "right, then run the same command again"
+        )
+
+    def _refused(self, cause: Exception) -> Rejected:
+        who = f"user {self._username!r}" if self._username else "a session without credentials"
+        return Rejected(
+            f"ZooKeeper at {self._hosts} refuses {who} ({type(cause).__name__}): "
+            "correct username and password of [zookeeper], or the ACL of the group's nodes"
+        )

@@ -1,0 +1,140 @@
+"""Znodes become members, owners and offsets; what cannot be understood becomes a sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from groupshift.adapters.zookeeper.connection import Node
+from groupshift.domain.coordination import MemberKind, ModeNode
+from groupshift.domain.group import CommittedOffset, Member, Owner
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.registration import (
+    Awareness,
+    Pattern,
+    Registration,
+    parse_awareness,
+    parse_registration,
+)
+from groupshift.errors import Rejected
+
+_GENERATED_ID: Final = re.compile(r"(?P<host>.+)-\d{13}-[0-9a-f]{1,8}")
+_THREAD_ID: Final = re.compile(r".+-\d+")
+_DECIMAL: Final = re.compile(rb"\d+")
+_SHOWN: Final = 200
+
+
+def member(registered: Node, migration: Node | None) -> tuple[Member, tuple[str, ...]]:
+    """The member of one ``ids`` node and, if it has one, of its ``migration/ids`` node.
+
+    A member whose node cannot be understood is still a member (its peers stumble over it): it has an
+    empty subscription, and a sentence says what its node holds and what to do.
+    """
+    name = registered.path.rpartition("/")[2]
+    group = registered.path.split("/")[2]
+    registration, problems = _registration(registered)
+    awareness, more = _awareness(migration)
+    generated = _GENERATED_ID.fullmatch(name.removeprefix(f"{group}_"))
+    found = Member(
+        member_id=name,
+        kind=MemberKind.OLD if migration is None else MemberKind.AWARE,
+        host=generated["host"] if generated else None,
+        pattern=registration.pattern.value,
+        subscription=_subscription(registration),
+        fence=awareness.fence,
+        mode=awareness.mode,
+        acting_on=awareness.acting_on,
+        version=awareness.software,
+        session_id=registered.owner or None,
+    )
+    return found, (*_persistent(registered), *problems, *more)
+
+
+def owner(node: Node) -> Owner | str | None:
+    """The owner node of one partition, or a sentence about it."""
+    partition = _partition(node)
+    thread = node.data.decode(errors="replace")
+    if isinstance(partition, str):
+        return partition
+    if node.owner == 0:
+        return _persistent(node)[0]
+    if not _THREAD_ID.fullmatch(thread):
+        return (
+            f"owner node {node.path} holds {_shown(node.data)}, which is no thread id: "
+            "restart the member that holds it"
+        )
+    return Owner(partition=partition, thread_id=thread, czxid=node.czxid, session_id=node.owner)
+
+
+def offset(node: Node) -> CommittedOffset | str | None:
+    """The offset node of one partition, or a sentence about it."""
+    partition = _partition(node)
+    if isinstance(partition, str):
+        return partition
+    if not _DECIMAL.fullmatch(node.data):
+        return (
+            f"offset node {node.path} holds {_shown(node.data)}, which is no decimal offset: "
+            "set it to the next offset to read, or delete it"
+        )
+    return CommittedOffset(partition=partition, offset=int(node.data))
+
+
+def mode_problem(path: str, node: ModeNode) -> tuple[str, ...]:
+    """A sentence when the mode node holds neither of the two values (every member reads zookeeper)."""
+    if not node.malformed:
+        return ()
+    return (
+        (
+            f"mode node {path} holds {_shown(node.data or b'')}, which every member takes for zookeeper: "
+            "set it to exactly kafka or zookeeper (no line end), or delete it"
+        ),
+    )
+
+
+def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
+    try:
+        return parse_registration(node.data, f"registration {node.path}"), ()
+    except Rejected as wrong:
+        sentence = (
+            f"{wrong} (it holds {_shown(node.data)}; old members cannot rebalance while it is there: "
+            "stop or restart that member)"
+        )
+        return Registration(subscription=()), (sentence,)
+
+
+def _awareness(node: Node | None) -> tuple[Awareness, tuple[str, ...]]:
+    if node is None:
+        return Awareness(), ()
+    try:
+        return parse_awareness(node.data, f"migration id {node.path}"), ()
+    except Rejected as wrong:
+        return Awareness(), (f"{wrong} (it holds {_shown(node.data)}; restart that member)",)
+
+
+def _subscription(registration: Registration) -> tuple[tuple[str, int], ...]:
+    if registration.pattern is Pattern.STATIC:
+        return tuple(sorted(registration.subscription))
+    return registration.subscription[:1]  # readers use the first entry of a wildcard only (§1.2)
+
+
+def _persistent(node: Node) -> tuple[str, ...]:
+    if node.owner != 0:
+        return ()
+    return (
+        (
+            f"node {node.path} holds {_shown(node.data)} and is persistent, so it belongs to no living member: "
+            "delete it if no member has that id"
+        ),
+    )
+
+
+def _partition(node: Node) -> TopicPartition | str:
+    topic, number = node.path.split("/")[-2:]
+    if number.isascii() and number.isdigit():
+        return TopicPartition(topic, int(number))
+    return f"node {node.path} holds {_shown(node.data)} and is no partition number: delete it"
+
+
+def _shown(data: bytes) -> str:
+    text = data[:_SHOWN].decode(errors="backslashreplace")
+    return repr(text) if len(data) <= _SHOWN else f"{text!r}… ({len(data)} bytes)"

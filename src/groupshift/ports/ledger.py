@@ -1,0 +1,21 @@
+"""Reading what the members say they delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from groupshift.domain.partitions import TopicPartition
+
+
+class Ledger(Protocol):
+    """The records members write of every delivered record (one JSON object a line)."""
+
+    def last_delivered(self, group: str) -> Mapping[TopicPartition, int]:
+        """The highest offset delivered by any member of the group, present or gone, per partition.
+
+        Partitions never delivered are absent; without ledgers the mapping is empty. A torn last line
+        (its writer was killed or is writing) is not there yet. Raises `Broken` naming file and line
+        for a complete line that is no ledger record.
+        """
+        ...
