@@ -1,0 +1,48 @@
+"""What rules look at: the live group, the places of its fleet, and what is wanted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.partitions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One place of the fleet as its driver sees it; ``member_id`` None when the driver cannot know."""
+
+    name: str
+    kind: MemberKind
+    running: bool
+    member_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Input of every rule. ``wanted`` is the mode that should be in effect, None when it is open."""
+
+    view: GroupView
+    places: tuple[Place, ...] = ()
+    wanted: Mode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTable:
+    """Committed offsets of one store by partition."""
+
+    by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, offsets: tuple[CommittedOffset, ...]) -> OffsetTable:
+        """The table of a view's list."""
+        return cls({offset.partition: offset.offset for offset in offsets})
+
+
+def sentence_list(names: list[str], limit: int = 5) -> str:
+    """``a, b and 3 more``: names for a sentence."""
+    shown = names[:limit]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

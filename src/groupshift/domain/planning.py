@@ -1,0 +1,132 @@
+"""From a request and an observed group to a plan, and from acts made to the way back. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from groupshift.domain import rulebook
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.facts import Place
+from groupshift.domain.group import GroupView
+from groupshift.domain.moves import Gate, MoveRequest, StageName, Until, WayBack
+from groupshift.domain.plan import Plan, Stage
+from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_REACH = tuple(Until)
+MAX_SOAK_S = 7 * 24 * 3600
+
+
+def check(request: MoveRequest) -> tuple[str, ...]:
+    """Everything wrong with the values of a request, one clause each; empty when usable."""
+    problems = []
+    if not _NAME.fullmatch(request.group) or request.group in (".", ".."):
+        problems.append(f"group {request.group!r} is no group id: use letters, digits, '.', '_' and '-'")
+    if request.canary < 1:
+        problems.append(f"canary {request.canary} is less than 1 member")
+    if not 0 <= request.soak_s <= MAX_SOAK_S:
+        problems.append(f"soak {request.soak_s} s is not between 0 and {MAX_SOAK_S}")
+    return tuple(problems)
+
+
+def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The driver's places, or, where it cannot know them, the members themselves."""
+    if places:
+        return tuple(sorted(places, key=lambda place: place.name))
+    return tuple(
+        Place(name=member.member_id, kind=member.kind, running=True, member_id=member.member_id)
+        for member in sorted(view.members, key=lambda member: member.member_id)
+    )
+
+
+def make_plan(request: MoveRequest, view: GroupView, places: tuple[Place, ...]) -> Plan:
+    """The stages that this group still needs, in order, up to ``request.until``.
+
+    Stages without work are left out: a group whose members are all aware starts at the toggle."""
+    everywhere = places_of(view, places)
+    old = [place.name for place in everywhere if place.kind is MemberKind.OLD]
+    zookeeper = [place.name for place in everywhere if place.kind is not MemberKind.PLAIN]
+    steps: list[tuple[StageName, Step, Gate | None]] = []
+    _replace(steps, StageName.CANARY, old[: request.canary], (MemberKind.OLD, MemberKind.AWARE))
+    if _reaches(request, Until.ROLL):
+        _replace(steps, StageName.ROLL, old[request.canary :], (MemberKind.OLD, MemberKind.AWARE))
+    if _reaches(request, Until.TOGGLE) and view.effective_mode is not Mode.KAFKA:
+        steps.append((StageName.TOGGLE, SetMode(to=Mode.KAFKA), Gate.TOGGLE))
+    if _reaches(request, Until.RETIRE):
+        _replace(steps, StageName.RETIRE, zookeeper, (MemberKind.AWARE, MemberKind.PLAIN))
+    steps.append((StageName.SOAK, Soak(seconds=request.soak_s), None))
+    if _reaches(request, Until.RETIRE):
+        steps.append((StageName.FINALISE, DeleteModeNode(), Gate.FINALISE))
+    return Plan(
+        group=request.group,
+        driver=request.driver,
+        until=request.until,
+        soak_s=request.soak_s,
+        execute=request.execute,
+        slots=tuple(place.name for place in everywhere),
+        stages=tuple(_first_asks(steps)),
+    )
+
+
+def _reaches(request: MoveRequest, until: Until) -> bool:
+    return _REACH.index(request.until) >= _REACH.index(until)
+
+
+def _replace(
+    steps: list[tuple[StageName, Step, Gate | None]],
+    name: StageName,
+    slots: list[str],
+    kinds: tuple[MemberKind, MemberKind],
+) -> None:
+    if slots:
+        steps.append((name, ReplaceMembers(slots=tuple(slots), old=kinds[0], new=kinds[1]), None))
+
+
+def _first_asks(steps: list[tuple[StageName, Step, Gate | None]]) -> list[Stage]:
+    """Stages with their rules; the first act stands behind the approval of the plan."""
+    return [
+        stage_of(name, step, gate or (Gate.PLAN if index == 0 else None))
+        for index, (name, step, gate) in enumerate(steps)
+    ]
+
+
+def stage_of(name: StageName, step: Step, gate: Gate | None = None) -> Stage:
+    """A stage with the rules that the rulebook asks around it."""
+    return Stage(
+        name=name, step=step, gate=gate, before=rulebook.BEFORE[name], after=rulebook.AFTER[name]
+    )
+
+
+def way_back(
+    plan: Plan, begun: frozenset[StageName], view: GroupView, places: tuple[Place, ...], to: WayBack
+) -> tuple[Stage, ...]:
+    """The undo stages needed, in order: inverses of the acts that were begun.
+
+    ``begun`` are the stages whose act was at least intended. A toggle is also taken back when the mode
+    node asks for kafka now. Without any member act of its own (they were aware before) a way back to
+    old members covers every place that holds none."""
+    back: list[Stage] = []
+    retire = plan.stage(StageName.RETIRE)
+    if retire and StageName.RETIRE in begun and isinstance(retire.step, ReplaceMembers):
+        back.append(stage_of(StageName.UNDO_RETIRE, retire.step.inverse))
+    if StageName.TOGGLE in begun or view.mode.requested is Mode.KAFKA:
+        back.append(stage_of(StageName.UNDO_TOGGLE, SetMode(to=Mode.KAFKA).inverse))
+    if to is WayBack.OLD_MEMBERS:
+        slots = _replaced_slots(plan, begun) or _not_old(plan, view, places)
+        if slots:
+            forward = ReplaceMembers(slots=slots, old=MemberKind.OLD, new=MemberKind.AWARE)
+            back.append(stage_of(StageName.UNDO_MEMBERS, forward.inverse))
+    return tuple(back)
+
+
+def _replaced_slots(plan: Plan, begun: frozenset[StageName]) -> tuple[str, ...]:
+    names = (StageName.CANARY, StageName.ROLL)
+    stages = [plan.stage(name) for name in names if name in begun]
+    steps = [stage.step for stage in stages if stage]
+    return tuple(sorted(slot for step in steps if isinstance(step, ReplaceMembers) for slot in step.slots))
+
+
+def _not_old(plan: Plan, view: GroupView, places: tuple[Place, ...]) -> tuple[str, ...]:
+    if plan.stage(StageName.CANARY) or plan.stage(StageName.ROLL):
+        return ()
+    return tuple(place.name for place in places_of(view, places) if place.kind is not MemberKind.OLD)
