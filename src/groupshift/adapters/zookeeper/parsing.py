@@ -122,7 +122,7 @@ def _persistent(node: Node) -> tuple[str, ...]:
         return ()
     return (
         (
-            f"node {node.path} holds {_shown(node.data)} and is persistent, so it belongs to no living member: "
+            f"node {node.path} holds {_shown(node.data)} and is persistent: no living member made it; "
             "delete it if no member has that id"
         ),
     )
