@@ -1,0 +1,191 @@
+"""The reconciler's brain: one consistent view in, what to release and what to take out (F2).
+
+Pure and complete: who may act when is decided here, how is the business of `groupshift.consumers`.
+Source: specs/zookeeper-coordination.md §§8.3, 8.7, 8.10 (F1, F2, F6) and D11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from groupshift.domain.assignment import (
+    Assignment,
+    Assignor,
+    TextForm,
+    assign,
+    map_to_threads,
+    threads_by_topic,
+)
+from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode, effective_mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.registration import Registration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinationView:
+    """What one consistent read of ZooKeeper said (D5): both directories, mode, topics.
+
+    ``ids_pzxid`` identifies the listing of ``ids``; ``unfenced`` are migration ids without ``fence``
+    (F6); ``partitions`` are those of ``/brokers/topics``; ``problems`` are sentences about nodes that
+    could not be parsed: with one of them no assignment can be computed.
+    """
+
+    mode: ModeNode = ABSENT_MODE
+    ids_pzxid: int = -1
+    migration_pzxid: int = -1
+    migration_ids: tuple[str, ...] = ()
+    registrations: Mapping[str, Registration] = field(default_factory=dict)
+    unfenced: frozenset[str] = frozenset()
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The registered consumers, sorted."""
+        return tuple(sorted(self.registrations))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """This member: its id, its own static subscription (topic → streams) and the group's assignor.
+
+    ``aware`` is False for a consumer of the old protocol, which follows ZooKeeper only.
+    """
+
+    consumer_id: str
+    subscription: Mapping[str, int]
+    aware: bool
+    assignor: Assignor = Assignor.RANGE
+    form: TextForm = TextForm.DASH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that a decision may depend on.
+
+    ``acting`` is the mode this member obeys now (None before its first decision), ``held`` the owner
+    nodes it holds (partition → thread id). ``kafka_assignment`` is what the Kafka group assigned in
+    the present generation, None between generations; ``kafka_clients`` the client ids of the Kafka
+    group's members, None when not known.
+    """
+
+    member: Member
+    view: CoordinationView
+    acting: Mode | None = None
+    held: Mapping[TopicPartition, str] = field(default_factory=dict)
+    kafka_assignment: frozenset[TopicPartition] | None = None
+    kafka_clients: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Release first, then take. ``mode``, ``node`` and ``ids_pzxid`` say on what it rests (D6).
+
+    ``register`` asks to (re-)create the own registration before anything else. ``ask_clients`` asks
+    to list the Kafka group and decide again: leaving Kafka mode needs to know that no plain
+    consumer is in the group (D11). ``alarms`` are sentences for people.
+    """
+
+    mode: Mode
+    node: ModeNode
+    ids_pzxid: int
+    release: tuple[TopicPartition, ...] = ()
+    take: tuple[tuple[TopicPartition, str], ...] = ()
+    register: bool = False
+    ask_clients: bool = False
+    alarms: tuple[str, ...] = ()
+
+
+def decide(situation: Situation) -> Decision:
+    """What this member has to do now."""
+    mode, ask, alarms = _choose_mode(situation)
+    view, member = situation.view, situation.member
+    if member.consumer_id not in view.registrations and not view.problems:
+        return _decision(situation, mode, register=True, alarms=alarms)
+    if ask:
+        return _decision(situation, mode, ask_clients=True, alarms=alarms)
+    if mode is Mode.ZOOKEEPER and view.problems:
+        return _decision(situation, mode, alarms=(*alarms, *view.problems))
+    target = _kafka_target(situation) if mode is Mode.KAFKA else _zookeeper_target(situation)
+    held = situation.held
+    return _decision(
+        situation,
+        mode,
+        release=tuple(sorted(each for each, thread in held.items() if target.get(each) != thread)),
+        take=tuple(sorted((each, thread) for each, thread in target.items() if held.get(each) != thread)),
+        alarms=alarms,
+    )
+
+
+def _decision(
+    situation: Situation,
+    mode: Mode,
+    *,
+    release: tuple[TopicPartition, ...] = (),
+    take: tuple[tuple[TopicPartition, str], ...] = (),
+    register: bool = False,
+    ask_clients: bool = False,
+    alarms: tuple[str, ...] = (),
+) -> Decision:
+    return Decision(
+        mode=mode,
+        node=situation.view.mode,
+        ids_pzxid=situation.view.ids_pzxid,
+        release=release,
+        take=take,
+        register=register,
+        ask_clients=ask_clients,
+        alarms=alarms,
+    )
+
+
+def _choose_mode(situation: Situation) -> tuple[Mode, bool, tuple[str, ...]]:
+    """The mode to obey, whether the Kafka group must be listed first, and what to report."""
+    view = situation.view
+    if not situation.member.aware:
+        return Mode.ZOOKEEPER, False, ()
+    wanted = effective_mode(view.mode, view.ids, view.migration_ids)
+    if wanted is Mode.KAFKA and view.unfenced:
+        names = ", ".join(sorted(view.unfenced))
+        wanted = Mode.ZOOKEEPER
+        alarm: tuple[str, ...] = (
+            f"{names} do not honour owner nodes (no 'fence'): staying in zookeeper mode",
+        )
+    else:
+        alarm = ()
+    if wanted is Mode.KAFKA or situation.acting is not Mode.KAFKA:
+        return wanted, False, alarm
+    if situation.kafka_clients is None:
+        return Mode.KAFKA, True, alarm
+    plain = situation.kafka_clients - set(view.migration_ids) - {situation.member.consumer_id}
+    if not plain:
+        return wanted, False, alarm
+    names = ", ".join(sorted(plain))
+    return Mode.KAFKA, False, (*alarm, f"plain Kafka consumers ({names}) are members: not leaving kafka mode")
+
+
+def _zookeeper_target(situation: Situation) -> Assignment:
+    """My part of the old consumer's assignment (§§3.3, 5); every member computes it alone."""
+    view, member = situation.view, situation.member
+    members = {cid: each.topics(view.partitions) for cid, each in view.registrations.items()}
+    threads = threads_by_topic(members)
+    if member.assignor is Assignor.RANGE:
+        threads = {topic: ids for topic, ids in threads.items() if topic in member.subscription}
+    return _mine(assign(member.assignor, threads, view.partitions, member.form), member)
+
+
+def _kafka_target(situation: Situation) -> Assignment:
+    """What the Kafka group assigned to me, spread over my threads (§8.7); nothing between generations."""
+    member = situation.member
+    threads = threads_by_topic({member.consumer_id: member.subscription})
+    return map_to_threads(situation.kafka_assignment or frozenset(), threads)
+
+
+def _mine(assignment: Assignment, member: Member) -> Assignment:
+    prefix = f"{member.consumer_id}-"
+    return {
+        each: thread
+        for each, thread in assignment.items()
+        if thread.startswith(prefix) and thread.rpartition("-")[0] == member.consumer_id
+    }

@@ -1,0 +1,76 @@
+"""Reading records of explicitly given partitions from explicitly given offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from groupshift.domain.partitions import TopicPartition
+
+
+class Record(Protocol):
+    """What is handed to the application; `confluent_kafka.Message` is one."""
+
+    def topic(self) -> str | None:
+        """Topic, None for an error that concerns no partition."""
+        ...
+
+    def partition(self) -> int | None:
+        """Partition number."""
+        ...
+
+    def offset(self) -> int | None:
+        """Offset of this record."""
+        ...
+
+
+class Reset(StrEnum):
+    """Where to start without a usable offset (``auto.offset.reset``)."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class Fetch(Protocol):
+    """The fetcher. `poll` runs on one thread of its own; the rest may be called from any other."""
+
+    def add(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Fetch these partitions from these offsets; nothing fetched earlier is returned for them."""
+        ...
+
+    def remove(self, partitions: Collection[TopicPartition]) -> None:
+        """Stop fetching them."""
+        ...
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on elsewhere."""
+        ...
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Keep them, but fetch nothing."""
+        ...
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Undo `pause`."""
+        ...
+
+    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+        """Up to ``limit`` records; waits up to ``timeout`` seconds for the first."""
+        ...
+
+    def out_of_range(self, record: Record) -> TopicPartition | None:
+        """The partition whose position the broker does not have, when ``record`` says so."""
+        ...
+
+    def reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
+        """Log start or log end; partitions that cannot be asked now are left out."""
+        ...
+
+    def end_of(self, partition: TopicPartition) -> int | None:
+        """The log end last seen, without asking; None when never seen."""
+        ...
+
+    def close(self) -> None:
+        """Release the client."""
+        ...

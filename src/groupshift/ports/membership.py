@@ -1,0 +1,62 @@
+"""The Kafka side of one group member: membership, assignment, commits under its generation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from groupshift.domain.partitions import TopicPartition
+
+
+class MembershipListener(Protocol):
+    """Called on the membership's own thread."""
+
+    def assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        """A new generation; returns at once."""
+        ...
+
+    def revoked(self) -> None:
+        """The generation ends when this returns (D3): stop, commit, let go, within a bound."""
+        ...
+
+    def lost(self) -> None:
+        """Membership is gone: delivery has stopped when this returns."""
+        ...
+
+
+class Membership(Protocol):
+    """Takes part in the Kafka group without fetching."""
+
+    @property
+    def session_s(self) -> float:
+        """The Kafka session timeout in seconds."""
+        ...
+
+    def start(self, listener: MembershipListener) -> None:
+        """Join the group; returns at once."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
+        """Commit under the present generation and wait: proof of membership.
+
+        Raises `Conflict` when the group no longer knows this member and `Transient` when it does not
+        answer within ``timeout`` seconds or is rebalancing."""
+        ...
+
+    def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Best-effort commit, in order with the others; failures are retried by the next one."""
+        ...
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout: float
+    ) -> Mapping[TopicPartition, int | None]:
+        """Committed offsets, None where there is none. Raises `Transient`."""
+        ...
+
+    def clients(self, timeout: float) -> frozenset[str]:
+        """Client ids of all members of the group now. Raises `Transient`."""
+        ...
+
+    def close(self, timeout: float) -> None:
+        """Leave the group; idempotent."""
+        ...
