@@ -1,0 +1,60 @@
+"""
+### Move a consumer group from ZooKeeper to Kafka coordination
+
+`assess → plan → approval → [stage: snapshot → proof → judge → act → wait → snapshot → proof → judge]…
+→ soak → last gate → verdict`
+
+| you see | it means | what you can do |
+|---|---|---|
+| `plan` red | the group is not ready, or has an open migration; nothing was changed | read the sentence in its log |
+| a gate *Awaiting Input* | a person decides; default, also after expiry, is to change nothing | answer under *Required Actions* |
+| a gate red | not approved, expired, or void because the group changed | *Clear* the gate to be asked again |
+| a judge *Awaiting Input* | it could not be proven, or not clearly | go on, roll back, or stop here |
+| a judge red, `undo_…` running | a proof failed: the way back runs by itself | wait; the run ends red with the reason |
+| `verdict` green | as far as asked; the way back is open unless finalised | `roll_back` takes it back |
+
+Without **Execute** the run ends after the plan and nothing is changed. A killed task is safe to run again.
+"""
+
+from airflow.sdk import DAG, TriggerRule, chain
+from groupshift_airflow import form, gates, operators
+from groupshift_airflow.retries import DEFAULT_ARGS
+from groupshift_airflow.stages import stage, way_back
+
+from groupshift.domain.moves import Gate, StageName
+
+with DAG(
+    dag_id="migrate_coordination",
+    dag_display_name="Migrate coordination: ZooKeeper → Kafka",
+    description="Moves a consumer group from ZooKeeper to Kafka coordination, proves it, can take it back.",
+    doc_md=__doc__,
+    params=form.migrate(),
+    default_args=DEFAULT_ARGS,
+    schedule=None,
+    catchup=False,
+    tags=["groupshift"],
+):
+    plan = operators.Plan(task_id="plan")
+    approved = gates.Approval(task_id="approve_plan", gate=Gate.PLAN)
+    soaked = stage(StageName.SOAK, entered=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    choose = gates.LastGate(task_id="last_gate", finalise="finalise", keep="keep")
+    ends = [operators.Finalise(task_id="finalise"), operators.Keep(task_id="keep")]
+    verdict = operators.Close(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE)
+
+    chain(
+        operators.Assess(task_id="assess"),
+        plan,
+        approved,
+        stage(StageName.CANARY),
+        stage(StageName.ROLL),
+        gates.Rehearse(task_id="rehearse"),
+        gates.Approval(task_id="approve_toggle", gate=Gate.TOGGLE),
+        stage(StageName.TOGGLE),
+        stage(StageName.RETIRE),
+        soaked,
+        choose,
+        ends,
+        way_back(),
+        verdict,
+    )
+    approved >> soaked  # stages that were not asked for are skipped; the soak follows what was done

@@ -1,0 +1,33 @@
+"""
+### Take a migration back, from any stage
+
+`plan → [undo stage: snapshot → proof → judge → act → wait → snapshot → proof → judge]… → verdict`
+
+The mode goes back to ZooKeeper first, then, if asked, the members back to old consumers. Offsets of the progress
+made are kept, and each stage is proven. Taking over a migration fences the run that was working on it. There is no
+gate: triggering with **Execute** is the decision. Without **Execute** it only says where the migration stands.
+"""
+
+from airflow.sdk import DAG, TriggerRule, chain
+from groupshift_airflow import form, operators
+from groupshift_airflow.retries import DEFAULT_ARGS
+from groupshift_airflow.stages import undo_stages
+
+with DAG(
+    dag_id="roll_back",
+    dag_display_name="Roll back a migration",
+    description="Takes a migration back to ZooKeeper mode or to the old members, and proves it.",
+    doc_md=__doc__,
+    params=form.roll_back(),
+    default_args=DEFAULT_ARGS,
+    schedule=None,
+    catchup=False,
+    tags=["groupshift"],
+):
+    chain(
+        operators.BeginRollBack(
+            task_id="plan", migration="{{ params.migration }}", token="", to="{{ params.to }}"
+        ),
+        *undo_stages(),
+        operators.Close(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
+    )

@@ -1,0 +1,1 @@
+"""Groupshift's operators, sensors, gates and pages for Airflow: each one call of one use case."""

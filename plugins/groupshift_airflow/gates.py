@@ -1,0 +1,205 @@
+"""Gates: tasks that park until a person answers. Default, also after expiry, is to change nothing.
+
+While a gate waits no process, slot or triggerer is held (state ``awaiting_input``). A gate that is
+answered with no fails its own task, so nothing behind it can run, and the run ends red with the
+sentence. Built-in rejection is not used: inside mapped groups it does not stop what follows
+(specs/airflow-notes.md, trap 1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.exceptions import AirflowFailException, AirflowSkipException
+from airflow.providers.standard.operators.hitl import HITLBranchOperator, HITLOperator
+from groupshift_airflow.operators import UseCase, require_execute
+
+from groupshift.domain.judgement import ActState, GateBrief, Judgement
+from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected, Transient
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.bootstrap import App
+
+FINGERPRINT = "fingerprint"
+NOBODY = "nobody (expired)"
+APPROVE = "Approve"
+REJECT = "Reject"
+GO_ON = "Go on"
+ROLL_BACK = "Roll back"
+STOP = "Stop here"
+DEPLOYED = "Deployed"
+FINALISE = "Finalise"
+KEEP = "Keep the way back open"
+
+
+class Asks(UseCase, HITLOperator):
+    """Mixin of all gates: shows a brief, and on resume knows who chose what."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"subject": "groupshift", **kwargs})
+
+    def ask(self, context: Context, brief: GateBrief, options: list[str] | None = None) -> Any:
+        """Park with this brief; ``options`` narrows what can be chosen now. Does not return."""
+        self.subject, self.body = brief.subject, brief.body
+        self.options = options or self.options
+        context["ti"].xcom_push(key=FINGERPRINT, value=brief.fingerprint)
+        return HITLOperator.execute(self, context)
+
+    def chosen(self, context: Context, event: dict[str, Any]) -> tuple[str, str, str]:
+        """(choice, who, fingerprint shown)."""
+        answer = HITLOperator.execute_complete(self, context, event)
+        user = answer["responded_by_user"]
+        who = (user.get("name") or user.get("id")) if user else NOBODY
+        shown = context["ti"].xcom_pull(task_ids=self.task_id, key=FINGERPRINT)
+        return answer["chosen_options"][0], str(who), str(shown or "")
+
+
+class Approval(Asks):
+    """Asks for the approval of the plan or of the toggle; void when the group changed meanwhile."""
+
+    def __init__(self, *, gate: Gate, **kwargs: Any) -> None:
+        super().__init__(**{"options": [APPROVE, REJECT], "defaults": REJECT, **kwargs})
+        self.gate = gate
+
+    def execute(self, context: Context) -> Any:
+        """Skip when nothing will be executed or the stage is not planned; else park."""
+        require_execute(context)
+        with self.app() as app:
+            if self.gate is Gate.TOGGLE:
+                self.require_stage(app, StageName.TOGGLE)
+            brief = app.brief(self.migration, self.gate)
+        return self.ask(context, brief)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """Journal the answer. Raises `Conflict` when the approval is void."""
+        choice, who, shown = self.chosen(context, event)
+        decided = Choice.APPROVE if choice == APPROVE else Choice.REJECT
+        with self.app() as app:
+            app.answer(self.migration, self.gate, Answer(choice=decided, who=who, fingerprint=shown))
+        if decided is Choice.REJECT:
+            raise AirflowFailException(f"the {self.gate} was not approved by {who}: nothing is changed")
+        self.log.info("the %s was approved by %s", self.gate, who)
+
+
+class Act(Asks):
+    """Makes the one change of a stage; parks with the instruction when a person has to make it."""
+
+    def __init__(self, *, stage: str, **kwargs: Any) -> None:
+        super().__init__(**{"options": [DEPLOYED, STOP], "defaults": STOP, **kwargs})
+        self.stage = stage
+
+    def execute(self, context: Context) -> Any:
+        """Raises `Conflict` when fenced or void, `Rejected` when a precondition fails."""
+        with self.app() as app:
+            outcome = app.act(self.migration, self.stage, int(self.token))
+        self.log.info("%s: %s", outcome.state, outcome.detail)
+        if outcome.state is not ActState.PENDING:
+            return None
+        subject = f"Deploy by hand: stage {self.stage} of {self.migration}"
+        return self.ask(
+            context, GateBrief(gate=Gate.REVIEW, subject=subject, body=outcome.instruction, fingerprint="")
+        )
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """The sensor behind this task sees whether it really was deployed."""
+        choice, who, _ = self.chosen(context, event)
+        if choice != DEPLOYED:
+            raise AirflowFailException(f"{who} stopped before deploying stage {self.stage}")
+        self.log.info("deployed, says %s", who)
+
+
+class Judge(Asks):
+    """Turns a measurement into what happens next.
+
+    Pass goes on; inconclusive asks; error is retried, then asks; fail begins the way back without
+    asking. Nobody answering changes nothing more: the run ends red and the way back stays open.
+    """
+
+    def __init__(self, *, stage: str, moment: str, **kwargs: Any) -> None:
+        super().__init__(**{"options": [GO_ON, ROLL_BACK, STOP], "defaults": STOP, **kwargs})
+        self.stage = stage
+        self.moment = moment
+
+    def judgement(self, app: App) -> Judgement:
+        """What is judged; `Rehearse` replaces it."""
+        return app.judge(self.migration, self.stage, self.moment)
+
+    def execute(self, context: Context) -> Any:
+        """Judge, then react by the verdict."""
+        with self.app() as app:
+            judged = self.judgement(app)
+            self.show(judged.findings)
+            match judged.verdict:
+                case Verdict.PASS:
+                    return None
+                case Verdict.FAIL:
+                    self.go_back(app, "; ".join(judged.reasons))
+                case Verdict.ERROR if context["ti"].try_number <= context["ti"].max_tries:
+                    raise Transient(f"could not measure: {'; '.join(judged.reasons)}")
+            brief = app.brief(self.migration, Gate.REVIEW, self.stage)
+        unmeasured = judged.verdict is Verdict.ERROR
+        return self.ask(context, brief, [ROLL_BACK, STOP] if unmeasured else None)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """Journal the answer and do what was chosen."""
+        choice, who, shown = self.chosen(context, event)
+        decided = Choice.APPROVE if choice == GO_ON else Choice.REJECT
+        with self.app() as app:
+            app.answer(self.migration, Gate.REVIEW, Answer(choice=decided, who=who, fingerprint=shown))
+            if choice == ROLL_BACK:
+                self.go_back(app, f"{who} chose to roll back")
+        if choice == STOP:
+            raise AirflowFailException(f"stopped by {who}: nothing more is changed, the way back is open")
+        self.log.info("%s goes on", who)
+
+    def go_back(self, app: App, reason: str) -> None:
+        """Begin the way back, unless this stage already is one or nothing was changed; always raises."""
+        if StageName(self.stage).undoes:
+            raise AirflowFailException(f"{self.stage}: {reason}; a person has to look")
+        try:
+            app.begin_roll_back(self.migration, WayBack.OLD_MEMBERS, int(self.token))
+        except Rejected as nothing:
+            raise AirflowFailException(f"{self.stage}: {reason} ({nothing})") from nothing
+        raise AirflowFailException(f"{self.stage}: {reason}; rolling back")
+
+
+class Rehearse(Judge):
+    """Proves the way back before the toggle: computes its inverse and checks it live."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(stage=StageName.TOGGLE, moment="", **kwargs)
+
+    def judgement(self, app: App) -> Judgement:
+        """Skip unless the toggle is planned."""
+        self.require_stage(app, StageName.TOGGLE)
+        return app.rehearse(self.migration)
+
+
+class LastGate(Asks, HITLBranchOperator):
+    """Finalise, or keep the way back open; nobody answering keeps it."""
+
+    def __init__(self, *, finalise: str, keep: str, **kwargs: Any) -> None:
+        mapping = {FINALISE: finalise, KEEP: keep}
+        super().__init__(
+            **{"options": list(mapping), "defaults": KEEP, "options_mapping": mapping, **kwargs}
+        )
+
+    def execute(self, context: Context) -> Any:
+        """Skip when the plan ends before anything could be finalised; else park."""
+        with self.app() as app:
+            if not app.has_stage(self.migration, StageName.FINALISE):
+                raise AirflowSkipException("nothing to finalise: the run stops before the toggle")
+            brief = app.brief(self.migration, Gate.FINALISE)
+        return self.ask(context, brief)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Journal the answer and branch. Raises `Conflict` when it is void."""
+        choice, who, shown = self.chosen(context, event)
+        decided = Choice.FINALISE if choice == FINALISE else Choice.KEEP
+        with self.app() as app:
+            app.answer(self.migration, Gate.FINALISE, Answer(choice=decided, who=who, fingerprint=shown))
+        return self.do_branch(context=context, branches_to_execute=[self.options_mapping[choice]])

@@ -1,0 +1,154 @@
+"""Connections to settings to the App: the only place that reads Airflow connections."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.exceptions import AirflowNotFoundException
+from airflow.sdk import BaseHook
+
+from groupshift.errors import Rejected
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+    from groupshift.bootstrap import App
+
+SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
+
+
+class _ClusterHook(BaseHook):
+    """Reads one connection and refuses a missing or wrong one with a sentence."""
+
+    conn_type: str
+    hook_name: str
+    default_conn_name: str
+
+    def __init__(self, conn_id: str | None = None) -> None:
+        super().__init__()
+        self.conn_id = conn_id or self.default_conn_name
+
+    def connection(self) -> Connection:
+        """The connection. Raises `Rejected` when it is missing, of another type or has no host."""
+        try:
+            found = self.get_connection(self.conn_id)
+        except AirflowNotFoundException as error:
+            raise Rejected(
+                f"connection {self.conn_id!r} does not exist; create it under Admin > Connections with"
+                f" type {self.hook_name!r}."
+            ) from error
+        if found.conn_type != self.conn_type:
+            raise Rejected(
+                f"connection {self.conn_id!r} has type {found.conn_type!r}; it must be {self.conn_type!r}"
+                f" ({self.hook_name})."
+            )
+        if not found.host:
+            raise Rejected(f"connection {self.conn_id!r} has no host; fill in the servers as host:port.")
+        return found
+
+
+class KafkaClusterHook(_ClusterHook):
+    """Connection type ``groupshift_kafka``: host = bootstrap servers, login/password = SASL."""
+
+    conn_name_attr = "kafka_conn_id"
+    default_conn_name = "groupshift_kafka_default"
+    conn_type = "groupshift_kafka"
+    hook_name = "Groupshift Kafka cluster"
+
+    def section(self) -> dict[str, Any]:
+        """The ``[kafka]`` section of the settings."""
+        found = self.connection()
+        extra = found.extra_dejson
+        properties = {
+            "security.protocol": extra.get("security_protocol"),
+            "sasl.mechanism": extra.get("sasl_mechanism"),
+            "ssl.ca.location": extra.get("ssl_ca_location"),
+            "sasl.username": found.login,
+            "sasl.password": found.password,
+        }
+        kept = {key: str(value) for key, value in properties.items() if value}
+        return {"bootstrap_servers": _servers(found), "properties": kept}
+
+
+class ZookeeperHook(_ClusterHook):
+    """Connection type ``groupshift_zookeeper``: host = hosts, schema = chroot, login/password = digest."""
+
+    conn_name_attr = "zookeeper_conn_id"
+    default_conn_name = "groupshift_zookeeper_default"
+    conn_type = "groupshift_zookeeper"
+    hook_name = "Groupshift ZooKeeper"
+
+    def section(self) -> dict[str, Any]:
+        """The ``[zookeeper]`` section of the settings."""
+        found = self.connection()
+        return {
+            "hosts": _servers(found),
+            "chroot": found.schema or "",
+            "username": found.login or "",
+            "password": found.password or "",
+        }
+
+
+def _servers(found: Connection) -> str:
+    """Host, with the port when the connection was given as a URI with a single server."""
+    return f"{found.host}:{found.port}" if found.port else str(found.host)
+
+
+def require_spark(conn_id: str) -> None:
+    """Raise `Rejected` when the Spark connection is missing: Airflow would silently submit to YARN."""
+    try:
+        found = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise Rejected(
+            f"connection {conn_id!r} does not exist; create it with type 'spark' and a master such as"
+            " local[*] as host."
+        ) from error
+    if not found.host:
+        raise Rejected(f"connection {conn_id!r} has no host; fill in a Spark master such as local[*].")
+
+
+def base_settings() -> dict[str, Any]:
+    """Journal, evidence, fleet and thresholds of this deployment, as sections.
+
+    From the TOML file named by ``GROUPSHIFT_SETTINGS``; without one a SQLite journal and an evidence
+    folder below AIRFLOW_HOME, and people replace members (driver ``manual``).
+    """
+    path = os.environ.get(SETTINGS_VARIABLE)
+    if path:
+        return _sections(Path(path))
+    home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser() / "groupshift"
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        "journal": {"url": f"sqlite:///{home / 'journal.db'}"},
+        "evidence": {"root": str(home / "evidence")},
+        "fleet": {"driver": "manual"},
+    }
+
+
+def _sections(path: Path) -> dict[str, Any]:
+    """The sections of a settings file. Raises `Rejected` when it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Rejected(f"settings file {path}, named by {SETTINGS_VARIABLE}, cannot be used: {error}.") from error
+
+
+def build_app(kafka_conn_id: str, zookeeper_conn_id: str, driver: str | None = None) -> App:
+    """The App of these two connections; connections open at first use, close them with ``with``.
+
+    ``driver`` overrides the deployment's fleet driver. Raises `Rejected` for a missing or wrong
+    connection or setting.
+    """
+    from groupshift.bootstrap import build
+    from groupshift.settings import parse
+
+    sections = base_settings()
+    sections["kafka"] = KafkaClusterHook(kafka_conn_id).section()
+    sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
+    if driver:
+        sections["fleet"] = {**sections.get("fleet", {}), "driver": driver}
+    source = f"connections {kafka_conn_id} and {zookeeper_conn_id} with {os.environ.get(SETTINGS_VARIABLE, 'defaults')}"
+    return build(parse(sections, source=source))
