@@ -67,6 +67,7 @@ class KafkaConnection:
         self._timeout_s = timeout_s
         self._admin: AdminClient | None = None
         self._refusal: str | None = None
+        self._last = ""
         self._lock = threading.RLock()
 
     @property
@@ -98,10 +99,12 @@ class KafkaConnection:
 
     def _connected(self) -> AdminClient:
         if self._admin is None:
-            self._refusal = None
+            self._refusal, self._last = None, ""
             settings = {
                 "client.id": "groupshift",
                 "reconnect.backoff.max.ms": 500,
+                # What it would log once per attempt comes through error_cb and ends in one sentence.
+                "log_level": 2,
                 **self._properties,
                 "bootstrap.servers": self._address,
                 "error_cb": self._remember,
@@ -117,6 +120,8 @@ class KafkaConnection:
     def _remember(self, error: KafkaError) -> None:
         if error.code() in _REFUSED:
             self._refusal = error.str()
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - says less than its cause
+            self._last = error.str()
 
     def _judge(self, failed: Exception) -> None:
         """Raise `Rejected` when the failure is a refusal; librdkafka reports some only as an event."""
@@ -133,9 +138,10 @@ class KafkaConnection:
 
     def _unreachable(self, failed: Exception) -> Transient:
         self.close()
+        cause = self._without_secrets(self._last or _text(failed))
         return Transient(
             f"Kafka does not answer at {self._address} (setting [kafka] bootstrap_servers) within "
-            f"{self._timeout_s:g} s ({self._without_secrets(_text(failed))}): check that it runs and that "
+            f"{self._timeout_s:g} s ({cause}): check that it runs and that "
             "the address is right, then run the same command again"
         )
 

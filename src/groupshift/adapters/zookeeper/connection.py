@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -54,6 +55,7 @@ class _NoCredentials(logging.Filter):
 
 _LOG = logging.getLogger("groupshift.zookeeper")
 _LOG.addFilter(_NoCredentials())
+_LOG.setLevel(logging.ERROR)  # its warnings, one per attempt, end in the one sentence of the error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +205,9 @@ class ZookeeperConnection:
                     f"the ZooKeeper address {self._hosts!r} is none ({wrong}): "
                     "write [zookeeper] hosts as host:port[,host:port]"
                 ) from wrong
-            self._client.start(timeout=max(0.001, deadline - time.monotonic()))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="No chroot path exists")  # `Rejected` says it
+                self._client.start(timeout=max(0.001, deadline - time.monotonic()))
         return self._client
 
     def _unreachable(self, cause: Exception) -> Transient:
