@@ -1,0 +1,139 @@
+"""Kafka's jars, fetched once by the Ivy that pyspark ships; no tool but Java is needed.
+
+Each release is a folder below the cache that appears only when it is complete: retrieved into a draft,
+its main jar's listing verified, then renamed. A file lock keeps two processes from fetching at once.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from groupshift.errors import Broken, Transient
+from groupshift.sandbox.home import cache_root
+from groupshift.sandbox.java import java_binary
+from groupshift.sandbox.state import locked
+
+_ATTEMPTS = 4  # Ivy's first retrieve after a cold download sometimes copies 0 files
+_DEADLINE_S = 600
+_PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One published module; ``entry`` is a file its own jar must list, ``jars`` the least number of jars."""
+
+    organisation: str
+    module: str
+    version: str
+    entry: str
+    jars: int
+
+    @property
+    def label(self) -> str:
+        """``<module>-<version>``: the folder's and the main jar's name."""
+        return f"{self.module}-{self.version}"
+
+
+BROKER = Artifact(
+    organisation="org.apache.kafka",
+    module="kafka_2.13",
+    version="3.9.2",
+    entry="kafka/Kafka.class",
+    jars=50,
+)
+"""ZooKeeper-mode Kafka with all it needs, ZooKeeper 3.8.4 included."""
+
+LOGGING = Artifact(
+    organisation="org.slf4j",
+    module="slf4j-reload4j",
+    version="1.7.36",
+    entry="org/slf4j/impl/StaticLoggerBinder.class",
+    jars=3,
+)
+"""A log binding: the published broker brings none."""
+
+SCALA_CONSUMERS = {
+    version: Artifact(
+        organisation="org.apache.kafka",
+        module="kafka_2.11",
+        version=version,
+        entry="kafka/consumer/ZookeeperConsumerConnector.class",
+        jars=jars,
+    )
+    for version, jars in (("1.1.1", 15), ("0.10.2.2", 13))
+}
+"""Releases of the real old consumer, newest first."""
+
+ALL = (BROKER, LOGGING, *SCALA_CONSUMERS.values())
+
+
+def jars(artifact: Artifact) -> Path:
+    """The folder with the artifact and everything it needs; fetched when it is not there yet.
+
+    Raises `Transient` when it cannot be fetched, `Broken` without Java or without pyspark."""
+    folder = cache_root() / "jars" / artifact.label
+    with locked(folder):
+        if not _complete(artifact, folder):
+            _fetch(artifact, folder)
+    return folder
+
+
+def class_path(*artifacts: Artifact) -> str:
+    """A Java class path of these artifacts, the first one's classes before the others'."""
+    return ":".join(f"{jars(artifact)}/*" for artifact in artifacts)
+
+
+def _complete(artifact: Artifact, folder: Path) -> bool:
+    main = folder / f"{artifact.label}.jar"
+    if len(list(folder.glob("*.jar"))) < artifact.jars or not main.exists():
+        return False
+    try:
+        with zipfile.ZipFile(main) as jar:
+            return artifact.entry in jar.namelist()
+    except zipfile.BadZipFile:
+        return False
+
+
+def _fetch(artifact: Artifact, folder: Path) -> None:
+    draft = folder.with_name(f"{folder.name}.draft")
+    output = ""
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(draft, ignore_errors=True)
+        output = _retrieve(artifact, draft)
+        if _complete(artifact, draft):
+            shutil.rmtree(folder, ignore_errors=True)
+            draft.rename(folder)
+            return
+    raise Transient(
+        f"{artifact.label} could not be fetched in {_ATTEMPTS} attempts; check the network and run it again. "
+        f"Ivy's last words: {output.strip()[-600:]}"
+    )
+
+
+def _ivy() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    folders = list(found.submodule_search_locations or ()) if found else []
+    for folder in folders:
+        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
+            return jar
+    raise Broken("pyspark with its Ivy jar is not installed; install kafka-groupshift[spark]")
+
+
+def _retrieve(artifact: Artifact, folder: Path) -> str:
+    argv = [
+        java_binary(), "-jar", str(_ivy()), "-cache", str(cache_root() / "ivy"), "-confs", "default",
+        "-dependency", artifact.organisation, artifact.module, artifact.version,
+        "-retrieve", f"{folder}/{_PATTERN}", "-m2compatible",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=_DEADLINE_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_DEADLINE_S} s"
+    return done.stdout + done.stderr

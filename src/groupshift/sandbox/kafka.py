@@ -1,0 +1,132 @@
+"""One real ZooKeeper-mode Kafka broker as a child process, and topics on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from groupshift.errors import Transient
+from groupshift.sandbox.artifacts import BROKER, LOGGING, class_path
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.java import java_binary
+from groupshift.sandbox.logging_properties import write_logging
+from groupshift.sandbox.processes import Command, Running, free_port, is_running, start, wait_until
+from groupshift.sandbox.state import SandboxState
+
+NAME = "kafka"
+_READY_S = 90.0
+_ANSWER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayedListener:
+    """One extra listener: the broker listens on ``port`` and tells clients to come to ``advertised_port``,
+    where their relay listens (both on 127.0.0.1)."""
+
+    port: int
+    advertised_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaOptions:
+    """``relayed`` extra listeners for members behind a relay; ``initial_rebalance_delay_ms`` None is the
+    broker's own 3 s; ``properties`` are added to the broker's last."""
+
+    relayed: int = 0
+    initial_rebalance_delay_ms: int | None = None
+    heap: str = "512m"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """Where a broker answers: ``address`` is ``127.0.0.1:<port>``."""
+
+    address: str
+    relayed: tuple[RelayedListener, ...] = ()
+
+
+def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions()) -> Broker:  # noqa: B008
+    """Start the broker and wait until it answers. Raises `Transient` when it does not in time."""
+    port = free_port()
+    relayed = tuple(
+        RelayedListener(port=free_port(), advertised_port=free_port()) for _ in range(options.relayed)
+    )
+    configuration = home.configuration / "kafka.properties"
+    properties = broker_properties(home, zookeeper, port, relayed, options)
+    configuration.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    argv = [
+        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}",
+        f"-Dlog4j.configuration=file:{write_logging(home)}",
+        "-cp", class_path(LOGGING, BROKER), "kafka.Kafka", str(configuration),
+    ]  # fmt: skip
+    process = start(home, Command(name=NAME, argv=argv))
+    broker = Broker(address=f"127.0.0.1:{port}", relayed=relayed)
+    SandboxState(home).put_address("kafka", broker.address)
+    await_kafka(home, process, broker.address)
+    return broker
+
+
+def broker_properties(
+    home: Home, zookeeper: str, port: int, relayed: tuple[RelayedListener, ...], options: KafkaOptions
+) -> dict[str, str]:
+    """The broker's configuration: stock behaviour for groups, single-replica internal topics."""
+    ports = {"PLAINTEXT": (port, port)}
+    ports |= {f"RELAY{n}": (extra.port, extra.advertised_port) for n, extra in enumerate(relayed)}
+    properties = {
+        "broker.id": "0",
+        "zookeeper.connect": zookeeper,
+        "listeners": ",".join(f"{name}://127.0.0.1:{own}" for name, (own, _) in ports.items()),
+        "advertised.listeners": ",".join(f"{name}://127.0.0.1:{told}" for name, (_, told) in ports.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(home.kafka),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "10",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "log.retention.ms": "-1",
+    }
+    if options.initial_rebalance_delay_ms is not None:
+        properties["group.initial.rebalance.delay.ms"] = str(options.initial_rebalance_delay_ms)
+    return {**properties, **options.properties}
+
+
+def await_kafka(home: Home, process: Running, address: str) -> None:
+    """Wait until the broker answers. Raises `Transient` when it died or is late."""
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    wait_until(lambda: not is_running(process) or _answers(admin), _READY_S, "Kafka answers", every_s=0.1)
+    if not is_running(process):
+        raise Transient(f"Kafka ended at start; its log is {home.logs / (NAME + '.log')}")
+
+
+def _answers(admin: AdminClient) -> bool:
+    try:
+        return bool(admin.list_topics(timeout=1.0).brokers)
+    except KafkaException:
+        return False
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create a topic with one replica and wait until every partition has a leader.
+
+    Raises `Transient` when the broker does not do it in time; a topic that exists is an error too,
+    for numbered records need a fresh one."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    pending = admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+    try:
+        pending[topic].result(timeout=_ANSWER_S)
+    except (KafkaException, TimeoutError) as error:
+        raise Transient(f"topic {topic!r} could not be created on {bootstrap}: {error}") from error
+    wait_until(lambda: _led(admin, topic) == partitions, _ANSWER_S, f"topic {topic!r} has leaders")
+
+
+def _led(admin: AdminClient, topic: str) -> int:
+    found = admin.list_topics(topic=topic, timeout=_ANSWER_S).topics[topic]
+    return sum(1 for partition in found.partitions.values() if partition.leader >= 0)
