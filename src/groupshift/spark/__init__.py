@@ -1,1 +1,1 @@
-"""Spark jobs and what they share."""
+"""Spark jobs and what they share. Importing this package imports nothing else."""

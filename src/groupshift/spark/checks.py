@@ -1,0 +1,145 @@
+"""SQL checks: statements below ``sql/checks`` that return the offending rows and nothing else.
+
+Every statement returns ``topic``, ``partition`` (both may be null) and ``reason``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from groupshift.domain.verdict import Verdict
+from groupshift.spark.rules import Rules
+from groupshift.spark.verdicts import Offence, Ruled, ruled
+
+_SHOWN_PARAMETERS = {
+    "stores_agree": ("gap",),
+    "member_kinds": ("old", "new", "replaced"),
+    "mode_as_expected": ("mode_text", "effective_mode"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One statement: rule number, file name, the sentence when nothing offends, and the hint."""
+
+    rule: str
+    name: str
+    holds: str
+    hint: str
+    kafka_mode_only: bool = False
+
+
+SNAPSHOT_CHECKS = (
+    Check(
+        rule="V03",
+        name="keys_unique",
+        holds="no key occurs twice in any table",
+        hint="a snapshot never holds a key twice: the evidence was altered; take the snapshot again",
+    ),
+    Check(
+        rule="V09",
+        name="offset_delivered",
+        holds="no offset advanced beyond the last record delivered",
+        hint="records were committed that no member delivered: they would be lost",
+    ),
+    Check(
+        rule="V10",
+        name="offset_in_log",
+        holds="every committed offset lies within its log",
+        hint="an offset outside the log makes the next owner use its reset policy",
+    ),
+    Check(
+        rule="V11",
+        name="partition_set_equal",
+        holds="the set of partitions is the same",
+        hint="finish the change of partitions before moving the group",
+    ),
+    Check(
+        rule="V12",
+        name="log_not_truncated",
+        holds="no log end went back",
+        hint="a log was truncated or its topic made anew; offsets no longer mean the same records",
+    ),
+    Check(
+        rule="V13",
+        name="one_owner",
+        holds="every partition has exactly one owner",
+        hint="look at the owner nodes and the members named; an unowned partition is not consumed",
+    ),
+    Check(
+        rule="V14",
+        name="owner_is_member",
+        holds="every owner is a member of the group",
+        hint="the owner is gone or was never there; look at the member's process and session",
+    ),
+    Check(
+        rule="V15",
+        name="member_kinds",
+        holds="the members are of the kinds this stage makes",
+        hint="a member is missing, or runs the wrong software; look at the fleet driver",
+    ),
+    Check(
+        rule="V16",
+        name="subscriptions_equal",
+        holds="the group subscribes to the same topics",
+        hint="all members of a move must keep their subscription",
+    ),
+    Check(
+        rule="V17",
+        name="mode_as_expected",
+        holds="the mode node and the mode in effect are the ones this stage makes",
+        hint="somebody else wrote the mode node, or a member that is not migration-aware joined",
+    ),
+    Check(
+        rule="V18",
+        name="members_follow_mode",
+        holds="every migration-aware member acts in the mode in effect",
+        hint="the member has not seen the mode node; look at its connection to ZooKeeper",
+    ),
+    Check(
+        rule="V19",
+        name="stores_agree",
+        holds="in kafka mode the znodes follow the Kafka offsets within one commit interval",
+        hint="the way back starts from the znodes; wait for the next commit, or look at the member",
+        kafka_mode_only=True,
+    ),
+    Check(
+        rule="V20",
+        name="kafka_store_complete",
+        holds="every partition with a position has it in Kafka too",
+        hint="let the members commit once in kafka mode before plain consumers join (O8)",
+        kafka_mode_only=True,
+    ),
+)
+
+
+@cache
+def statement(folder: str, name: str) -> str:
+    """The text of one statement of ``sql/<folder>``; raises `FileNotFoundError` when there is none."""
+    return files("groupshift").joinpath("sql", *folder.split("/"), f"{name}.sql").read_text(encoding="utf-8")
+
+
+def offences(spark: SparkSession, text: str, arguments: dict[str, Any]) -> tuple[Offence, ...]:
+    """The rows one statement returns, in its order."""
+    rows = spark.sql(text, args=arguments).collect() if arguments else spark.sql(text).collect()
+    return tuple(
+        Offence(topic=row["topic"], partition=row["partition"], reason=row["reason"]) for row in rows
+    )
+
+
+def run(spark: SparkSession, rules: Rules) -> tuple[Ruled, ...]:
+    """Every snapshot check against the registered views ``before_*`` and ``after_*``."""
+    return tuple(_run_one(spark, check, rules) for check in SNAPSHOT_CHECKS)
+
+
+def _run_one(spark: SparkSession, check: Check, rules: Rules) -> Ruled:
+    if check.kafka_mode_only and not rules.kafka_mode:
+        return ruled(check.rule, f"{check.holds}: not asked in zookeeper mode", ())
+    arguments = {name: getattr(rules, name) for name in _SHOWN_PARAMETERS.get(check.name, ())}
+    found = offences(spark, statement("checks/snapshot", check.name), arguments)
+    return ruled(check.rule, check.holds, found, verdict=Verdict.FAIL, hint=check.hint)

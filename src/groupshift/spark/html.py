@@ -1,0 +1,93 @@
+"""A self-contained HTML page: no script, no font, no address outside the file; light, dark and print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+
+from groupshift.domain.verdict import Verdict
+
+
+class Markup(str):
+    """Text that is HTML already; everything else is escaped when it is put into a page."""
+
+    __slots__ = ()
+
+
+def safe(value: object) -> Markup:
+    """`value` as HTML text; None becomes a dash."""
+    if isinstance(value, Markup):
+        return value
+    return Markup("-" if value is None else escape(str(value)))
+
+
+def tag(name: str, *content: object, **attributes: object) -> Markup:
+    """``<name attributes>content</name>``; ``class_`` stands for ``class``, ``_`` for ``-``."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"' for key, value in attributes.items()
+    )
+    return Markup(f"<{name}{given}>{''.join(safe(item) for item in content)}</{name}>")
+
+
+def join(parts: Iterable[object]) -> Markup:
+    """All parts one after the other."""
+    return Markup("".join(safe(part) for part in parts))
+
+
+def badge(verdict: Verdict | str) -> Markup:
+    """The verdict as a coloured word."""
+    return tag("span", str(verdict), class_=f"badge {verdict}")
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()
+) -> Markup:
+    """A table; columns named in `numeric` are aligned to the right."""
+    kinds = ["number" if heading in numeric else "text" for heading in headings]
+    head = tag("tr", *(tag("th", name, class_=kind) for name, kind in zip(headings, kinds, strict=True)))
+    body = [
+        tag("tr", *(tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)))
+        for row in rows
+    ]
+    return tag("div", tag("table", tag("thead", head), tag("tbody", *body)), class_="scroll")
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
+    """A list of names and values."""
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs))
+
+
+def section(title: str, *content: object) -> Markup:
+    """A headed part of the page."""
+    return tag("section", tag("h2", title), *content)
+
+
+def moment_utc(epoch_ms: int) -> str:
+    """Epoch milliseconds as ``2026-11-21 15:30:00.123 UTC``."""
+    text = datetime.fromtimestamp(epoch_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{text}.{epoch_ms % 1000:03d} UTC"
+
+
+def duration(milliseconds: int | None) -> str:
+    """Milliseconds for people: ``340 ms``, ``2.41 s``, ``3 min 20 s``."""
+    if milliseconds is None:
+        return "-"
+    if milliseconds < 1000:  # noqa: PLR2004 - one second
+        return f"{milliseconds} ms"
+    if milliseconds < 60_000:  # noqa: PLR2004 - one minute
+        return f"{milliseconds / 1000:.2f} s"
+    return f"{milliseconds // 60_000} min {milliseconds % 60_000 // 1000} s"
+
+
+def page(title: str, verdict: Verdict, lead: object, sections: Iterable[Markup]) -> str:
+    """The whole document."""
+    style = files("groupshift.spark").joinpath("report.css").read_text(encoding="utf-8")
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark"><title>{escape(title)}: {verdict}</title>'
+        f"<style>{style}</style>"
+    )
+    header = tag("header", tag("h1", title, badge(verdict)), tag("p", lead, class_="lead"))
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body><main>{header}{join(sections)}</main></body></html>\n'

@@ -1,0 +1,99 @@
+"""Spark job: compare two snapshots of a group under the rules of one stage.
+
+``spark-submit validate.py --before DIR --after DIR --output DIR --stage S --moment M --rules FILE``
+
+Writes ``verdict.json``, ``differences.parquet`` and ``report.html`` below ``--output``. Exit code 0 when
+a verdict was reached (whatever it says: the next step reads it), 5 when the evidence was altered (the
+verdict is then ``fail`` and names the file), 2 when an argument cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Broken, GroupshiftError, Rejected
+from groupshift.spark import report, sources, validation
+from groupshift.spark.expectations import Library
+from groupshift.spark.output import fresh, write_parquet, write_text
+from groupshift.spark.rules import Rules, read
+from groupshift.spark.session import local_session
+from groupshift.spark.verdicts import Outcome, to_json
+
+VERDICT, REPORT, DIFFERENCES = "verdict.json", "report.html", "differences.parquet"
+_COLUMNS = {
+    "table": "string",
+    "class": "string",
+    "topic": "string",
+    "partition": "int",
+    "store": "string",
+    "subject": "string",
+    "before": "string",
+    "after": "string",
+    "allowed": "bool",
+}
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="validate", description="Compare two snapshots of a group.")
+    parser.add_argument("--before", type=Path, required=True, help="folder of the earlier snapshot")
+    parser.add_argument("--after", type=Path, required=True, help="folder of the later snapshot")
+    parser.add_argument("--output", type=Path, required=True, help="folder that gets verdict and report")
+    parser.add_argument("--stage", required=True, help="name of the stage")
+    parser.add_argument("--moment", required=True, choices=["before", "after"])
+    parser.add_argument("--rules", type=Path, required=True, help="JSON made by groupshift.domain.equality")
+    return parser.parse_args(argv)
+
+
+def _rules(given: argparse.Namespace) -> Rules:
+    rules = read(given.rules)
+    if (rules.stage, rules.moment) != (given.stage, given.moment):
+        raise Rejected(
+            f"{given.rules} holds the rules of {rules.stage}/{rules.moment}, not of "
+            f"{given.stage}/{given.moment}; give the rules of this stage"
+        )
+    return rules
+
+
+def _leave(output: Path, outcome: Outcome, page: str) -> None:
+    write_text(output / REPORT, page)
+    write_text(output / VERDICT, to_json(outcome.to_data()))
+
+
+def _validate(given: argparse.Namespace) -> Verdict:
+    rules = _rules(given)
+    folders = {"before": given.before, "after": given.after}
+    manifests = {moment: sources.verify(folder) for moment, folder in folders.items()}
+    shape = validation.schemas(folders, manifests)
+    if shape.offences:
+        raise Broken(shape.finding.reason)
+    library = Library()
+    spark = local_session(f"groupshift validate {given.stage} {given.moment}")
+    compared = validation.compare(spark, library, folders, manifests, rules)
+    write_parquet(given.output / DIFFERENCES, compared.differences, _COLUMNS)
+    _leave(given.output, compared.outcome, report.render(compared))
+    return compared.outcome.verdict
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the comparison; returns the exit code (see the module text)."""
+    given = _arguments(argv)
+    fresh(given.output, (VERDICT, REPORT, DIFFERENCES))
+    try:
+        verdict = _validate(given)
+    except GroupshiftError as error:
+        if isinstance(error, Broken):
+            migration = given.after.parent.parent.name
+            outcome = validation.refusal(given.stage, given.moment, migration, str(error))
+            _leave(given.output, outcome, report.refused(outcome))
+        print(f"validate: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"validate: {verdict}; report at {given.output / REPORT}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

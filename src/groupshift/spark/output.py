@@ -1,0 +1,35 @@
+"""What a job leaves behind: JSON, Parquet and HTML, each put in place whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": pa.bool_()}
+
+
+def fresh(folder: Path, names: Iterable[str]) -> None:
+    """Make the folder and remove what an earlier run left under `names`: no stale verdict survives."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write beside the target, then rename onto it."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)  # noqa: PTH105 - the atomic one
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+    """One Parquet file; ``columns`` maps names to ``string``, ``int``, ``long`` or ``bool``."""
+    schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns.items()])
+    part = path.with_name(f"{path.name}.part")
+    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
+    os.replace(part, path)  # noqa: PTH105 - the atomic one

@@ -1,0 +1,77 @@
+"""The equality rules of one comparison, read from the JSON that `groupshift.domain.equality` makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupshift.domain.equality import RULES_VERSION
+from groupshift.errors import Rejected
+from groupshift.spark.transforms import Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What one comparison allows. ``allowed`` says it per class of offset difference; ``replaced``
+    members changed from kind ``old`` to ``new``; ``gap`` is in records; ``mode_text`` is the text the
+    mode node must hold afterwards (None: absent); ``effective_mode`` is ``kafka`` or ``zookeeper``."""
+
+    stage: str
+    moment: str
+    allowed: Mapping[Difference, bool]
+    gap: int
+    kafka_mode: bool
+    replaced: int
+    old: str
+    new: str
+    mode_text: str | None
+    ledger_required: bool
+
+    @property
+    def effective_mode(self) -> str:
+        """The mode that must be in effect in the later snapshot."""
+        return "kafka" if self.kafka_mode else "zookeeper"
+
+
+def _allowed(offsets: Mapping[str, Any]) -> dict[Difference, bool]:
+    words = {"allowed": True, "never": False}
+    return {kind: words[offsets[kind.value]] for kind in Difference}
+
+
+def from_data(data: Mapping[str, Any]) -> Rules:
+    """Rules from plain values. Raises `Rejected`, naming the key, when they are not complete."""
+    try:
+        if data["version"] != RULES_VERSION:
+            raise Rejected(f"rules version {data['version']!r} is not {RULES_VERSION}; update groupshift")
+        members = data["members"]
+        equal = members["change"] == "equal"
+        return Rules(
+            stage=str(data["stage"]),
+            moment=str(data["moment"]),
+            allowed=_allowed(data["offsets"]),
+            gap=int(data["commit_interval_records"]),
+            kafka_mode=bool(data["kafka_mode"]),
+            replaced=0 if equal else int(members["count"]),
+            old="" if equal else str(members["from"] or ""),
+            new="" if equal else str(members["to"] or ""),
+            mode_text=data["mode_node"]["to"],
+            ledger_required=data.get("ledger") == "required",
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
+
+
+def read(path: Path) -> Rules:
+    """Rules from a JSON file. Raises `Rejected` when it is missing or not such a file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Rejected(f"the rules file {path} does not exist; give --rules an existing file") from None
+    except ValueError as error:
+        raise Rejected(f"the rules file {path} is not JSON ({error})") from error
+    if not isinstance(data, dict):
+        raise Rejected(f"the rules file {path} holds no JSON object")
+    return from_data(data)

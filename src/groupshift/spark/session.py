@@ -1,0 +1,42 @@
+"""The one Spark session of a job: small, quiet, and bound to the loopback address."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+# Snapshots are a few thousand rows: planning and code generation cost more than the work itself.
+_SMALL_DATA = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+def local_session(name: str) -> SparkSession:
+    """The session of this process. Under ``spark-submit`` the master given there is used, else two
+    local threads; workers run the interpreter that runs this code. A local master listens on the
+    loopback address only."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    SparkContext._ensure_initialized()  # noqa: SLF001 - makes SparkConf see what spark-submit was given
+    conf = SparkConf()
+    master = conf.get("spark.master", None) or "local[2]"
+    loopback = _LOOPBACK if master.startswith("local") else {}
+    for key, value in {**_SMALL_DATA, **_QUIET, **loopback}.items():
+        conf.set(key, value)
+    session = SparkSession.builder.master(master).appName(name).config(conf=conf).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

@@ -1,0 +1,119 @@
+"""Snapshots on disk: first proven whole, then read by Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment
+from groupshift.errors import Broken, Rejected
+from groupshift.spark.schemas import deviations, struct_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot that was proven whole: its manifest, and one cached frame per table."""
+
+    folder: Path
+    manifest: Manifest
+    tables: Mapping[str, DataFrame]
+
+
+def _parse(folder: Path) -> Manifest:
+    path = folder / MANIFEST
+    try:
+        text = path.read_bytes()
+        data = json.loads(text)
+        files = tuple(
+            FileEntry(
+                table=str(entry["table"]),
+                file=str(entry["file"]),
+                rows=int(entry["rows"]),
+                bytes=int(entry["bytes"]),
+                sha256=str(entry["sha256"]),
+            )
+            for entry in data["files"]
+        )
+        return Manifest(
+            migration=str(data["migration"]),
+            stage=str(data["stage"]),
+            moment=Moment(data["moment"]),
+            taken_at_ms=int(data["taken_at_ms"]),
+            digest=hashlib.sha256(text).hexdigest(),
+            files=files,
+            versions={str(key): str(value) for key, value in data.get("versions", {}).items()},
+        )
+    except FileNotFoundError:
+        raise Rejected(f"snapshot {folder} has no {MANIFEST}; take the snapshot again") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Broken(f"{path} is not a manifest ({error}); take the snapshot again") from error
+
+
+def _check_file(folder: Path, entry: FileEntry) -> None:
+    path = folder / entry.file
+    if path.parent != folder:
+        raise Broken(f"{folder / MANIFEST} names the file {entry.file} outside its own folder")
+    if not path.is_file():
+        raise Broken(f"{path} is named in the manifest and missing; take the snapshot again")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != entry.sha256:
+        raise Broken(
+            f"{path} was changed after its manifest was written (SHA-256 {found[:12]}…, manifest "
+            f"{entry.sha256[:12]}…); nothing was compared; take the snapshot again"
+        )
+    rows = pq.read_metadata(path).num_rows
+    if rows != entry.rows:
+        raise Broken(f"{path} has {rows} rows where its manifest promises {entry.rows}")
+
+
+def verify(folder: Path) -> Manifest:
+    """The manifest of a snapshot whose every file is the one that was written.
+
+    Needs no Spark. Raises `Rejected` when there is no manifest, `Broken` (naming the file) when the
+    manifest cannot be read, or a file is missing, was changed, or is not in the manifest.
+    """
+    manifest = _parse(folder)
+    for entry in manifest.files:
+        _check_file(folder, entry)
+    listed = {entry.table for entry in manifest.files}
+    if missing := sorted(set(TABLES) - listed):
+        raise Broken(f"{folder / MANIFEST} lists no table {', '.join(missing)}; take the snapshot again")
+    named = {entry.file for entry in manifest.files}
+    if strays := sorted(path.name for path in folder.glob("*.parquet") if path.name not in named):
+        raise Broken(f"{folder / strays[0]} is not in the manifest; take the snapshot again")
+    return manifest
+
+
+def schema_deviations(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+    """Sentences about every column whose name or type is not the promised one."""
+    found: list[str] = []
+    for entry in manifest.files:
+        schema = pq.read_schema(folder / entry.file)
+        columns = {field.name: str(field.type) for field in schema}
+        found.extend(deviations(TABLES[entry.table], columns) if entry.table in TABLES else ())
+    return tuple(found)
+
+
+def load(spark: SparkSession, folder: Path, manifest: Manifest) -> Snapshot:
+    """The tables of a verified snapshot as cached frames of one partition each."""
+    frames = {
+        entry.table: spark.read.schema(struct_of(TABLES[entry.table]))
+        .parquet(str(folder / entry.file))
+        .coalesce(1)
+        .cache()
+        for entry in manifest.files
+        if entry.table in TABLES
+    }
+    return Snapshot(folder=folder, manifest=manifest, tables=frames)
+
+
+def register(snapshot: Snapshot, moment: Moment) -> None:
+    """Make the tables visible to SQL as ``<moment>_<table>``."""
+    for name, frame in snapshot.tables.items():
+        frame.createOrReplaceTempView(f"{moment.value}_{name}")
