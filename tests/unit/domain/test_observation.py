@@ -1,0 +1,138 @@
+"""Joining what ZooKeeper and Kafka say about one group."""
+
+from __future__ import annotations
+
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, Member, Owner
+from groupshift.domain.observation import (
+    KafkaSide,
+    Positions,
+    ZookeeperSide,
+    merge,
+    partitions_of,
+    topics_of_group,
+)
+from groupshift.domain.partitions import TopicPartition
+
+NOTHING = KafkaSide(group=KafkaGroup(state="Dead"), topics={"orders": 2, "other": 1})
+OLD = Member(member_id="g_m1-1", kind=MemberKind.OLD, subscription=(("orders", 1),))
+AWARE = Member(member_id="g_m2-1", kind=MemberKind.AWARE, subscription=(("orders", 1),))
+
+
+def zookeeper(*members: Member, **more: object) -> ZookeeperSide:
+    """A ZooKeeper half with these members, consistently listed."""
+    ids = tuple(member.member_id for member in members)
+    aware = tuple(member.member_id for member in members if member.kind is MemberKind.AWARE)
+    return ZookeeperSide(exists=True, ids=ids, migration_ids=aware, members=members, **more)
+
+
+def kafka(*members: KafkaMember, **more: object) -> KafkaSide:
+    """A Kafka half with these members."""
+    group = KafkaGroup(state="Stable", members=members)
+    return KafkaSide(group=group, topics={"orders": 2, "other": 1}, **more)
+
+
+def embedded(client_id: str, *partitions: int) -> KafkaMember:
+    """A Kafka member with that client id holding these partitions of orders."""
+    held = frozenset(TopicPartition("orders", number) for number in partitions)
+    return KafkaMember(member_id=f"{client_id}-uuid", client_id=client_id, host="h", assignment=held)
+
+
+def offset(topic: str, partition: int, at: int = 5) -> CommittedOffset:
+    """A committed offset."""
+    return CommittedOffset(partition=TopicPartition(topic, partition), offset=at)
+
+
+def view_of(left: ZookeeperSide, right: KafkaSide, positions: Positions | None = None):
+    """The merged view of group g."""
+    return merge("g", 7, left, right, positions or Positions())
+
+
+def test_an_aware_member_and_the_kafka_member_of_its_client_id_are_one() -> None:
+    """The embedded consumer adds client id and host, not a second member."""
+    view = view_of(zookeeper(AWARE), kafka(embedded("g_m2-1", 0)))
+    assert [(m.member_id, m.kind, m.client_id, m.host) for m in view.members] == [
+        ("g_m2-1", MemberKind.AWARE, "g_m2-1", "h")
+    ]
+
+
+def test_a_kafka_member_unknown_to_migration_ids_is_plain() -> None:
+    """A client id that is no migration id is a plain consumer, even if an old member has that id."""
+    side = kafka(embedded("g_m1-1", 0), subscriptions={"g_m1-1-uuid": ("other", "orders")})
+    view = view_of(zookeeper(OLD), side)
+    plain = view.of_kind(MemberKind.PLAIN)
+    assert [(m.member_id, m.client_id, m.subscription) for m in plain] == [
+        ("g_m1-1-uuid", "g_m1-1", (("orders", 1), ("other", 1)))
+    ]
+    assert len(view.of_kind(MemberKind.OLD)) == 1
+
+
+def test_a_plain_member_whose_subscription_is_unreadable_is_known_by_its_assignment() -> None:
+    """Without subscription bytes the topics it holds are what it wants."""
+    (plain,) = view_of(ZookeeperSide(exists=False), kafka(embedded("app", 0, 1))).members
+    assert plain.subscription == (("orders", 1),)
+
+
+def test_topics_come_from_subscriptions_else_owners_else_offsets() -> None:
+    """A left-over offset of another topic does not make it a topic of the group."""
+    owner = Owner(partition=TopicPartition("orders", 0), thread_id="g_m1-1-0", czxid=1, session_id=1)
+    stale = (offset("other", 0),)
+    assert topics_of_group(zookeeper(OLD, offsets=stale), NOTHING) == ("orders",)
+    assert topics_of_group(zookeeper(owners=(owner,), offsets=stale), NOTHING) == ("orders",)
+    assert topics_of_group(zookeeper(offsets=stale), NOTHING) == ("other",)
+
+
+def test_a_wildcard_is_expanded_over_the_topics_of_the_brokers() -> None:
+    """White and black lists match whole names; internal topics are left out."""
+    known = KafkaSide(group=KafkaGroup(state="Dead"), topics={"a": 1, "ab": 1, "__consumer_offsets": 50})
+    white = Member(member_id="w", kind=MemberKind.OLD, pattern="white_list", subscription=((" a.* ", 1),))
+    black = Member(member_id="b", kind=MemberKind.OLD, pattern="black_list", subscription=(("a", 1),))
+    assert topics_of_group(zookeeper(white), known) == ("a", "ab")
+    assert topics_of_group(zookeeper(black), known) == ("ab",)
+
+
+def test_a_pattern_that_cannot_be_evaluated_is_a_problem() -> None:
+    """The sentence names the member and the pattern."""
+    broken = Member(member_id="w", kind=MemberKind.OLD, pattern="white_list", subscription=(("a(", 1),))
+    (problem,) = view_of(zookeeper(broken), NOTHING).problems
+    assert "member w" in problem
+    assert "'a('" in problem
+
+
+def test_topics_the_brokers_do_not_know_are_problems() -> None:
+    """Subscribed, owned and committed ones are named with their place and number."""
+    gone = Member(member_id="g_m1-1", kind=MemberKind.OLD, subscription=(("gone", 1),))
+    left = zookeeper(gone, offsets=(offset("gone", 0), offset("gone", 1), offset("orders", 9)))
+    problems = view_of(left, NOTHING).problems
+    assert len(problems) == 3
+    assert "g_m1-1 subscribes to topic 'gone'" in problems[0]
+    assert problems[1].startswith("2 offsets in ZooKeeper are of topic 'gone'")
+    assert "the brokers know 2 partitions: remove them from /consumers/g/offsets" in problems[2]
+
+
+def test_partitions_are_all_those_of_known_topics() -> None:
+    """Unknown topics have none."""
+    assert partitions_of(("orders", "gone"), {"orders": 2}) == (
+        TopicPartition("orders", 0),
+        TopicPartition("orders", 1),
+    )
+
+
+def test_offsets_of_both_answers_are_merged_in_order() -> None:
+    """What was found by asking for a partition by name joins what was listed."""
+    view = view_of(
+        ZookeeperSide(exists=False),
+        KafkaSide(group=KafkaGroup(state="Empty"), topics={"orders": 2}, offsets=(offset("orders", 1),)),
+        Positions(offsets=(offset("orders", 0),)),
+    )
+    assert [at.partition.partition for at in view.kafka_offsets] == [0, 1]
+
+
+def test_a_group_exists_when_either_side_knows_it() -> None:
+    """Absent only when ZooKeeper has no node, the coordinator says Dead and nothing is committed."""
+    absent = ZookeeperSide(exists=False)
+    assert not view_of(absent, NOTHING).exists
+    assert view_of(zookeeper(), NOTHING).exists
+    assert view_of(absent, kafka()).exists
+    committed = KafkaSide(group=KafkaGroup(state="Dead"), topics={"orders": 2}, offsets=(offset("orders", 0),))
+    assert view_of(absent, committed).exists
