@@ -1,0 +1,220 @@
+"""Who owned which partition, from ZooKeeper's transactions: owner-node intervals and offset writes.
+
+An owner node (``/consumers/<g>/owners/<t>/<p>``) is the lock of a partition (spec §4.5, F1). It is held
+from the transaction that created it to the one that deleted it or ended its session. Zxids give the
+order of all that, the server's clock gives the times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.txnlog import (
+    Change,
+    Created,
+    DataSet,
+    Deleted,
+    SessionClosed,
+    Transaction,
+)
+
+
+class Ended(StrEnum):
+    """How an interval of ownership came to its end."""
+
+    HELD = "held"
+    """It has not ended: the node is there at the end of the log."""
+    RELEASED = "released"
+    """The node was deleted by request."""
+    SESSION = "session"
+    """The session of its owner was closed or expired."""
+    REPLACED = "replaced"
+    """The node's data was overwritten with another thread id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """One stretch of ownership, ``[start, end)`` by zxid; ``end_*`` are None while it is held.
+
+    Times are epoch milliseconds of the ZooKeeper server; ``session`` is the owner's session id.
+    """
+
+    partition: TopicPartition
+    thread_id: str
+    session: int
+    start_zxid: int
+    start_ms: int
+    end_zxid: int | None = None
+    end_ms: int | None = None
+    ended: Ended = Ended.HELD
+
+    @property
+    def member_id(self) -> str:
+        """The ``<cid>`` in the thread id: everything before the last ``-`` (§2)."""
+        return self.thread_id.rpartition("-")[0] or self.thread_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetWrite:
+    """One write of an offset znode: ``offset`` is the next offset to read."""
+
+    partition: TopicPartition
+    offset: int
+    session: int
+    zxid: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeWrite:
+    """One write of the mode node; ``text`` is None when it was deleted."""
+
+    text: str | None
+    zxid: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Everything the log says about one group. ``intervals`` are in order of their start; ``kinds``
+    are the members that ever registered (`MemberKind.AWARE` if ever below ``migration/ids``);
+    ``problems`` are sentences about what could not be understood or is not in the log."""
+
+    intervals: tuple[Interval, ...]
+    offset_writes: tuple[OffsetWrite, ...]
+    mode_writes: tuple[ModeWrite, ...]
+    kinds: Mapping[str, MemberKind]
+    problems: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Replay:
+    """The state of one group's nodes while its transactions are applied one after the other."""
+
+    root: str
+    held: dict[str, Interval] = field(default_factory=dict)
+    done: list[Interval] = field(default_factory=list)
+    offsets: list[OffsetWrite] = field(default_factory=list)
+    modes: list[ModeWrite] = field(default_factory=list)
+    kinds: dict[str, MemberKind] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def apply(self, transaction: Transaction, change: Change) -> None:
+        match change:
+            case Created():
+                self._written(transaction, change.path, change.data)
+                self._registered(change.path)
+            case DataSet():
+                self._written(transaction, change.path, change.data)
+            case Deleted():
+                self._deleted(transaction, change.path, Ended.RELEASED)
+            case SessionClosed():
+                paths = {path for path, held in self.held.items() if held.session == transaction.session}
+                for path in sorted(paths | set(change.paths)):
+                    self._deleted(transaction, path, Ended.SESSION)
+            case _:
+                pass
+
+    def _below(self, path: str, *folder: str) -> str | None:
+        prefix = "/".join((self.root, *folder, ""))
+        return path.removeprefix(prefix) if path.startswith(prefix) else None
+
+    def _partition(self, path: str, folder: str) -> TopicPartition | None:
+        topic, slash, number = (self._below(path, folder) or "").rpartition("/")
+        if not slash or "/" in topic:
+            return None
+        if not (number.isascii() and number.isdigit()):
+            self.problems.append(f"{path} is no partition")
+            return None
+        return TopicPartition(topic, int(number))
+
+    def _registered(self, path: str) -> None:
+        for folder, kind in ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.OLD)):
+            member = self._below(path, *folder)
+            if member and "/" not in member and self.kinds.get(member) is not MemberKind.AWARE:
+                self.kinds[member] = kind
+
+    def _written(self, transaction: Transaction, path: str, data: bytes) -> None:
+        if partition := self._partition(path, "owners"):
+            self._owned(transaction, path, partition, data.decode("utf-8", "replace"))
+        elif partition := self._partition(path, "offsets"):
+            self._committed(transaction, path, partition, data)
+        elif self._below(path, "migration") == "mode":
+            text = data.decode("utf-8", "replace")
+            self.modes.append(ModeWrite(text=text, zxid=transaction.zxid, at_ms=transaction.time_ms))
+
+    def _owned(self, transaction: Transaction, path: str, partition: TopicPartition, thread_id: str) -> None:
+        session = transaction.session
+        if former := self.held.get(path):
+            if former.thread_id == thread_id:
+                return
+            session = former.session
+            self._end(transaction, path, Ended.REPLACED)
+        self.held[path] = Interval(
+            partition=partition,
+            thread_id=thread_id,
+            session=session,
+            start_zxid=transaction.zxid,
+            start_ms=transaction.time_ms,
+        )
+
+    def _committed(self, transaction: Transaction, path: str, partition: TopicPartition, data: bytes) -> None:
+        try:
+            offset = int(data.decode("ascii"))
+        except ValueError:
+            self.problems.append(f"{path} was set to {data[:40]!r}, which is no offset")
+            return
+        self.offsets.append(
+            OffsetWrite(
+                partition=partition,
+                offset=offset,
+                session=transaction.session,
+                zxid=transaction.zxid,
+                at_ms=transaction.time_ms,
+            )
+        )
+
+    def _deleted(self, transaction: Transaction, path: str, how: Ended) -> None:
+        if path in self.held:
+            self._end(transaction, path, how)
+        elif self._partition(path, "owners"):
+            self.problems.append(f"{path} was deleted, but its creation is older than the log")
+        elif self._below(path, "migration") == "mode":
+            self.modes.append(ModeWrite(text=None, zxid=transaction.zxid, at_ms=transaction.time_ms))
+
+    def _end(self, transaction: Transaction, path: str, how: Ended) -> None:
+        held = self.held.pop(path)
+        self.done.append(replace(held, end_zxid=transaction.zxid, end_ms=transaction.time_ms, ended=how))
+
+
+def history(transactions: Iterable[Transaction], group: str, chroot: str = "") -> History:
+    """What `transactions` (by rising zxid) say about `group`; `chroot` is that of its consumers."""
+    replay = _Replay(root=f"{chroot.rstrip('/')}/consumers/{group}")
+    for transaction in transactions:
+        for change in transaction.changes:
+            replay.apply(transaction, change)
+    intervals = sorted((*replay.done, *replay.held.values()), key=lambda one: (one.start_zxid, one.partition))
+    return History(
+        intervals=tuple(intervals),
+        offset_writes=tuple(replay.offsets),
+        mode_writes=tuple(replay.modes),
+        kinds=dict(sorted(replay.kinds.items())),
+        problems=tuple(replay.problems),
+    )
+
+
+def longest_unowned(intervals: Iterable[Interval]) -> dict[TopicPartition, int]:
+    """Per partition the longest time in ms between the end of one interval and the start of the next
+    (0 when it was never without owner between its first and its last)."""
+    gaps: dict[TopicPartition, int] = {}
+    last_end: dict[TopicPartition, int | None] = {}
+    for one in sorted(intervals, key=lambda interval: interval.start_zxid):
+        ended = last_end.get(one.partition)
+        gap = max(0, one.start_ms - ended) if ended is not None else 0
+        gaps[one.partition] = max(gaps.get(one.partition, 0), gap)
+        last_end[one.partition] = one.end_ms
+    return gaps

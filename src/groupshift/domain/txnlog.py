@@ -1,0 +1,270 @@
+"""ZooKeeper's transaction log as bytes, read into transactions. Pure: no files, no server.
+
+Source: Apache ZooKeeper 3.4-3.9, ``FileTxnLog``, ``zookeeper.jute`` (records of package ``txn``) and
+``SerializeUtils.deserializeTxn``. A file is::
+
+    header   int magic "ZKLG", int version 2, long database id
+    record   long adler32 of the entry, int length, entry, byte 'B'        (repeated)
+    padding  zeros, because the server allocates its files ahead
+
+and an entry is a header (long session, int cxid, long zxid, long time in ms, int type), the
+transaction, and from 3.6 on a digest that is of no interest here. All numbers are big-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import pairwise
+
+from groupshift.errors import Broken
+
+MAGIC = b"ZKLG"
+VERSION = 2
+_FILE_HEADER = struct.Struct(">4siq")
+_RECORD_HEADER = struct.Struct(">qi")
+_END_OF_RECORD = 0x42
+
+
+class Op(IntEnum):
+    """Transaction types of ``ZooDefs.OpCode`` that change the tree or a session."""
+
+    CREATE = 1
+    DELETE = 2
+    SET_DATA = 5
+    SET_ACL = 7
+    CHECK = 13
+    MULTI = 14
+    CREATE2 = 15
+    RECONFIG = 16
+    CREATE_CONTAINER = 19
+    DELETE_CONTAINER = 20
+    CREATE_TTL = 21
+    CREATE_SESSION = -10
+    CLOSE_SESSION = -11
+    ERROR = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """A node came to be; an ephemeral one belongs to the session of its transaction."""
+
+    path: str
+    data: bytes
+    ephemeral: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """A node was deleted by request."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """A node's data was replaced; ``version`` is the version it then has."""
+
+    path: str
+    data: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened:
+    """A session began, with its negotiated timeout."""
+
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionClosed:
+    """A session ended: closed by its client or expired by the server. ``paths`` are the ephemeral
+    nodes that went with it; servers before 3.6 list none, although they delete them all the same."""
+
+    paths: tuple[str, ...]
+
+
+Change = Created | Deleted | DataSet | SessionOpened | SessionClosed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One transaction: ``time_ms`` is the server's clock (epoch), ``session`` who asked.
+
+    ``changes`` is empty for what changed nothing: a failed request, a failed multi (which is applied
+    not at all), access lists and checks.
+    """
+
+    zxid: int
+    time_ms: int
+    session: int
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """The transactions of one file in their order; ``torn`` when the last record is incomplete, as a
+    server that was killed (or is writing right now) leaves it."""
+
+    transactions: tuple[Transaction, ...]
+    torn: bool
+
+
+class _Jute:
+    """A cursor over one entry. Raises `ValueError` past its end or for an impossible length."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def _take(self, length: int) -> bytes:
+        if length < 0 or self._at + length > len(self._data):
+            raise ValueError(f"{length} bytes wanted at {self._at} of {len(self._data)}")
+        taken = self._data[self._at : self._at + length]
+        self._at += length
+        return taken
+
+    def int32(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def int64(self) -> int:
+        return int.from_bytes(self._take(8), "big", signed=True)
+
+    def flag(self) -> bool:
+        return self._take(1) != b"\0"
+
+    def buffer(self) -> bytes:
+        """Length-prefixed bytes; -1 stands for null, here the same as empty."""
+        length = self.int32()
+        return b"" if length == -1 else self._take(length)
+
+    def text(self) -> str:
+        return self.buffer().decode("utf-8")
+
+    def count(self) -> int:
+        """Number of elements of a vector; every element has at least four bytes."""
+        number = self.int32()
+        if number * 4 > len(self._data) - self._at:
+            raise ValueError(f"a vector of {number} elements does not fit")
+        return max(number, 0)
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+
+def _created(jute: _Jute, *, may_be_ephemeral: bool) -> Created:
+    path, data = jute.text(), jute.buffer()
+    for _ in range(jute.count()):
+        jute.int32(), jute.text(), jute.text()
+    return Created(path=path, data=data, ephemeral=may_be_ephemeral and jute.flag())
+
+
+def _data_set(jute: _Jute) -> DataSet:
+    return DataSet(path=jute.text(), data=jute.buffer(), version=jute.int32())
+
+
+def _session_closed(jute: _Jute) -> SessionClosed:
+    try:
+        return SessionClosed(paths=tuple(jute.text() for _ in range(jute.count())))
+    except ValueError:
+        # Before 3.6, or with the list switched off: nothing, or only the digest, follows the header.
+        return SessionClosed(paths=())
+
+
+_READERS: Mapping[Op, Callable[[_Jute], Change]] = {
+    Op.CREATE: lambda jute: _created(jute, may_be_ephemeral=True),
+    Op.CREATE2: lambda jute: _created(jute, may_be_ephemeral=True),
+    Op.CREATE_CONTAINER: lambda jute: _created(jute, may_be_ephemeral=False),
+    Op.CREATE_TTL: lambda jute: _created(jute, may_be_ephemeral=False),
+    Op.DELETE: lambda jute: Deleted(path=jute.text()),
+    Op.DELETE_CONTAINER: lambda jute: Deleted(path=jute.text()),
+    Op.SET_DATA: _data_set,
+    Op.RECONFIG: _data_set,
+    Op.CREATE_SESSION: lambda jute: SessionOpened(timeout_ms=jute.int32()),
+    Op.CLOSE_SESSION: _session_closed,
+}
+
+
+def _changes(code: int, jute: _Jute) -> tuple[Change, ...]:
+    op = Op(code)
+    if op is Op.MULTI:
+        return _multi(jute)
+    reader = _READERS.get(op)
+    return (reader(jute),) if reader else ()
+
+
+def _multi(jute: _Jute) -> tuple[Change, ...]:
+    parts = [(jute.int32(), jute.buffer()) for _ in range(jute.count())]
+    if any(code == Op.ERROR for code, _ in parts):
+        return ()
+    return tuple(change for code, body in parts for change in _changes(code, _Jute(body)))
+
+
+def _transaction(entry: bytes) -> Transaction:
+    jute = _Jute(entry)
+    session, _cxid, zxid, time_ms, code = jute.int64(), jute.int32(), jute.int64(), jute.int64(), jute.int32()
+    return Transaction(zxid=zxid, time_ms=time_ms, session=session, changes=_changes(code, jute))
+
+
+def parse(data: bytes, name: str = "log") -> LogFile:
+    """The transactions of one file (``log.<zxid>``); ``name`` is used in messages only.
+
+    Raises `Broken` when the bytes are no transaction log, or when a record that is not the last one
+    has a wrong checksum or cannot be understood.
+    """
+    if not data.strip(b"\0"):
+        return LogFile(transactions=(), torn=False)
+    if len(data) < _FILE_HEADER.size:
+        return LogFile(transactions=(), torn=True)
+    magic, version, _ = _FILE_HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION:
+        raise Broken(
+            f"{name} is no ZooKeeper transaction log of version {VERSION}; give the folder version-2"
+        )
+    return _records(data, name)
+
+
+def _records(data: bytes, name: str) -> LogFile:
+    found: list[Transaction] = []
+    end = len(data.rstrip(b"\0"))
+    at = _FILE_HEADER.size
+    while at + _RECORD_HEADER.size <= len(data):
+        checksum, length = _RECORD_HEADER.unpack_from(data, at)
+        if length == 0:
+            return LogFile(transactions=tuple(found), torn=at < end)
+        start, stop = at + _RECORD_HEADER.size, at + _RECORD_HEADER.size + length
+        entry = data[start:stop]
+        whole = length > 0 and stop < len(data) and data[stop] == _END_OF_RECORD
+        if not whole or zlib.adler32(entry) != checksum:
+            if length > 0 and stop + 1 < end:
+                raise Broken(f"{name} has a damaged record at byte {at}; what follows it cannot be trusted")
+            return LogFile(transactions=tuple(found), torn=True)
+        try:
+            found.append(_transaction(entry))
+        except ValueError as error:
+            raise Broken(f"{name} has a record at byte {at} that cannot be understood ({error})") from error
+        at = stop + 1
+    return LogFile(transactions=tuple(found), torn=at < end)
+
+
+def merge(files: Iterable[LogFile]) -> tuple[Transaction, ...]:
+    """The transactions of several files by zxid, each once."""
+    by_zxid = {transaction.zxid: transaction for file in files for transaction in file.transactions}
+    return tuple(by_zxid[zxid] for zxid in sorted(by_zxid))
+
+
+def missing(transactions: Iterable[Transaction]) -> tuple[tuple[int, int], ...]:
+    """(last zxid before, first zxid after) of every hole: a log file that is not there.
+
+    Zxids count by one within an epoch (their upper half); a new epoch starts anew.
+    """
+    return tuple(
+        (one.zxid, other.zxid)
+        for one, other in pairwise(transactions)
+        if one.zxid >> 32 == other.zxid >> 32 and other.zxid != one.zxid + 1
+    )
