@@ -1,0 +1,176 @@
+"""The evidence port: what every store of snapshots promises."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.domain.evidence import MANIFEST, TABLES, Moment
+from groupshift.errors import Broken, Rejected
+
+WHERE = ("mig-1", "canary", Moment.BEFORE)
+LOG_ENDS = [
+    {"topic": "orders", "partition": 0, "log_start": 0, "log_end": 2**40},
+    {"topic": "orders", "partition": 1, "log_start": 3, "log_end": 9},
+]
+OWNER = {
+    "topic": "orders",
+    "partition": 0,
+    "store": "kafka",
+    "member_id": "app-1",
+    "thread_id": None,
+    "czxid": None,
+    "session_id": None,
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ParquetEvidence:
+    """A store in an empty folder."""
+    return ParquetEvidence(tmp_path / "evidence")
+
+
+def folder(store: ParquetEvidence) -> Path:
+    """The snapshot's folder."""
+    return Path(store.path("mig-1", "canary", "before"))
+
+
+def test_what_was_written_is_read_back(store: ParquetEvidence) -> None:
+    """Every table is there, with 64-bit offsets and nulls as they were."""
+    written = store.write(WHERE, 42, {"log_ends": LOG_ENDS, "owners": [OWNER]})
+    tables = store.read(*WHERE)
+    assert set(tables) == set(TABLES)
+    assert tables["log_ends"] == LOG_ENDS
+    assert tables["owners"] == [OWNER]
+    assert tables["members"] == []
+    assert store.manifest(*WHERE) == written
+    assert (written.taken_at_ms, written.migration, written.stage) == (42, "mig-1", "canary")
+
+
+def test_the_manifest_names_rows_bytes_and_hash_of_each_file(store: ParquetEvidence) -> None:
+    """Checked against the files themselves; the digest is that of the manifest's bytes."""
+    manifest = store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    assert {entry.table for entry in manifest.files} == set(TABLES)
+    for entry in manifest.files:
+        data = (folder(store) / entry.file).read_bytes()
+        assert (entry.bytes, entry.sha256) == (len(data), hashlib.sha256(data).hexdigest())
+        assert entry.rows == (2 if entry.table == "log_ends" else 0)
+    assert manifest.digest == hashlib.sha256((folder(store) / MANIFEST).read_bytes()).hexdigest()
+    assert set(manifest.versions) == {"groupshift", "pyarrow", "python"}
+
+
+def test_without_a_snapshot_there_is_no_manifest(store: ParquetEvidence) -> None:
+    """Reading one is refused with what to do."""
+    assert store.manifest(*WHERE) is None
+    with pytest.raises(Rejected, match="take it first"):
+        store.read(*WHERE)
+
+
+def test_a_writer_killed_before_the_manifest_leaves_no_snapshot(store: ParquetEvidence) -> None:
+    """Files without a manifest are nothing."""
+    store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    (folder(store) / MANIFEST).unlink()
+    assert store.manifest(*WHERE) is None
+
+
+def test_writing_again_replaces_the_snapshot(store: ParquetEvidence) -> None:
+    """The second one holds, whole, and nothing half-written lies about."""
+    first = store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    second = store.write(WHERE, 43, {"log_ends": LOG_ENDS[:1]})
+    assert first.digest != second.digest
+    assert store.read(*WHERE)["log_ends"] == LOG_ENDS[:1]
+    names = {path.name for path in folder(store).iterdir()}
+    assert names == {MANIFEST, *(f"{name}.parquet" for name in TABLES)}
+
+
+def test_an_altered_file_is_broken_and_named_with_both_hashes(store: ParquetEvidence) -> None:
+    """One flipped bit is enough, for the manifest as for the rows."""
+    manifest = store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    path = folder(store) / "log_ends.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    expected = next(entry.sha256 for entry in manifest.files if entry.table == "log_ends")
+    for ask in (store.manifest, store.read):
+        with pytest.raises(Broken) as caught:
+            ask(*WHERE)
+        assert str(path) in str(caught.value)
+        assert expected in str(caught.value)
+        assert hashlib.sha256(data).hexdigest() in str(caught.value)
+
+
+def test_a_missing_file_is_broken_and_named(store: ParquetEvidence) -> None:
+    """A table cannot go away unnoticed."""
+    store.write(WHERE, 42, {})
+    (folder(store) / "members.parquet").unlink()
+    with pytest.raises(Broken, match=r"members\.parquet is gone"):
+        store.manifest(*WHERE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document.pop("files"),
+        lambda document: document["files"].pop(),
+        lambda document: document.update(moment="later"),
+    ],
+)
+def test_an_altered_manifest_is_broken(store: ParquetEvidence, change) -> None:
+    """One that lacks what every manifest has is not taken for another format."""
+    store.write(WHERE, 42, {})
+    path = folder(store) / MANIFEST
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(Broken, match="it was altered"):
+        store.manifest(*WHERE)
+
+
+def test_a_snapshot_copied_from_elsewhere_is_broken(store: ParquetEvidence) -> None:
+    """A manifest says what it is of."""
+    store.write(WHERE, 42, {})
+    other = Path(store.path("mig-1", "toggle", "before"))
+    other.parent.mkdir()
+    folder(store).rename(other)
+    with pytest.raises(Broken, match="copied"):
+        store.manifest("mig-1", "toggle", Moment.BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({"nonsense": []}, "nonsense"),
+        ({"log_ends": [{"topic": "orders"}]}, "log_ends"),
+        ({"log_ends": [LOG_ENDS[0] | {"log_end": "many"}]}, "log_ends"),
+        ({"log_ends": [LOG_ENDS[0] | {"log_end": None}]}, "log_end"),
+        ({"log_ends": [LOG_ENDS[0] | {"partition": 2**31}]}, "log_ends"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
+    store: ParquetEvidence, tables, said: str
+) -> None:
+    """The sentence names the table; an earlier snapshot stays."""
+    before = store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    with pytest.raises(Rejected, match=said):
+        store.write(WHERE, 43, tables)
+    assert store.manifest(*WHERE) == before
+
+
+@pytest.mark.parametrize("part", ["", "..", "a/b", "a\\b"])
+def test_a_path_stays_below_its_root(store: ParquetEvidence, part: str) -> None:
+    """A migration or stage is one plain name."""
+    with pytest.raises(Rejected, match="plain name"):
+        store.path(part, "canary")
+
+
+def test_a_root_may_be_a_uri(tmp_path: Path) -> None:
+    """What Arrow opens: here its own local file system, named by a URI."""
+    root = f"file://{tmp_path}/evidence"
+    store = ParquetEvidence(root)
+    store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    assert store.read(*WHERE)["log_ends"] == LOG_ENDS
+    assert store.path("mig-1", "canary") == f"{root}/mig-1/canary"
