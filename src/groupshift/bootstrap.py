@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import partial
+from importlib.resources import files
 
 from groupshift.application import (
     act,
@@ -35,8 +37,10 @@ from groupshift.domain.judgement import (
     StageStatus,
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
+from groupshift.errors import Rejected
 from groupshift.ports.crash import CrashPoints, NoCrash
-from groupshift.settings import Settings
+from groupshift.ports.fleet import FleetDriver
+from groupshift.settings import DRIVERS, FleetSettings, Settings
 
 
 class App:
@@ -85,9 +89,7 @@ class App:
         """A fencing token for ``run``; rising. A claim by another run fences this one's acts."""
         return claim.claim(self._env, migration, run)
 
-    def brief(
-        self, migration: str, gate: Gate | str, stage: StageName | str | None = None
-    ) -> GateBrief:
+    def brief(self, migration: str, gate: Gate | str, stage: StageName | str | None = None) -> GateBrief:
         """What a person needs to decide, as Markdown, and the fingerprint of the group and evidence.
 
         ``stage`` names what is reviewed (gate ``review`` only)."""
@@ -167,16 +169,68 @@ class App:
 
 
 def build(settings: Settings) -> App:
-    """Ready use cases over the real adapters; connections open at first use."""
-    from groupshift.adapters.wiring import connect
+    """Ready use cases over the real adapters; connections open at first use.
 
-    return App(connect(settings, crash_points()))
+    Raises `Transient` when the journal cannot be opened."""
+    return App(_connect(settings))
+
+
+def _connect(settings: Settings) -> Environment:
+    """Choose every implementation. Imports are local: a DAG file that is parsed pays for none."""
+    from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.group_reader import LiveGroupReader
+    from groupshift.adapters.kafka.connection import KafkaConnection
+    from groupshift.adapters.kafka.groups import KafkaGroups
+    from groupshift.adapters.ledger.files import LedgerFiles
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+    from groupshift.adapters.spark_submit.runner import SparkSubmit
+    from groupshift.adapters.sqlalchemy.journal import SqlJournal
+    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+    from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+
+    where, clock = settings.zookeeper, SystemClock()
+    zookeeper = ZookeeperConnection(
+        where.hosts, chroot=where.chroot, username=where.username, password=where.password
+    )
+    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
+    journal = SqlJournal(settings.journal.url)
+    return Environment(
+        groups=groups,
+        mode=ZookeeperModeSwitch(zookeeper),
+        fleets=partial(_fleet, settings.fleet),
+        evidence=ParquetEvidence(settings.evidence.root),
+        ledger=LedgerFiles(settings.evidence.ledgers or None),
+        journal=journal,
+        proof=SparkSubmit(settings.spark),
+        clock=clock,
+        job=str(files("groupshift").joinpath("spark", "jobs", "validate.py")),
+        thresholds=settings.thresholds,
+        crash=crash_points(),
+        closing=(groups.close, journal.close),
+    )
+
+
+def _fleet(settings: FleetSettings, driver: str) -> FleetDriver:
+    """The driver of that name. Raises `Rejected` for one that is unknown or not configured."""
+    if driver == "manual":
+        from groupshift.adapters.fleet.manual import ManualFleet
+
+        return ManualFleet()
+    if driver != "process":
+        raise Rejected(f"driver {driver!r} is unknown; choose one of {', '.join(DRIVERS)}")
+    if not settings.socket:
+        raise Rejected("driver 'process' needs fleet.socket in the settings; name the supervisor's socket")
+    from groupshift.adapters.fleet.process import ProcessFleet
+
+    return ProcessFleet(settings.socket)
 
 
 def crash_points() -> CrashPoints:
     """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT`` asks for."""
     if os.environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
         return NoCrash()
-    from groupshift.adapters.memory.crash import KillAt
+    from groupshift.adapters.crash import KillAt
 
-    return KillAt.from_environment(os.environ)
+    return KillAt.from_environment(os.environ) or NoCrash()

@@ -19,15 +19,22 @@ The Spark job ``validate.py`` reads exactly the keys of `AllowedChanges.to_data`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import ceil
 from typing import Any
 
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.evidence import Moment
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.evidence import Moment, Row
 from groupshift.domain.moves import StageName
+from groupshift.domain.plan import Stage
+from groupshift.domain.steps import ReplaceMembers, SetMode
 
 RULES_VERSION = 1
+
+Snapshot = Mapping[str, Sequence[Row]]
+"""All tables of a snapshot as `EvidenceStore.read` gives them."""
 
 
 class MemberChange(StrEnum):
@@ -85,3 +92,61 @@ class AllowedChanges:
             "owners": "one_each",
             "ledger": "optional",
         }
+
+
+def allowed_changes(
+    stage: Stage, moment: Moment, before: Snapshot, after: Snapshot, commit_interval_records: int
+) -> AllowedChanges:
+    """What may differ between these two snapshots around (or, for ``before``, ahead of) a stage.
+
+    Ahead of a stage nothing may have changed but offsets; after it, what its step says."""
+    then, now = before["group"][0], after["group"][0]
+    step = stage.step
+    replaced = step if moment is Moment.AFTER and isinstance(step, ReplaceMembers) else None
+    toggled = moment is Moment.AFTER and isinstance(step, SetMode)
+    return AllowedChanges(
+        stage=stage.name,
+        moment=moment,
+        kafka_mode=now["effective_mode"] == Mode.KAFKA.value,
+        was_kafka_mode=then["effective_mode"] == Mode.KAFKA.value,
+        commit_interval_records=commit_interval_records,
+        members=MemberChange.REPLACED if replaced else MemberChange.EQUAL,
+        count=len(replaced.slots) if replaced else 0,
+        old=replaced.old if replaced else None,
+        new=replaced.new if replaced else None,
+        mode_before=_text(then),
+        mode_after=step.to.value if toggled and isinstance(step, SetMode) else _text(then),
+    )
+
+
+def restored_changes(changes: AllowedChanges, mode_after: str | None) -> AllowedChanges:
+    """The comparison of the first snapshot with the last one of a way back to old members.
+
+    Members are as they were; the mode node may say ``zookeeper`` where it was absent (D13)."""
+    return replace(
+        changes, members=MemberChange.RESTORED, count=0, old=None, new=None, mode_after=mode_after
+    )
+
+
+def _text(group: Row) -> str | None:
+    text = group["mode_text"]
+    return None if text is None else str(text)
+
+
+def records_per_interval(before: Snapshot, after: Snapshot, interval_ms: int) -> int:
+    """The most records one commit interval produced in any partition between two snapshots.
+
+    0 when both are of one moment: there is no rate to speak of."""
+    elapsed_ms = _long(after["group"][0], "taken_at_ms") - _long(before["group"][0], "taken_at_ms")
+    if elapsed_ms <= 0:
+        return 0
+    then = {(row["topic"], row["partition"]): _long(row, "log_end") for row in before["log_ends"]}
+    grown = [
+        _long(row, "log_end") - then.get((row["topic"], row["partition"]), _long(row, "log_end"))
+        for row in after["log_ends"]
+    ]
+    return ceil(max(grown, default=0) * interval_ms / elapsed_ms)
+
+
+def _long(row: Row, column: str) -> int:
+    return int(row[column] or 0)

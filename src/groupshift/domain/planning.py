@@ -55,7 +55,7 @@ def make_plan(request: MoveRequest, view: GroupView, places: tuple[Place, ...]) 
     if _reaches(request, Until.RETIRE):
         _replace(steps, StageName.RETIRE, zookeeper, (MemberKind.AWARE, MemberKind.PLAIN))
     steps.append((StageName.SOAK, Soak(seconds=request.soak_s), None))
-    if _reaches(request, Until.RETIRE):
+    if _reaches(request, Until.TOGGLE):
         steps.append((StageName.FINALISE, DeleteModeNode(), Gate.FINALISE))
     return Plan(
         group=request.group,
@@ -92,9 +92,7 @@ def _first_asks(steps: list[tuple[StageName, Step, Gate | None]]) -> list[Stage]
 
 def stage_of(name: StageName, step: Step, gate: Gate | None = None) -> Stage:
     """A stage with the rules that the rulebook asks around it."""
-    return Stage(
-        name=name, step=step, gate=gate, before=rulebook.BEFORE[name], after=rulebook.AFTER[name]
-    )
+    return Stage(name=name, step=step, gate=gate, before=rulebook.BEFORE[name], after=rulebook.AFTER[name])
 
 
 def way_back(

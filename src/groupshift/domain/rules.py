@@ -249,7 +249,8 @@ def _mode_in_effect(facts: Facts) -> Iterator[Complaint]:
     late = [
         member.member_id
         for member in view.of_kind(MemberKind.AWARE)
-        if member.mode is not wanted or (view.mode.data is not None and member.acting_on != view.mode.identity)
+        if member.mode is not wanted
+        or (view.mode.data is not None and member.acting_on != view.mode.identity)
     ]
     if late:
         yield (

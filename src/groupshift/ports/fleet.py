@@ -31,12 +31,17 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Replace the occupants of ``slots`` by members of kind ``to``; ``change_id`` makes it idempotent."""
+    """Replace the occupants of ``slots`` by members of kind ``to``; ``change_id`` makes it idempotent.
+
+    ``token`` is the fencing token of the run that starts it: a driver that remembers the highest one it
+    met per ``fence`` (the migration) can refuse a change started by a fenced run."""
 
     change_id: str
     group: str
     slots: tuple[str, ...]
     to: MemberKind
+    fence: str = ""
+    token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ class EventKind(StrEnum):
     SNAPSHOT = "snapshot"
     PROOF_REQUESTED = "proof_requested"
     INTENDED = "intended"
+    RESUMED = "resumed"
     ACTED = "acted"
     READ_BACK = "read_back"
     JUDGED = "judged"
@@ -36,7 +37,11 @@ class StepState(StrEnum):
     """How far the act of a stage is."""
 
     INTENDED = "intended"
+    """Written down; whether it happened is not known."""
     ACTED = "acted"
+    """It happened; not read back yet."""
+    DONE = "done"
+    """Read back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +119,10 @@ class Journal(Protocol):
 
     def open_of(self, group: str) -> MigrationRecord | None:
         """The open migration of the group (see `groupshift.domain.phases.OPEN`), if any."""
+        ...
+
+    def of_group(self, group: str) -> tuple[MigrationRecord, ...]:
+        """All migrations of the group, newest first."""
         ...
 
     def recent(self, limit: int) -> tuple[MigrationRecord, ...]:

@@ -1,0 +1,141 @@
+"""Act: the one change of a stage. Observe, journal the intent, act, journal, read back.
+
+A process may be killed at any instruction; called again it reaches the same end and acts once: fleet
+changes carry a change id, mode writes compare with the node that was met when they were intended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from groupshift.application import acts
+from groupshift.application.approval import demand_approved
+from groupshift.application.environment import Environment
+from groupshift.application.observe import patient
+from groupshift.application.records import Migration, load
+from groupshift.domain.judgement import ActOutcome, ActState, Judgement
+from groupshift.domain.moves import StageName
+from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Stage
+from groupshift.domain.steps import Soak
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.crash import CrashPoint
+from groupshift.ports.journal import Entry, EventKind, StepRecord, StepState
+
+
+def act(env: Environment, migration: str, name: StageName, token: int) -> ActOutcome:
+    """See `App.act`."""
+    found = load(env, migration)
+    stage = found.stage(name)
+    if stage is None or isinstance(stage.step, Soak):
+        return ActOutcome(state=ActState.UNCHANGED, detail=f"the plan has no act for {name}")
+    step = found.steps.get(name)
+    if step is not None and step.state is StepState.DONE:
+        return _outcome(step, ActState.UNCHANGED)
+    _demand_phase(found, name)
+    scribe = _Scribe(env, found, stage, token)
+    if step is None:
+        step = _intend(env, found, stage, scribe)
+    else:
+        scribe.write(EventKind.RESUMED, {"from": step.state.value})
+    return _complete(env, found, stage, step, scribe)
+
+
+class _Scribe:
+    """Journals what happens to one stage under one token; the token is checked by every write."""
+
+    def __init__(self, env: Environment, found: Migration, stage: Stage, token: int) -> None:
+        self._env, self._found, self._stage, self.token = env, found, stage, token
+
+    def write(
+        self,
+        kind: EventKind,
+        body: Mapping[str, Any],
+        step: StepRecord | None = None,
+        phase: Phase | None = None,
+    ) -> None:
+        """One event, with the step's and the migration's new state, in one transaction."""
+        self._env.journal.append(
+            Entry(
+                migration=self._found.id,
+                at_ms=self._env.clock.now_ms(),
+                kind=kind,
+                stage=self._stage.name,
+                body=body,
+                token=self.token,
+                step=step,
+                phase=phase,
+            )
+        )
+
+
+def _intend(env: Environment, found: Migration, stage: Stage, scribe: _Scribe) -> StepRecord:
+    """Check that the act is allowed, and write down what will be done before it is."""
+    _demand_allowed(env, found, stage)
+    env.crash.reached(stage.name, CrashPoint.BEFORE_JOURNAL)
+    intent = acts.intent(env, found, stage)
+    step = StepRecord(stage=stage.name, state=StepState.INTENDED, intent=intent)
+    forward = not stage.name.undoes and stage.name is not StageName.FINALISE
+    scribe.write(EventKind.INTENDED, intent, step, Phase.RUNNING if forward else None)
+    env.crash.reached(stage.name, CrashPoint.AFTER_JOURNAL)
+    return step
+
+
+def _complete(
+    env: Environment, found: Migration, stage: Stage, step: StepRecord, scribe: _Scribe
+) -> ActOutcome:
+    """From where the step stands to its end: act, journal, read back, journal."""
+    if step.state is StepState.INTENDED:
+        result = acts.perform(env, found, stage, step.intent, scribe.token)
+        env.crash.reached(stage.name, CrashPoint.AFTER_ACT)
+        step = replace(step, state=StepState.ACTED, result=result)
+        scribe.write(EventKind.ACTED, result, step)
+    seen = acts.read_back(env, found, stage, step.result, step.intent)
+    step = replace(step, state=StepState.DONE)
+    scribe.write(EventKind.READ_BACK, seen, step)
+    env.crash.reached(stage.name, CrashPoint.AFTER_READ_BACK)
+    return _outcome(step, ActState.DONE)
+
+
+def _demand_phase(found: Migration, name: StageName) -> None:
+    """Acts forward need an approved or running migration, acts back one that is rolling back."""
+    allowed = {Phase.ROLLING_BACK} if name.undoes else {Phase.APPROVED, Phase.RUNNING}
+    if name is StageName.FINALISE:
+        allowed |= {Phase.MOVED}
+    if found.phase not in allowed:
+        plan_only = "; it is a plan only: run again with execute" if found.phase is Phase.PREVIEW else ""
+        raise Conflict(
+            f"migration {found.id} is {found.phase}, so stage {name} may not act{plan_only}; "
+            f"look at it with: groupshift status {found.id}"
+        )
+
+
+def _demand_allowed(env: Environment, found: Migration, stage: Stage) -> None:
+    """Approval still true, preconditions true of the live group."""
+    if stage.gate is not None:
+        demand_approved(env, found, stage.gate)
+    if stage.before:
+        _, judged = patient(env, found.record.group, found.plan.driver, stage.before)
+        _raise_if_bad(found, stage, judged)
+
+
+def _raise_if_bad(found: Migration, stage: Stage, judged: Judgement) -> None:
+    said = "; ".join(judged.reasons[:3])
+    what = f"stage {stage.name} of migration {found.id} was not started: {said}"
+    if judged.verdict is Verdict.FAIL:
+        raise Rejected(f"{what}; correct that and run it again, nothing was changed")
+    if judged.verdict is Verdict.ERROR:
+        raise Transient(f"{what}; run it again, nothing was changed")
+
+
+def _outcome(step: StepRecord, state: ActState) -> ActOutcome:
+    instruction = str(step.result.get("instruction", ""))
+    return ActOutcome(
+        state=ActState.PENDING if instruction else state,
+        detail=str(step.result.get("detail", "")),
+        instruction=instruction,
+        change_id=str(step.intent.get("change_id", "")),
+    )

@@ -1,0 +1,145 @@
+"""The acts themselves, one per step: what is intended, doing it at most once, and reading it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from groupshift.application.environment import Environment
+from groupshift.application.records import Migration
+from groupshift.domain.coordination import MemberKind, Mode, ModeNode
+from groupshift.domain.plan import Stage
+from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
+from groupshift.errors import Conflict
+from groupshift.ports.fleet import Change, Pending
+
+Data = Mapping[str, Any]
+
+
+def intent(env: Environment, found: Migration, stage: Stage) -> Data:
+    """What will be wanted, and the state met: enough to recognise the act after a crash."""
+    match stage.step:
+        case ReplaceMembers():
+            return {
+                "change_id": f"{found.id}:{stage.name}",
+                "slots": list(stage.step.slots),
+                "to": stage.step.new.value,
+                "met": members_of(env, found, stage.step.new),
+            }
+        case SetMode():
+            return {"to": stage.step.to.value, "expected": _node_data(env.mode.read(found.record.group))}
+        case DeleteModeNode():
+            return {"expected": _node_data(env.mode.read(found.record.group))}
+        case Soak():
+            return {}
+
+
+def members_of(env: Environment, found: Migration, kind: MemberKind) -> int:
+    """How many members of a kind the group has now."""
+    return len(env.groups.read(found.record.group).of_kind(kind))
+
+
+def change_of(found: Migration, intended: Data, token: int = 0) -> Change:
+    """The fleet change that an intent describes."""
+    return Change(
+        change_id=str(intended["change_id"]),
+        group=found.record.group,
+        slots=tuple(intended["slots"]),
+        to=MemberKind(intended["to"]),
+        fence=found.id,
+        token=token,
+    )
+
+
+def perform(env: Environment, found: Migration, stage: Stage, intended: Data, token: int) -> Data:
+    """Make the intended change unless it is made already; what was done, as data.
+
+    Raises `Conflict` when the mode node is neither as it was met nor as it was wanted."""
+    match stage.step:
+        case ReplaceMembers():
+            return _replace_members(env, change_of(found, intended, token), found.plan.driver)
+        case SetMode():
+            return _set_mode(env, found.record.group, stage.step.to, _node_from(intended["expected"]))
+        case DeleteModeNode():
+            return _delete_mode_node(env, found.record.group, _node_from(intended["expected"]))
+        case Soak():
+            return {}
+
+
+def _replace_members(env: Environment, change: Change, driver: str) -> Data:
+    started = env.fleets(driver).start(change)
+    slots = ", ".join(change.slots)
+    if isinstance(started, Pending):
+        return {"instruction": started.instruction, "detail": f"a person replaces {slots} by {change.to}"}
+    return {"detail": f"the fleet driver replaces {slots} by {change.to} members"}
+
+
+def _set_mode(env: Environment, group: str, to: Mode, expected: ModeNode) -> Data:
+    node = env.mode.read(group)
+    if _is(node, expected):
+        node = env.mode.compare_and_set(group, expected, to)
+    elif not _written_after(node, expected, to):
+        raise Conflict(
+            f"the mode node of group {group} was changed by someone else: it was met as version "
+            f"{expected.version} and is now {_shown(node)}; look at the group and decide again"
+        )
+    return {"node": _node_data(node), "detail": f"the mode node holds {to} (write {node.identity})"}
+
+
+def _delete_mode_node(env: Environment, group: str, expected: ModeNode) -> Data:
+    env.mode.delete(group, expected)
+    return {"detail": "the mode node is gone"}
+
+
+def _is(node: ModeNode, expected: ModeNode) -> bool:
+    return (node.identity, node.version) == (expected.identity, expected.version)
+
+
+def _written_after(node: ModeNode, expected: ModeNode, to: Mode) -> bool:
+    """Whether the node is what exactly one write of ``to`` made of ``expected``: the lost act."""
+    same = expected.data is None or node.czxid == expected.czxid
+    newer = node.mzxid > expected.mzxid and node.version == expected.version + 1
+    return same and newer and node.data == to.value.encode()
+
+
+def read_back(env: Environment, found: Migration, stage: Stage, result: Data, intended: Data) -> Data:
+    """Look at what was done through another path. Raises `Conflict` when it is not there."""
+    group = found.record.group
+    match stage.step:
+        case ReplaceMembers():
+            status = env.fleets(found.plan.driver).observe(change_of(found, intended))
+            return {"done": status.done, "detail": status.detail}
+        case SetMode() | DeleteModeNode():
+            node = env.groups.read(group).mode
+            wanted = result.get("node")
+            if node.data is None if wanted is None else _is(node, _node_from(wanted)):
+                return {"node": _node_data(node)}
+            raise Conflict(
+                f"the mode node of group {group} reads back as {_shown(node)}, not as it was written; "
+                "someone else writes it: look at the group and decide again"
+            )
+        case Soak():
+            return {}
+
+
+def _shown(node: ModeNode) -> str:
+    return "absent" if node.data is None else f"{node.data!r} (version {node.version})"
+
+
+def _node_data(node: ModeNode) -> Data:
+    return {
+        "data": None if node.data is None else node.data.decode("latin-1"),
+        "version": node.version,
+        "czxid": node.czxid,
+        "mzxid": node.mzxid,
+    }
+
+
+def _node_from(data: Data) -> ModeNode:
+    text = data["data"]
+    return ModeNode(
+        data=None if text is None else str(text).encode("latin-1"),
+        version=int(data["version"]),
+        czxid=int(data["czxid"]),
+        mzxid=int(data["mzxid"]),
+    )

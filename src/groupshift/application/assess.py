@@ -1,0 +1,36 @@
+"""Assess: what every rule says about a group, before anything is planned."""
+
+from __future__ import annotations
+
+from groupshift.application.environment import Environment
+from groupshift.application.observe import facts, patient
+from groupshift.domain.judgement import Assessment
+from groupshift.domain.moves import MoveRequest
+from groupshift.domain.planning import check
+from groupshift.domain.rulebook import ASSESS
+from groupshift.domain.rules import ask
+from groupshift.errors import Rejected
+
+
+def validated(request: MoveRequest) -> None:
+    """Raise `Rejected` with everything wrong with the request's values."""
+    problems = check(request)
+    if problems:
+        raise Rejected(f"the request cannot be used: {'; '.join(problems)}; correct it and run again")
+
+
+def assess(env: Environment, request: MoveRequest) -> Assessment:
+    """One look at the group: findings for every rule, passed ones included; findings never raise."""
+    validated(request)
+    seen = facts(env, request.group, request.driver)
+    return Assessment(view=seen.view, findings=ask(ASSESS, seen))
+
+
+def assess_patiently(env: Environment, request: MoveRequest) -> tuple[Assessment, tuple[str, ...]]:
+    """As `assess`, looking again while rules fail that time may heal; with the reasons that remain."""
+    validated(request)
+    first = assess(env, request)
+    if first.ready or not first.view.exists or not first.view.ids:
+        return first, ()
+    seen, judged = patient(env, request.group, request.driver, ASSESS)
+    return Assessment(view=seen.view, findings=judged.findings), judged.reasons

@@ -1,0 +1,116 @@
+"""The Markdown a person reads at a gate."""
+
+from __future__ import annotations
+
+from groupshift.application.records import Migration, findings_from
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.fingerprint import Fingerprint
+from groupshift.domain.moves import Gate, StageName, Until
+from groupshift.domain.plan import Plan
+from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.ports.journal import EventKind
+
+_MARK = {Verdict.PASS: "✅", Verdict.INCONCLUSIVE: "❔", Verdict.ERROR: "⚠️", Verdict.FAIL: "❌"}
+_KIND = {
+    MemberKind.OLD: "old ZooKeeper consumer",
+    MemberKind.AWARE: "migration-aware consumer",
+    MemberKind.PLAIN: "plain Kafka consumer",
+}
+
+
+def step_text(step: Step) -> str:
+    """One step in words."""
+    match step:
+        case ReplaceMembers():
+            return f"replace {', '.join(step.slots)}: {_KIND[step.old]} → {_KIND[step.new]}"
+        case SetMode():
+            return f"set the mode node to `{step.to}` (compare-and-set)"
+        case Soak():
+            return f"change nothing for {step.seconds} s, keep judging"
+        case DeleteModeNode():
+            return "delete the mode node, once no member is left in ZooKeeper (irreversible)"
+
+
+def subject(migration: Migration, gate: Gate, stage: StageName | None) -> str:
+    """The one-line subject of a gate."""
+    group = migration.record.group
+    return {
+        Gate.PLAN: f"Approve the plan for group {group}",
+        Gate.TOGGLE: f"Toggle group {group} to kafka mode",
+        Gate.FINALISE: f"Finalise group {group}, or keep the way back open",
+        Gate.REVIEW: f"Stage {stage} of group {group} needs your judgement",
+    }[gate]
+
+
+def body(
+    migration: Migration,
+    gate: Gate,
+    stage: StageName | None,
+    findings: tuple[Finding, ...],
+    mark: Fingerprint,
+) -> str:
+    """Markdown: what was asked, the plan, the findings, the evidence and their hashes."""
+    parts = [
+        f"**Group** `{migration.record.group}` · **migration** `{migration.id}` · phase `{migration.phase}`",
+        _question(gate, migration.plan, stage),
+        "### Plan",
+        _plan_table(migration.plan),
+    ]
+    if findings:
+        parts += ["### Live findings", findings_table(findings)]
+    judged = _last_judgement(migration)
+    if judged:
+        parts += ["### Last judgement", findings_table(judged)]
+    rehearsed = migration.latest(EventKind.REHEARSED)
+    if gate is Gate.TOGGLE and rehearsed:
+        parts += ["### Rehearsal of the way back", findings_table(findings_from(rehearsed.body["findings"]))]
+    parts += ["### Hashes", _hashes(migration, mark)]
+    return "\n\n".join(parts)
+
+
+def _question(gate: Gate, plan: Plan, stage: StageName | None) -> str:
+    if gate is Gate.FINALISE and plan.until is not Until.RETIRE:
+        return (
+            "The group is moved as far as planned. Its members still need the mode node, so both answers keep "
+            "it and the way back: the run ends as *moved*."
+        )
+    return {
+        Gate.PLAN: "Nothing was changed yet. Approving lets the run make the acts below, in this order.",
+        Gate.TOGGLE: "Approving changes who assigns partitions: ZooKeeper → Kafka. It can be taken back.",
+        Gate.FINALISE: "**Finalise** deletes the mode node and cannot be taken back. **Keep** leaves it.",
+        Gate.REVIEW: f"Stage `{stage}` could not be judged as passed. Approving goes on, rejecting stops.",
+    }[gate]
+
+
+def _plan_table(plan: Plan) -> str:
+    rows = [
+        f"| {number} | {stage.name} | {step_text(stage.step)} | {stage.gate or '–'} | "
+        f"{step_text(stage.step.inverse) if stage.step.inverse else '–'} |"
+        for number, stage in enumerate(plan.stages, 1)
+    ]
+    return "\n".join(["| # | stage | step | gate | way back |", "|---|---|---|---|---|", *rows])
+
+
+def findings_table(findings: tuple[Finding, ...]) -> str:
+    """Findings as a Markdown table."""
+    rows = [
+        f"| {_MARK[f.verdict]} {f.verdict} | {f.rule} | {_cell(f.reason)} | {_cell(f.hint) or '–'} |"
+        for f in findings
+    ]
+    return "\n".join(["| verdict | rule | reason | hint |", "|---|---|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _last_judgement(migration: Migration) -> tuple[Finding, ...]:
+    judged = migration.latest(EventKind.JUDGED)
+    return findings_from(judged.body["findings"]) if judged else ()
+
+
+def _hashes(migration: Migration, mark: Fingerprint) -> str:
+    evidence = [f"- evidence `{item}`: `{digest}`" for item, digest in mark.parts["evidence"].items()]
+    plan = f"- plan: `{migration.record.plan_hash}`"
+    return "\n".join([plan, *evidence, f"- fingerprint of group and evidence: `{mark.text}`"])

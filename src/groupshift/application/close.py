@@ -1,0 +1,131 @@
+"""Close: the phase, verdict and reason with which a run ends."""
+
+from __future__ import annotations
+
+from groupshift.application.approval import answered
+from groupshift.application.environment import Environment
+from groupshift.application.records import Migration, load
+from groupshift.domain.evidence import Moment
+from groupshift.domain.judgement import Closing
+from groupshift.domain.moves import Choice, Gate, StageName
+from groupshift.domain.phases import Phase
+from groupshift.domain.verdict import Verdict
+from groupshift.ports.journal import Entry, EventKind
+
+
+def close(env: Environment, migration: str, token: int) -> Closing:
+    """See `App.close`."""
+    found = load(env, migration)
+    closing = _closing(env, found, token)
+    env.journal.append(
+        Entry(
+            migration=migration,
+            at_ms=env.clock.now_ms(),
+            kind=EventKind.CLOSED,
+            body={"verdict": closing.verdict.value, "reason": closing.reason},
+            token=token,
+            phase=closing.phase,
+        )
+    )
+    return closing
+
+
+def _closing(env: Environment, found: Migration, token: int) -> Closing:
+    match found.phase:
+        case Phase.PREVIEW:
+            return Closing(
+                phase=found.phase, verdict=Verdict.PASS, reason="planned only, nothing was changed"
+            )
+        case Phase.MOVED | Phase.FINALISED:
+            return Closing(phase=found.phase, verdict=Verdict.PASS, reason=_last_reason(found))
+        case Phase.PLANNED | Phase.APPROVED | Phase.REJECTED:
+            return Closing(phase=Phase.REJECTED, verdict=Verdict.FAIL, reason=_not_approved(found))
+        case Phase.ROLLING_BACK | Phase.ROLLED_BACK:
+            return _after_roll_back(env, found, token)
+        case Phase.RUNNING:
+            return _unfinished(found) or _reached(found)
+
+
+def _last_reason(found: Migration) -> str:
+    for event in reversed(found.events):
+        if event.kind in {EventKind.KEPT, EventKind.CLOSED}:
+            return str(event.body["reason"])
+    return str(found.phase)
+
+
+def _not_approved(found: Migration) -> str:
+    failed = failed_judgement(found)
+    if failed:
+        return f"nothing was changed: {failed}"
+    said = answered(found, Gate.PLAN)
+    if said is None:
+        return "the plan was not answered in time; nothing was changed"
+    if said.body["choice"] == Choice.REJECT.value:
+        return f"the plan was rejected by {said.body['who']}; nothing was changed"
+    return "nothing was changed although the plan was approved"
+
+
+def failed_judgement(found: Migration) -> str:
+    """The worst sentence of the last failed forward judgement; empty when none failed."""
+    for event in reversed(found.events):
+        forward = event.kind is EventKind.JUDGED and event.stage and not event.stage.undoes
+        if forward and event.body["verdict"] == Verdict.FAIL.value:
+            bad = next(f for f in event.body["findings"] if f["verdict"] == Verdict.FAIL.value)
+            return f"stage {event.stage} failed {event.body['moment']} it: {bad['rule']}: {bad['reason']}"
+    return ""
+
+
+def _after_roll_back(env: Environment, found: Migration, token: int) -> Closing:
+    """Rolled back once every stage of the way back is judged as passed.
+
+    The run that moved the group and had to take it back ends red; a run that was asked to take it back
+    ends green."""
+    unproven = [stage.name for stage in found.undo if not _passed(found, stage.name)]
+    if unproven:
+        reason = f"on the way back, not proven yet: {', '.join(unproven)}; run the roll back again"
+        return Closing(phase=Phase.ROLLING_BACK, verdict=Verdict.FAIL, reason=reason)
+    if _forced(env, found, token):
+        why = failed_judgement(found) or "the run could not go on"
+        return Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.FAIL, reason=f"rolled back: {why}")
+    begun = found.latest(EventKind.ROLL_BACK_BEGUN)
+    to = str(begun.body["to"]).replace("_", " ") if begun else ""
+    return Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.PASS, reason=f"rolled back to {to}, proven equal")
+
+
+def _passed(found: Migration, stage: StageName) -> bool:
+    return found.verdict(stage, Moment.AFTER) in {Verdict.PASS, Verdict.INCONCLUSIVE}
+
+
+def _forced(env: Environment, found: Migration, token: int) -> bool:
+    """Whether the run that closes is one that also acted forward."""
+    claims = env.journal.claims(found.id)
+    forward = {
+        claims.get(event.token)
+        for event in found.events
+        if event.kind is EventKind.INTENDED and event.stage and not event.stage.undoes
+    }
+    return claims.get(token) in forward
+
+
+def _reached(found: Migration) -> Closing:
+    """Every stage of the plan was judged as passed, and there was nothing to finalise."""
+    reason = f"moved until {found.plan.until}; the way back is open"
+    return Closing(phase=Phase.MOVED, verdict=Verdict.PASS, reason=reason)
+
+
+def _unfinished(found: Migration) -> Closing | None:
+    for gate in (Gate.TOGGLE, Gate.REVIEW, Gate.FINALISE):
+        said = answered(found, gate)
+        if said and said.body["choice"] == Choice.REJECT.value:
+            reason = (
+                f"gate {gate} was rejected by {said.body['who']}; the group stays as it is, "
+                f"take it back with: groupshift roll-back {found.id}"
+            )
+            return Closing(phase=Phase.MOVED, verdict=Verdict.INCONCLUSIVE, reason=reason)
+    open_ = [s.name for s in found.plan.stages if s.name is not StageName.FINALISE]
+    open_ = [name for name in open_ if not _passed(found, name)]
+    if not open_:
+        return None
+    why = failed_judgement(found) or f"the run ended before stage {open_[0]} was judged as passed"
+    reason = f"{why}; go on or take it back with: groupshift roll-back {found.id}"
+    return Closing(phase=Phase.RUNNING, verdict=Verdict.ERROR, reason=reason)

@@ -1,0 +1,36 @@
+"""What every use case is given: the ports, the thresholds, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from groupshift.ports.clock import Clock
+from groupshift.ports.crash import CrashPoints, NoCrash
+from groupshift.ports.evidence import EvidenceStore
+from groupshift.ports.fleet import FleetDriver
+from groupshift.ports.groups import GroupReader
+from groupshift.ports.journal import Journal
+from groupshift.ports.ledger import Ledger
+from groupshift.ports.mode import ModeSwitch
+from groupshift.ports.proof import ProofRunner
+from groupshift.settings import Thresholds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """``fleets`` opens the driver of a name (see `MoveRequest.driver`) and raises `Rejected` for one
+    that is not configured; ``job`` is the path of the Spark job ``validate.py``."""
+
+    groups: GroupReader
+    mode: ModeSwitch
+    fleets: Callable[[str], FleetDriver]
+    evidence: EvidenceStore
+    ledger: Ledger
+    journal: Journal
+    proof: ProofRunner
+    clock: Clock
+    job: str
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    crash: CrashPoints = field(default_factory=NoCrash)
+    closing: tuple[Callable[[], None], ...] = ()

@@ -1,0 +1,112 @@
+"""Gates: what a person sees, and what becomes of the answer."""
+
+from __future__ import annotations
+
+from groupshift.application.approval import current, demand_unchanged, shown
+from groupshift.application.brief_text import body, subject
+from groupshift.application.environment import Environment
+from groupshift.application.observe import facts
+from groupshift.application.records import Migration, load
+from groupshift.domain.judgement import GateBrief
+from groupshift.domain.moves import Answer, Choice, Gate, StageName
+from groupshift.domain.phases import Phase
+from groupshift.domain.rulebook import ASSESS
+from groupshift.domain.rules import ask
+from groupshift.errors import Conflict, Rejected
+from groupshift.ports.journal import Entry, Event, EventKind
+
+_ALLOWED = {
+    Gate.PLAN: frozenset({Choice.APPROVE, Choice.REJECT}),
+    Gate.TOGGLE: frozenset({Choice.APPROVE, Choice.REJECT}),
+    Gate.FINALISE: frozenset({Choice.FINALISE, Choice.KEEP, Choice.REJECT}),
+    Gate.REVIEW: frozenset({Choice.APPROVE, Choice.REJECT}),
+}
+
+
+def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None = None) -> GateBrief:
+    """See `App.brief`. What was shown is journaled, so that an answer can be held against it."""
+    found = load(env, migration)
+    seen = facts(env, found.record.group, found.plan.driver)
+    rules = ASSESS if gate is Gate.PLAN else _rules(found, gate)
+    mark = current(env, found)
+    env.journal.append(
+        Entry(
+            migration=migration,
+            at_ms=env.clock.now_ms(),
+            kind=EventKind.GATE_SHOWN,
+            stage=stage,
+            body={"gate": gate.value, "fingerprint": mark.text, "parts": dict(mark.parts)},
+        )
+    )
+    text = body(found, gate, stage, ask(rules, seen), mark)
+    return GateBrief(gate=gate, subject=subject(found, gate, stage), body=text, fingerprint=mark.text)
+
+
+def _rules(migration: Migration, gate: Gate) -> tuple[str, ...]:
+    """The preconditions of the stage behind the gate."""
+    return tuple(rule for stage in migration.plan.stages if stage.gate is gate for rule in stage.before)
+
+
+def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
+    """See `App.answer`."""
+    found = load(env, migration)
+    _usable(gate, given)
+    if _repeated(found, gate, given):
+        return
+    if given.choice is not Choice.REJECT:
+        _demand_fresh(env, found, gate, given)
+    env.journal.append(
+        Entry(
+            migration=migration,
+            at_ms=env.clock.now_ms(),
+            kind=EventKind.GATE_ANSWERED,
+            body={
+                "gate": gate.value,
+                "choice": given.choice.value,
+                "who": given.who,
+                "fingerprint": given.fingerprint,
+            },
+            phase=_next_phase(found, gate, given),
+        )
+    )
+
+
+def _usable(gate: Gate, given: Answer) -> None:
+    if given.choice not in _ALLOWED[gate]:
+        allowed = ", ".join(sorted(choice.value for choice in _ALLOWED[gate]))
+        raise Rejected(f"answer {given.choice} does not fit gate {gate}; choose one of {allowed}")
+    if not given.who:
+        raise Rejected(f"the answer at gate {gate} names nobody; say who answers")
+
+
+def _repeated(found: Migration, gate: Gate, given: Answer) -> bool:
+    """Whether this very answer is the last one at this gate (a killed task answers again)."""
+    last: Event | None = next((e for e in reversed(found.events) if e.kind is EventKind.GATE_ANSWERED), None)
+    return bool(
+        last
+        and last.body["gate"] == gate.value
+        and last.body["choice"] == given.choice.value
+        and last.body["fingerprint"] == given.fingerprint
+    )
+
+
+def _demand_fresh(env: Environment, found: Migration, gate: Gate, given: Answer) -> None:
+    approved = shown(found, gate, given.fingerprint)
+    when = max(
+        event.at_ms
+        for event in found.events
+        if event.kind is EventKind.GATE_SHOWN and event.body["fingerprint"] == given.fingerprint
+    )
+    age_s = (env.clock.now_ms() - when) // 1000
+    if age_s > env.thresholds.gate_expiry_s:
+        raise Conflict(
+            f"approval void: gate {gate} of migration {found.id} was shown {age_s} s ago, longer than "
+            f"{env.thresholds.gate_expiry_s} s; open the gate again"
+        )
+    demand_unchanged(approved, current(env, found), gate)
+
+
+def _next_phase(found: Migration, gate: Gate, given: Answer) -> Phase | None:
+    if gate is not Gate.PLAN or found.phase is not Phase.PLANNED:
+        return None
+    return Phase.APPROVED if given.choice is Choice.APPROVE else Phase.REJECTED

@@ -1,0 +1,103 @@
+"""Plan: from a ready group to a journaled plan."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from groupshift.application.assess import assess_patiently
+from groupshift.application.environment import Environment
+from groupshift.application.observe import facts
+from groupshift.application.records import canonical, load
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.judgement import Assessment, Planned
+from groupshift.domain.moves import MoveRequest
+from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Plan, to_json
+from groupshift.domain.planning import make_plan
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Conflict, Rejected
+from groupshift.ports.journal import Entry, EventKind, MigrationRecord
+
+
+def plan(env: Environment, request: MoveRequest) -> Planned:
+    """See `App.plan`."""
+    known = env.journal.of_run(request.run)
+    if known:
+        return planned(env, known.migration)
+    _refuse_second(env, request)
+    assessment, reasons = assess_patiently(env, request)
+    if not assessment.ready:
+        raise Rejected(_not_ready(request, assessment, reasons))
+    seen = facts(env, request.group, request.driver)
+    made = make_plan(request, assessment.view, seen.places)
+    _refuse_unusable(request, assessment, made)
+    return _journal(env, request, made)
+
+
+def planned(env: Environment, migration: str) -> Planned:
+    """The journaled plan of a migration. Raises `Rejected` for an unknown one."""
+    found = load(env, migration)
+    return Planned(migration=found.id, plan=found.plan, plan_hash=found.record.plan_hash)
+
+
+def _refuse_second(env: Environment, request: MoveRequest) -> None:
+    other = env.journal.open_of(request.group)
+    if other and request.execute:
+        raise Rejected(
+            f"group {request.group} has the open migration {other.migration} ({other.phase}); "
+            f"finish it or take it back with: groupshift roll-back {other.migration}"
+        )
+
+
+def _not_ready(request: MoveRequest, assessment: Assessment, reasons: tuple[str, ...]) -> str:
+    bad = [f for f in assessment.findings if f.verdict in {Verdict.FAIL, Verdict.ERROR}]
+    first = max(bad, key=lambda finding: finding.verdict.rank)
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    hint = f"; {first.hint}" if first.hint else ""
+    return f"group {request.group} is {assessment.readiness}: {first.rule}: {first.reason}{more}{hint}"
+
+
+def _refuse_unusable(request: MoveRequest, assessment: Assessment, made: Plan) -> None:
+    members = len(assessment.view.members)
+    if request.canary > members:
+        raise Rejected(f"canary {request.canary} is more than the {members} members of group {request.group}")
+    if all(stage.name in _NO_ACT for stage in made.stages):
+        old = len(assessment.view.of_kind(MemberKind.OLD))
+        raise Rejected(
+            f"group {request.group} has nothing to move until {request.until} ({old} old members, "
+            f"{assessment.view.effective_mode} mode); choose a later until, or roll back to undo"
+        )
+
+
+_NO_ACT = frozenset({"soak", "finalise"})
+
+
+def _journal(env: Environment, request: MoveRequest, made: Plan) -> Planned:
+    now = env.clock.now_ms()
+    run = request.run or f"{request.actor}-{now}"
+    record = MigrationRecord(
+        migration=_identifier(request.group, run, now),
+        group=request.group,
+        run=run,
+        phase=Phase.PLANNED if request.execute else Phase.PREVIEW,
+        plan_hash=made.hash,
+        plan=to_json(made),
+        request=canonical(asdict(request)),
+        created_at_ms=now,
+        updated_at_ms=now,
+    )
+    try:
+        env.journal.create(record)
+    except Conflict as taken:
+        raise Rejected(str(taken)) from taken
+    body = {"plan_hash": made.hash, "actor": request.actor, "stages": [s.name.value for s in made.stages]}
+    env.journal.append(Entry(migration=record.migration, at_ms=now, kind=EventKind.PLANNED, body=body))
+    return Planned(migration=record.migration, plan=made, plan_hash=made.hash)
+
+
+def _identifier(group: str, run: str, now_ms: int) -> str:
+    """``<group>-<UTC time>-<4 hex>``: sorts by time, says what it is, safe as a folder name."""
+    stamp = datetime.fromtimestamp(now_ms / 1000, tz=UTC).strftime("%Y%m%dT%H%M%S")
+    return f"{group}-{stamp}-{hashlib.sha256(f'{run}/{now_ms}'.encode()).hexdigest()[:4]}"

@@ -1,0 +1,104 @@
+"""Proof: which two snapshots the Spark job compares, and what it may find."""
+
+from __future__ import annotations
+
+import json
+
+from groupshift.application.environment import Environment
+from groupshift.application.records import Migration, load
+from groupshift.domain.equality import (
+    AllowedChanges,
+    Snapshot,
+    allowed_changes,
+    records_per_interval,
+    restored_changes,
+)
+from groupshift.domain.evidence import Moment
+from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.moves import StageName
+from groupshift.domain.plan import Stage
+from groupshift.errors import Rejected
+from groupshift.ports.journal import Entry, EventKind
+
+RULES_FILE = "rules.json"
+VERDICT_FILE = "verdict.json"
+REPORT_FILE = "report.html"
+
+
+def folder(moment: Moment) -> str:
+    """Name of the folder that holds the validation of a moment."""
+    return f"validation-{moment}"
+
+
+def proof(env: Environment, migration: str, stage: StageName, moment: Moment) -> ProofRequest:
+    """See `App.proof`."""
+    found = load(env, migration)
+    compared = baseline(found, stage, moment)
+    before = env.evidence.read(migration, compared[0].value, compared[1])
+    after = env.evidence.read(migration, stage.value, moment)
+    changes = _changes(env, _stage(found, stage), moment, before, after)
+    if restores(found, stage, moment):
+        node = after["group"][0]["mode_text"]
+        changes = restored_changes(changes, None if node is None else "zookeeper")
+    text = json.dumps(changes.to_data(), indent=1, sort_keys=True)
+    rules = env.evidence.write_text(migration, stage.value, folder(moment), RULES_FILE, text=text)
+    output = env.evidence.path(migration, stage.value, folder(moment))
+    env.journal.append(
+        Entry(
+            migration=migration,
+            at_ms=env.clock.now_ms(),
+            kind=EventKind.PROOF_REQUESTED,
+            stage=stage,
+            body={"moment": moment.value, "against": [compared[0].value, compared[1].value]},
+        )
+    )
+    paths = (
+        env.evidence.path(migration, each.value, when.value) for each, when in (compared, (stage, moment))
+    )
+    before_path, after_path = paths
+    return ProofRequest(
+        job=env.job,
+        arguments=(
+            *("--before", before_path, "--after", after_path, "--output", output),
+            *("--stage", stage.value, "--moment", moment.value, "--rules", rules),
+        ),
+        output=output,
+    )
+
+
+def baseline(found: Migration, stage: StageName, moment: Moment) -> tuple[StageName, Moment]:
+    """The snapshot that this one is compared with.
+
+    After a stage: the one before it, and after the last way back to old members the migration's first
+    one. Before a stage: the one taken last before it; the very first is compared with itself."""
+    taken = [(name, when) for name, when, _ in found.snapshots()]
+    if (stage, moment) not in taken:
+        raise Rejected(f"migration {found.id} has no snapshot {stage}/{moment}; take it first")
+    if restores(found, stage, moment):
+        return taken[0] if taken else (stage, moment)
+    if moment is Moment.AFTER:
+        return stage, Moment.BEFORE
+    earlier = taken[: taken.index((stage, moment))]
+    return earlier[-1] if earlier else (stage, moment)
+
+
+def restores(found: Migration, stage: StageName, moment: Moment) -> bool:
+    """Whether this is the proof that everything is as it was before the migration."""
+    first = next(iter(found.plan.stages)).name
+    replaced = first in {StageName.CANARY, StageName.ROLL}
+    return stage is StageName.UNDO_MEMBERS and moment is Moment.AFTER and replaced
+
+
+def _stage(found: Migration, name: StageName) -> Stage:
+    stage = found.stage(name)
+    if stage is None:
+        raise Rejected(f"migration {found.id} has no stage {name}")
+    return stage
+
+
+def _changes(
+    env: Environment, stage: Stage, moment: Moment, before: Snapshot, after: Snapshot
+) -> AllowedChanges:
+    thresholds = env.thresholds
+    produced = records_per_interval(before, after, thresholds.commit_interval_ms)
+    return allowed_changes(stage, moment, before, after, produced + thresholds.commit_slack_records)

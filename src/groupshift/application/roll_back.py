@@ -1,0 +1,59 @@
+"""Roll back: from any stage, as far back as wanted."""
+
+from __future__ import annotations
+
+from groupshift.application.environment import Environment
+from groupshift.application.observe import facts
+from groupshift.application.records import Migration, load, stage_data
+from groupshift.domain.moves import WayBack
+from groupshift.domain.phases import TRANSITIONS, Phase
+from groupshift.domain.planning import way_back
+from groupshift.errors import Rejected
+from groupshift.ports.journal import Entry, EventKind
+
+_NOTHING_DONE = frozenset({Phase.PLANNED, Phase.APPROVED, Phase.PREVIEW, Phase.REJECTED})
+
+
+def begin(env: Environment, migration: str, to: WayBack, token: int) -> tuple[str, ...]:
+    """See `App.begin_roll_back`."""
+    found = load(env, migration)
+    if found.phase in _NOTHING_DONE:
+        return ()
+    _demand_possible(env, found)
+    if found.phase is Phase.ROLLING_BACK and _same_target(found, to):
+        return tuple(stage.name.value for stage in found.undo)
+    seen = facts(env, found.record.group, found.plan.driver)
+    stages = way_back(found.plan, frozenset(found.steps), seen.view, seen.places, to)
+    env.journal.append(
+        Entry(
+            migration=migration,
+            at_ms=env.clock.now_ms(),
+            kind=EventKind.ROLL_BACK_BEGUN,
+            body={"to": to.value, "stages": [stage_data(stage) for stage in stages]},
+            token=token,
+            phase=Phase.ROLLING_BACK,
+        )
+    )
+    return tuple(stage.name.value for stage in stages)
+
+
+def _same_target(found: Migration, to: WayBack) -> bool:
+    begun = found.latest(EventKind.ROLL_BACK_BEGUN)
+    return begun is not None and begun.body["to"] == to.value
+
+
+def _demand_possible(env: Environment, found: Migration) -> None:
+    if found.phase is not Phase.ROLLING_BACK and Phase.ROLLING_BACK not in TRANSITIONS[found.phase]:
+        raise Rejected(
+            f"migration {found.id} is {found.phase}: its way back is closed; plan a new migration instead"
+        )
+    later = [
+        record
+        for record in env.journal.of_group(found.record.group)
+        if record.created_at_ms > found.record.created_at_ms and record.phase not in _NOTHING_DONE
+    ]
+    if later:
+        raise Rejected(
+            f"migration {found.id} was followed by {later[0].migration} on the same group; "
+            f"roll that one back: groupshift roll-back {later[0].migration}"
+        )

@@ -1,0 +1,46 @@
+"""Snapshot: everything that must survive, written as evidence."""
+
+from __future__ import annotations
+
+from groupshift.application.environment import Environment
+from groupshift.application.observe import patient
+from groupshift.application.records import Migration, load
+from groupshift.domain.evidence import Manifest, Moment
+from groupshift.domain.moves import StageName
+from groupshift.domain.snapshot import snapshot_rows
+from groupshift.ports.journal import Entry, EventKind
+
+_SETTLED = ("C11",)
+"""A snapshot waits, as long as patience lasts, for a moment at which every partition is owned once."""
+
+
+def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment) -> Manifest:
+    """See `App.snapshot`."""
+    found = load(env, migration)
+    if _relied_on(found, stage, moment):
+        kept = env.evidence.manifest(migration, stage.value, moment)
+        if kept is not None:
+            return kept
+    view = patient(env, found.record.group, found.plan.driver, _SETTLED)[0].view
+    rows = snapshot_rows(view, env.ledger.last_delivered(found.record.group))
+    manifest = env.evidence.write((migration, stage.value, moment), view.taken_at_ms, rows)
+    env.journal.append(
+        Entry(
+            migration=migration,
+            at_ms=env.clock.now_ms(),
+            kind=EventKind.SNAPSHOT,
+            stage=stage,
+            body={"moment": moment.value, "digest": manifest.digest},
+        )
+    )
+    return manifest
+
+
+def _relied_on(found: Migration, stage: StageName, moment: Moment) -> bool:
+    """A snapshot before an act is fixed once the act is intended; one after it once it was judged."""
+    taken = any(each[:2] == (stage, moment) for each in found.snapshots())
+    if not taken:
+        return False
+    if moment is Moment.BEFORE and stage in found.steps:
+        return True
+    return found.verdict(stage, moment) is not None

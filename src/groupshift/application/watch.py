@@ -1,0 +1,53 @@
+"""Watch: whether what an act started has settled. One look, never blocks."""
+
+from __future__ import annotations
+
+from groupshift.application.acts import change_of, members_of
+from groupshift.application.environment import Environment
+from groupshift.application.observe import facts
+from groupshift.application.records import Migration, load
+from groupshift.domain.coordination import Mode
+from groupshift.domain.judgement import Judgement, StageStatus
+from groupshift.domain.moves import StageName
+from groupshift.domain.rulebook import MODE_WANTED, SETTLED
+from groupshift.domain.rules import ask
+from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.verdict import Verdict
+from groupshift.ports.journal import StepRecord
+
+
+def wanted_mode(found: Migration, stage: StageName) -> Mode | None:
+    """The mode in effect once ``stage`` has settled; soak keeps the mode of the last act planned."""
+    if stage in MODE_WANTED:
+        return MODE_WANTED[stage]
+    acts = [each.name for each in found.plan.stages if each.name in MODE_WANTED]
+    return MODE_WANTED[acts[-1]] if acts else None
+
+
+def _seen_in_group(env: Environment, found: Migration, step: StepRecord) -> bool:
+    """Where the driver cannot know (people deploy): as many members of the wanted kind as were met when
+    the change was intended, and one more for each place."""
+    change = change_of(found, step.intent)
+    if env.fleets(found.plan.driver).slots(found.record.group):
+        return False
+    return members_of(env, found, change.to) >= int(step.intent["met"]) + len(change.slots)
+
+
+def watch(env: Environment, migration: str, name: StageName) -> StageStatus:
+    """See `App.watch`; a stage that the migration does not have is settled."""
+    found = load(env, migration)
+    stage = found.stage(name)
+    if stage is None:
+        return StageStatus(settled=True, detail=f"the plan has no stage {name}")
+    step = found.steps.get(name)
+    if step is None:
+        return StageStatus(settled=False, detail=f"stage {name} has not acted yet")
+    if isinstance(stage.step, ReplaceMembers):
+        status = env.fleets(found.plan.driver).observe(change_of(found, step.intent))
+        if not status.done and not _seen_in_group(env, found, step):
+            return StageStatus(settled=False, detail=status.detail)
+    rules = tuple(rule for rule in stage.after if rule in SETTLED)
+    seen = facts(env, found.record.group, found.plan.driver, wanted_mode(found, name))
+    judged = Judgement(findings=ask(rules, seen))
+    settled = not rules or judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
+    return StageStatus(settled=settled, detail="settled" if settled else judged.reasons[0])
