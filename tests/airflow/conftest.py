@@ -1,0 +1,213 @@
+"""One Airflow for all tests of this folder: its environment is set before anything imports Airflow."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+HOME = Path(tempfile.mkdtemp(prefix="groupshift-airflow-"))
+
+os.environ.update(
+    AIRFLOW_HOME=str(HOME),
+    AIRFLOW__CORE__DAGS_FOLDER=str(PROJECT / "dags"),
+    AIRFLOW__CORE__PLUGINS_FOLDER=str(PROJECT / "plugins"),
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS="admin:admin,viewer:viewer",
+    AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE=str(HOME / "passwords.json"),
+    AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
+    AIRFLOW__API_AUTH__JWT_SECRET="0" * 64,
+    AIRFLOW__API__SECRET_KEY="1" * 64,
+)
+(HOME / "passwords.json").write_text('{"admin": "admin", "viewer": "viewer"}')
+
+from groupshift.domain.judgement import (  # noqa: E402 - after the environment
+    ActOutcome,
+    ActState,
+    Assessment,
+    Closing,
+    GateBrief,
+    Judgement,
+    Planned,
+    ProofRequest,
+    StageStatus,
+)
+from groupshift.domain.coordination import ABSENT_MODE  # noqa: E402
+from groupshift.domain.evidence import Manifest, Moment  # noqa: E402
+from groupshift.domain.group import GroupView  # noqa: E402
+from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until  # noqa: E402
+from groupshift.domain.phases import Phase  # noqa: E402
+from groupshift.domain.plan import Plan, Stage  # noqa: E402
+from groupshift.domain.steps import Soak  # noqa: E402
+from groupshift.domain.verdict import Finding, Verdict  # noqa: E402
+from groupshift.errors import Conflict, Rejected  # noqa: E402
+
+FORWARD = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE)
+
+
+@dataclass
+class ScriptedApp:
+    """Plays the use cases for tests of the wiring alone; what they do is tested elsewhere.
+
+    ``verdicts`` is what judge says by ``<stage>/<moment>`` (default pass); ``calls`` is what was
+    asked, in order; ``changed`` makes every approval void.
+    """
+
+    until: Until = Until.TOGGLE
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    instruction: str = ""
+    changed: bool = False
+    refuse: str = ""
+    calls: list[str] = field(default_factory=list)
+    phase: Phase = Phase.PLANNED
+    undo: tuple[str, ...] = ()
+    reason: str = "not everything that was asked for was reached"
+
+    def __enter__(self) -> ScriptedApp:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def _note(self, *words: object) -> None:
+        self.calls.append(" ".join(str(word) for word in words))
+
+    def assess(self, request: Any) -> Assessment:
+        view = GroupView(group=request.group, taken_at_ms=0, exists=True, mode=ABSENT_MODE)
+        return Assessment(view=view, findings=(_finding(Verdict.PASS),))
+
+    def plan(self, request: Any) -> Planned:
+        if self.refuse:
+            raise Rejected(self.refuse)
+        self._note("plan", request.group, request.until, request.execute, request.run)
+        stages = tuple(Stage(name=StageName(name), step=Soak(seconds=1)) for name in self._stages())
+        plan = Plan(
+            group=request.group,
+            driver=request.driver,
+            until=request.until,
+            soak_s=request.soak_s,
+            execute=request.execute,
+            slots=(),
+            stages=stages,
+        )
+        return Planned(migration="orders-1", plan=plan, plan_hash="f" * 64)
+
+    def _stages(self) -> list[str]:
+        last = FORWARD.index(StageName(self.until))
+        tail = [StageName.FINALISE] if last >= FORWARD.index(StageName.TOGGLE) else []
+        return [*FORWARD[: last + 1], StageName.SOAK, *tail]
+
+    def has_stage(self, migration: str, stage: str) -> bool:
+        return str(stage) in self.undo or StageName(stage) in self._stages()
+
+    def claim(self, migration: str, run: str) -> int:
+        self._note("claim", migration, run)
+        return 7
+
+    def brief(self, migration: str, gate: Gate, stage: str | None = None) -> GateBrief:
+        return GateBrief(gate=gate, subject=f"{gate}?", body="| a | b |", fingerprint="print-1")
+
+    def answer(self, migration: str, gate: Gate, answer: Answer) -> None:
+        if self.changed and answer.choice is not Choice.REJECT:
+            raise Conflict("approval void: members changed")
+        assert answer.fingerprint == "print-1"
+        self._note("answer", gate, answer.choice, answer.who)
+
+    def rehearse(self, migration: str) -> Judgement:
+        self._note("rehearse")
+        return Judgement(findings=(_finding(self.verdicts.get("rehearse", Verdict.PASS)),))
+
+    def snapshot(self, migration: str, stage: str, moment: str) -> Manifest:
+        self._note("snapshot", stage, moment)
+        return Manifest(
+            migration=migration, stage=stage, moment=Moment(moment), taken_at_ms=0, files=(), digest="0" * 64
+        )
+
+    def proof(self, migration: str, stage: str, moment: str) -> ProofRequest:
+        return ProofRequest(job="validate.py", arguments=("--stage", stage), output="out")
+
+    def act(self, migration: str, stage: str, token: int) -> ActOutcome:
+        assert token == 7
+        self._note("act", stage)
+        if self.instruction:
+            return ActOutcome(state=ActState.PENDING, instruction=self.instruction)
+        return ActOutcome(state=ActState.DONE)
+
+    def watch(self, migration: str, stage: str) -> StageStatus:
+        return StageStatus(settled=True, detail="settled")
+
+    def judge(self, migration: str, stage: str, moment: str) -> Judgement:
+        self._note("judge", stage, moment)
+        return Judgement(findings=(_finding(self.verdicts.get(f"{stage}/{moment}", Verdict.PASS)),))
+
+    def soak(self, migration: str) -> StageStatus:
+        return StageStatus(settled=True, detail="soaked")
+
+    def finalise(self, migration: str, token: int) -> Closing:
+        self._note("finalise")
+        self.phase = Phase.FINALISED
+        return self.close(migration, token)
+
+    def keep(self, migration: str, token: int) -> Closing:
+        self._note("keep")
+        self.phase = Phase.MOVED
+        return self.close(migration, token)
+
+    def begin_roll_back(self, migration: str, to: str, token: int) -> tuple[str, ...]:
+        if not any(call.startswith("act") for call in self.calls):
+            raise Rejected("nothing was changed, so there is nothing to take back")
+        self._note("begin_roll_back", to)
+        self.undo = ("undo_toggle", "undo_members") if "act toggle" in self.calls else ("undo_members",)
+        self.phase = Phase.ROLLING_BACK
+        return self.undo
+
+    def close(self, migration: str, token: int) -> Closing:
+        done = self.phase in {Phase.MOVED, Phase.FINALISED} or self.until in {Until.CANARY, Until.ROLL}
+        good = done and not self.undo
+        return Closing(
+            phase=self.phase, verdict=Verdict.PASS if good else Verdict.FAIL, reason=self.reason
+        )
+
+
+def _finding(verdict: Verdict) -> Finding:
+    return Finding(rule="V01", verdict=verdict, reason=f"the rule says {verdict}")
+
+
+@pytest.fixture(scope="session")
+def database() -> None:
+    """Airflow's own database, created once."""
+    from airflow.utils.db import initdb
+
+    logging.disable(logging.WARNING)
+    initdb()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="session")
+def dagbag() -> Any:
+    """The DAGs of the repository, parsed once."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(str(PROJECT / "dags"))
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApp]:
+    """A scripted App behind every operator of the next runs."""
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from groupshift_airflow import operators
+
+    app = ScriptedApp()
+    monkeypatch.setattr(operators, "build_app", lambda *_: app)
+    monkeypatch.setattr(operators, "require_spark", lambda _: None)
+    monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: None)
+    assert "groupshift_airflow" in sys.modules
+    return app

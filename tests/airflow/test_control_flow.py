@@ -1,0 +1,228 @@
+"""What a run does after each verdict and answer: the wiring of the DAGs, with scripted use cases."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk.timezone import utcnow
+
+from groupshift.domain.moves import Until
+from groupshift.domain.verdict import Verdict
+
+pytestmark = pytest.mark.timeout(120)
+
+CONF = {"group": "orders", "execute": True, "soak_s": 0}
+YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep the way back open"}
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
+    """Answers by task id; None is the expiry of the gate: its default, chosen by nobody."""
+    given: dict[str, str | None] = dict(YES)
+
+    def park(self: HITLOperator, context: Any) -> Any:
+        choice = given[self.task_id]
+        user = {"id": "alice", "name": "alice"} if choice else None
+        event = {
+            "chosen_options": [choice] if choice else self.defaults,
+            "params_input": {},
+            "responded_at": utcnow(),
+            "responded_by_user": user,
+        }
+        assert set(event["chosen_options"]) <= set(self.options)
+        return self.execute_complete(context, event)
+
+    monkeypatch.setattr(HITLOperator, "execute", park)
+    return given
+
+
+@pytest.fixture
+def run(
+    database: None, dagbag: Any, scripted: Any, answers: Any, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[str, dict[str, str]]]:
+    """Run a DAG in this process; returns the run's state and the state of every task.
+
+    dag.test() sleeps a second per link of a chain of skips: that wait is shortened."""
+    pause = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: pause(min(seconds, 0.01)))
+
+    def go(dag: str, conf: dict[str, Any]) -> tuple[str, dict[str, str]]:
+        found = dagbag.dags[dag]
+        for task in found.tasks:
+            task.retry_delay = timedelta(0)
+        done = found.test(run_conf=conf)
+        return done.state, {ti.task_id: ti.state for ti in done.get_task_instances()}
+
+    return go
+
+
+def test_a_full_run_walks_every_planned_stage_and_ends_green(run: Any, scripted: Any) -> None:
+    """Until toggle: canary, roll, rehearsal, toggle act once each, retire is skipped, soak follows."""
+    state, tasks = run("migrate_coordination", CONF)
+    assert state == "success"
+    assert [call for call in scripted.calls if call.startswith("act")] == [
+        "act canary",
+        "act roll",
+        "act toggle",
+    ]
+    assert scripted.calls.index("rehearse") < scripted.calls.index("answer toggle approve alice")
+    assert tasks["retire.snapshot_before"] == "skipped"
+    assert tasks["soak.judge_after"] == "success"
+    assert (tasks["keep"], tasks["finalise"]) == ("success", "skipped")
+    assert (tasks["going_back"], tasks["undo_members.act"]) == ("skipped", "skipped")
+
+
+def test_without_execute_the_run_ends_green_after_the_plan(run: Any, scripted: Any) -> None:
+    """Plan only: no gate is opened, nothing is acted on, no soak."""
+    state, tasks = run("migrate_coordination", {"group": "orders"})
+    assert state == "success"
+    assert (tasks["plan"], tasks["approve_plan"], tasks["verdict"]) == ("success", "skipped", "success")
+    assert not [call for call in scripted.calls if call.split()[0] in {"act", "answer", "snapshot"}]
+    assert tasks["soak.snapshot_before"] == "skipped"
+
+
+def test_a_run_until_canary_soaks_and_skips_what_was_not_asked_for(run: Any, scripted: Any) -> None:
+    """Stages beyond ``until`` are skipped and the final part still runs."""
+    scripted.until = Until.CANARY
+    state, tasks = run("migrate_coordination", {**CONF, "until": "canary"})
+    assert state == "success"
+    assert tasks["canary.judge_after"] == "success"
+    assert {tasks["roll.act"], tasks["rehearse"], tasks["approve_toggle"], tasks["last_gate"]} == {"skipped"}
+    assert tasks["soak.judge_after"] == "success"
+
+
+@pytest.mark.parametrize(("answer", "who"), [("Reject", "alice"), (None, "nobody (expired)")])
+def test_a_plan_that_nobody_approves_changes_nothing_and_ends_red(
+    run: Any, scripted: Any, answers: Any, answer: str | None, who: str
+) -> None:
+    """Rejected and expired alike: journaled, no act, no way back, a red run."""
+    answers["approve_plan"] = answer
+    state, tasks = run("migrate_coordination", CONF)
+    assert state == "failed"
+    assert (tasks["approve_plan"], tasks["canary.snapshot_before"]) == ("failed", "upstream_failed")
+    assert f"answer plan reject {who}" in scripted.calls
+    assert not [call for call in scripted.calls if call.startswith(("act", "begin_roll_back", "snapshot"))]
+
+
+def test_a_rejected_toggle_stops_there_with_the_way_back_open(run: Any, scripted: Any, answers: Any) -> None:
+    """Members stay migration-aware in zookeeper mode; nothing is undone without being asked for."""
+    answers["approve_toggle"] = "Reject"
+    state, tasks = run("migrate_coordination", CONF)
+    assert state == "failed"
+    assert "act toggle" not in scripted.calls
+    assert "begin_roll_back old_members" not in scripted.calls
+    assert tasks["going_back"] == "skipped"
+
+
+def test_an_approval_is_void_when_the_group_changed(run: Any, scripted: Any) -> None:
+    """The gate fails, nothing is acted on."""
+    scripted.changed = True
+    state, tasks = run("migrate_coordination", CONF)
+    assert (state, tasks["approve_plan"]) == ("failed", "failed")
+    assert not [call for call in scripted.calls if call.startswith("act")]
+
+
+def test_a_group_that_is_not_ready_is_refused_before_anything(run: Any, scripted: Any) -> None:
+    """Rejected is not retried: the plan fails at once and the run is red."""
+    scripted.refuse = "group orders has no members; start them first"
+    state, tasks = run("migrate_coordination", CONF)
+    assert (state, tasks["plan"], tasks["verdict"]) == ("failed", "failed", "failed")
+    assert scripted.calls == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_failed_judgement_goes_back_without_asking_and_ends_red(
+    run: Any, scripted: Any, moment: str
+) -> None:
+    """The same stages walk back what was done; later forward stages never start."""
+    scripted.verdicts = {f"toggle/{moment}": Verdict.FAIL}
+    state, tasks = run("migrate_coordination", CONF)
+    assert state == "failed"
+    assert scripted.calls[-1] == "judge undo_members after"
+    assert ("act undo_toggle" in scripted.calls) == (moment == "after")
+    assert tasks["undo_members.judge_after"] == "success"
+    assert tasks["undo_retire.act"] == "skipped"
+    assert tasks["soak.snapshot_before"] == "upstream_failed"
+
+
+def test_a_failure_before_anything_was_changed_goes_nowhere(run: Any, scripted: Any) -> None:
+    """Nothing to take back: the run is red and no undo stage runs."""
+    scripted.verdicts = {"canary/before": Verdict.FAIL}
+    state, tasks = run("migrate_coordination", CONF)
+    assert (state, tasks["going_back"], tasks["canary.act"]) == ("failed", "skipped", "upstream_failed")
+
+
+def test_an_inconclusive_judgement_asks_and_goes_on(run: Any, scripted: Any, answers: Any) -> None:
+    """A person accepts it and the run ends green."""
+    scripted.verdicts = {"roll/after": Verdict.INCONCLUSIVE}
+    answers["judge_after"] = answers["roll.judge_after"] = "Go on"
+    state, _ = run("migrate_coordination", CONF)
+    assert state == "success"
+    assert "answer review approve alice" in scripted.calls
+
+
+def test_an_inconclusive_judgement_goes_back_when_told_to(run: Any, scripted: Any, answers: Any) -> None:
+    """A person chooses the way back."""
+    scripted.verdicts = {"roll/after": Verdict.INCONCLUSIVE}
+    answers["roll.judge_after"] = "Roll back"
+    state, tasks = run("migrate_coordination", CONF)
+    assert (state, tasks["undo_members.judge_after"]) == ("failed", "success")
+
+
+def test_an_unanswered_review_changes_nothing_more(run: Any, scripted: Any, answers: Any) -> None:
+    """Silence is no decision to act: neither on nor back."""
+    scripted.verdicts = {"roll/after": Verdict.INCONCLUSIVE}
+    answers["roll.judge_after"] = None
+    state, tasks = run("migrate_coordination", CONF)
+    assert (state, tasks["roll.judge_after"], tasks["going_back"]) == ("failed", "failed", "skipped")
+    assert "act toggle" not in scripted.calls
+
+
+def test_an_error_is_measured_again_and_then_asks_without_offering_to_go_on(
+    run: Any, scripted: Any, answers: Any
+) -> None:
+    """Three measurements, then a person; what was not measured cannot be waved through."""
+    scripted.verdicts = {"canary/after": Verdict.ERROR}
+    answers["canary.judge_after"] = "Roll back"
+    state, tasks = run("migrate_coordination", CONF)
+    assert scripted.calls.count("judge canary after") == 3
+    assert (state, tasks["undo_members.judge_after"]) == ("failed", "success")
+
+
+def test_a_failed_proof_of_the_way_back_stops_it(run: Any, scripted: Any) -> None:
+    """Undo of the mode not proven: the members are not touched, a person has to look."""
+    scripted.verdicts = {"toggle/after": Verdict.FAIL, "undo_toggle/after": Verdict.FAIL}
+    state, tasks = run("migrate_coordination", CONF)
+    assert (state, tasks["undo_members.snapshot_before"]) == ("failed", "upstream_failed")
+    assert scripted.calls.count("begin_roll_back old_members") == 1
+
+
+def test_finalise_is_chosen_at_the_last_gate(run: Any, scripted: Any, answers: Any) -> None:
+    """The other branch is skipped."""
+    answers["last_gate"] = "Finalise"
+    state, tasks = run("migrate_coordination", CONF)
+    assert (state, tasks["finalise"], tasks["keep"]) == ("success", "success", "skipped")
+
+
+def test_the_manual_driver_shows_the_instruction_and_waits_for_the_deployment(
+    run: Any, scripted: Any, answers: Any
+) -> None:
+    """The act parks; stopping there leaves the decision to the judge's question."""
+    scripted.until = Until.CANARY
+    scripted.instruction = "Deploy the new build on **m1**."
+    answers["canary.act"] = "Deployed"
+    state, tasks = run("migrate_coordination", {**CONF, "until": "canary", "driver": "manual"})
+    assert (state, tasks["canary.act"]) == ("success", "success")
+
+
+def test_roll_back_without_execute_changes_nothing(run: Any, scripted: Any) -> None:
+    """It says where the migration stands."""
+    scripted.status = lambda migration: (type("S", (), {"group": "orders", "phase": "moved"})(),)
+    state, tasks = run("roll_back", {"migration": "orders-1"})
+    assert (state, tasks["undo_toggle.act"]) == ("success", "skipped")
+    assert scripted.calls == []
