@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
+from kazoo.client import KazooClient
+
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox import legacy
@@ -32,7 +34,6 @@ from groupshift.sandbox.processes import (
     wait_until,
 )
 from groupshift.sandbox.zookeeper import start_zookeeper
-from kazoo.client import KazooClient
 
 RELAYED_LISTENERS = 6
 LOG_TAIL_LINES = 30
@@ -247,7 +248,9 @@ def consume_member(cluster: Cluster, group: str, process) -> Callable[..., LiveM
         argv += [part for one in topics for part in ("--topic", one)]
         argv += ["--zookeeper", zookeeper or cluster.zookeeper, "--bootstrap", bootstrap or cluster.bootstrap]
         argv += ["--consumer-id", consumer_id, "--ledger", str(ledger), "--state", str(state)]
-        argv += [part for key, value in (properties or {}).items() for part in ("--property", f"{key}={value}")]
+        argv += [
+            part for key, value in (properties or {}).items() for part in ("--property", f"{key}={value}")
+        ]
         return LiveMember(
             process=process(name, argv),
             member_id=name,

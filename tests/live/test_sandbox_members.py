@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from groupshift.sandbox import faults, legacy
 from groupshift.sandbox.processes import wait_until
 
@@ -31,12 +32,16 @@ def test_a_stopped_scala_member_hands_over_without_loss_or_repetition(
     first = scala_member("1.1.1", "m1-1", [name], seed=2)
     second = scala_member("0.10.2.2", "m2-1", [name])
     wait_until(
-        lambda: {owner.rpartition("-")[0] for owner in owners(name).values()}
-        == {first.member_id, second.member_id},
+        lambda: (
+            {owner.rpartition("-")[0] for owner in owners(name).values()}
+            == {first.member_id, second.member_id}
+        ),
         40,
         "one partition each",
     )
-    wait_until(lambda: len(first.deliveries()) > 20 < len(second.deliveries()), 30, "both are delivered records")
+    wait_until(
+        lambda: len(first.deliveries()) > 20 < len(second.deliveries()), 30, "both are delivered records"
+    )
     first.stop()
     ends = log_ends(name, 2)
     ledger.await_all({partition: end + 20 for partition, end in ends.items()})

@@ -1,4 +1,4 @@
-"""What can go wrong, on demand: kill -9, pause, an expired ZooKeeper session, a bad link, a server restart."""
+"""What can go wrong, on demand: kill -9, pause, expired ZooKeeper session, bad link, server restart."""
 
 from __future__ import annotations
 

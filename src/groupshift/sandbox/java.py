@@ -24,7 +24,7 @@ from groupshift.sandbox.state import locked
 
 _SUPPORTED = (17, 21)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-_STORE_PASSWORD = "changeit"  # noqa: S105 - the JDK's public default; the store holds public certificates
+_STORE_PASSWORD = "changeit"
 
 
 def _major_version(java: Path) -> int | None:

@@ -49,7 +49,7 @@ class Broker:
     relayed: tuple[RelayedListener, ...] = ()
 
 
-def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions()) -> Broker:  # noqa: B008
+def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions()) -> Broker:
     """Start the broker and wait until it answers. Raises `Transient` when it does not in time."""
     port = free_port()
     relayed = tuple(

@@ -29,11 +29,13 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to run: ``argv[0]`` is looked up on PATH; ``environment`` is added to ours."""
+    """What to run: ``argv[0]`` is looked up on PATH; ``environment`` is added to ours, or is all there is
+    when it is ``complete``."""
 
     name: str
     argv: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def spawn(command: Command, home: Home, log: Path) -> Running:
     pid = os.posix_spawn(
         program,
         [program, *command.argv[1:]],
-        {**os.environ, **command.environment, **marks},
+        {**({} if command.complete else os.environ), **command.environment, **marks},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
@@ -153,6 +155,23 @@ def session_of(pid: int) -> list[int]:
         status = _status(candidate)
         if status is not None and status[0] != "Z" and int(status[3]) == pid:
             found.append(candidate)
+    return found
+
+
+def descendants(pid: int) -> list[Running]:
+    """Living processes that ``pid`` started, and those they started, in sessions of their own or not."""
+    children: dict[int, list[int]] = {}
+    for candidate in _pids():
+        status = _status(candidate)
+        if status is not None and status[0] != "Z":
+            children.setdefault(int(status[1]), []).append(candidate)
+    found, waiting = [], [pid]
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            ticks = start_ticks(child)
+            if ticks is not None:
+                found.append(Running(name=f"child {child}", pid=child, ticks=ticks))
+            waiting.append(child)
     return found
 
 

@@ -120,7 +120,7 @@ def _log_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
 def run(producer: NumberedProducer, wanted: argparse.Namespace, stopping: Callable[[], bool]) -> None:
     """Produce until ``stopping()`` or until every partition has ``wanted.count`` records."""
     begun = time.monotonic()
-    limits = {partition: wanted.count for partition in range(wanted.partitions)}
+    limits = dict.fromkeys(range(wanted.partitions), wanted.count)
     limits |= dict.fromkeys(wanted.idle, wanted.idle_after)
     while not stopping():
         elapsed = time.monotonic() - begun

@@ -36,7 +36,9 @@ def read_document(path: Path) -> Document:
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise Broken(f"{path} is not valid JSON ({error}); remove it after `groupshift sandbox down`") from error
+        raise Broken(
+            f"{path} is not valid JSON ({error}); remove it after `groupshift sandbox down`"
+        ) from error
     if not isinstance(document, dict):
         raise Broken(f"{path} does not hold a JSON object; remove it after `groupshift sandbox down`")
     return document

@@ -25,7 +25,7 @@ class ZookeeperOptions:
     heap: str = "256m"
 
 
-def start_zookeeper(home: Home, options: ZookeeperOptions = ZookeeperOptions()) -> str:  # noqa: B008 - frozen
+def start_zookeeper(home: Home, options: ZookeeperOptions = ZookeeperOptions()) -> str:
     """Start ZooKeeper and wait until it serves; returns ``127.0.0.1:<port>``.
 
     Snapshots are put off and transaction logs are kept, so that the log tells everything that happened.

@@ -1,0 +1,115 @@
+"""Fleet driver `process`: a client of the supervisor's socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from groupshift.domain.coordination import MemberKind
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started
+
+_ANSWER_S = 10.0
+_LONGEST_ADDRESS = 100  # bytes; the kernel takes 107 for the path of a Unix socket
+
+
+def ask(path: Path, request: dict[str, Any], answer_s: float = _ANSWER_S) -> dict[str, Any]:
+    """One request to the supervisor at ``path`` and its answer.
+
+    Raises `Transient` when it cannot be reached or does not answer in time, `Rejected` for what it
+    refuses, each with the supervisor's own sentence."""
+    try:
+        with closing(_connect(path, answer_s)) as connection:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            with connection.makefile("rb") as answers:
+                line = answers.readline()
+    except OSError as error:
+        raise Transient(
+            f"supervisor at {path} did not answer ({error}); see `groupshift sandbox status`"
+        ) from error
+    try:
+        answer: dict[str, Any] = json.loads(line)
+    except ValueError as error:
+        raise Transient(f"supervisor at {path} ended in the middle of its answer; try again") from error
+    if "error" in answer:
+        raise Rejected(str(answer["error"]))
+    return answer
+
+
+def _connect(path: Path, answer_s: float) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(answer_s)
+    try:
+        if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+            connection.connect(str(path))
+            return connection
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+        try:
+            connection.connect(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+class ProcessFleet:
+    """`groupshift.ports.fleet.FleetDriver` over the supervisor's Unix socket."""
+
+    def __init__(self, socket_path: str | Path) -> None:
+        self._path = Path(socket_path)
+
+    def _slots(self) -> tuple[str, tuple[Slot, ...]]:
+        answer = ask(self._path, {"verb": "slots"})
+        slots = tuple(
+            Slot(
+                name=slot["name"],
+                kind=MemberKind(slot["kind"]),
+                state=SlotState(slot["state"]),
+                member_id=slot["member_id"],
+                change_id=slot["change_id"],
+            )
+            for slot in answer["slots"]
+        )
+        return str(answer["group"]), tuple(sorted(slots, key=lambda slot: slot.name))
+
+    def slots(self, group: str) -> tuple[Slot, ...]:
+        """All slots when the supervisor runs this group, else none."""
+        served, slots = self._slots()
+        return slots if served == group else ()
+
+    def start(self, change: Change) -> Started | Pending:
+        """Hand the change to the supervisor, which remembers its id."""
+        served, _ = self._slots()
+        if served != change.group:
+            raise Rejected(f"the supervisor at {self._path} runs group {served!r}, not {change.group!r}")
+        request = {"verb": "change", "change_id": change.change_id, "to": change.to.value}
+        answer = ask(self._path, {**request, "slots": list(change.slots)})
+        if answer.get("change_id") != change.change_id:
+            raise Conflict(f"the supervisor answered for change {answer.get('change_id')!r}; look at its log")
+        return Started(change_id=change.change_id)
+
+    def observe(self, change: Change) -> ChangeStatus:
+        """Done when every slot of the change is running its kind and carries its id."""
+        slots = {slot.name: slot for slot in self._slots()[1]}
+        missing = [name for name in change.slots if name not in slots]
+        if missing:
+            raise Rejected(f"slot {missing[0]!r} is unknown to the supervisor at {self._path}")
+        concerned = tuple(slots[name] for name in change.slots)
+        waiting = [slot for slot in concerned if not _settled(slot, change)]
+        detail = "; ".join(f"{slot.name} is {slot.state.value} as {slot.kind.value}" for slot in waiting)
+        return ChangeStatus(
+            change_id=change.change_id,
+            done=not waiting,
+            detail=detail or f"{len(concerned)} slots run {change.to.value} members",
+            slots=concerned,
+        )
+
+
+def _settled(slot: Slot, change: Change) -> bool:
+    return slot.change_id == change.change_id and slot.kind is change.to and slot.state is SlotState.RUNNING

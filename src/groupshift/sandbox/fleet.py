@@ -1,0 +1,216 @@
+"""The supervisor's fleet as data: what is wanted of each slot, what runs there, and what to do next.
+
+Nothing here starts or signals anything: `next_actions` looks at the memory and at what is observed and
+says what to do; the supervisor does it and writes the memory down before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from groupshift.domain.coordination import MemberKind
+from groupshift.errors import Rejected
+
+READY_GRACE_S = 15.0  # how long one starting member keeps others from starting
+STOP_S = 20.0  # from SIGTERM to SIGKILL
+_RESTART_S = (1.0, 2.0, 5.0, 10.0)  # pauses before the restart of a member that keeps dying
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotDefinition:
+    """One place of the fleet: ``release`` of its Scala occupant, ``kind`` of its first occupant; servers
+    and topics (``name`` or ``name:streams``) of its own when it has any (behind a relay, for instance)."""
+
+    name: str
+    release: str
+    kind: MemberKind = MemberKind.OLD
+    zookeeper: str | None = None
+    bootstrap: str | None = None
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetDefinition:
+    """What the supervisor runs; ``properties`` are member properties by kind."""
+
+    group: str
+    topics: tuple[str, ...]
+    zookeeper: str
+    bootstrap: str
+    slots: tuple[SlotDefinition, ...]
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``fleet.json`` holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> FleetDefinition:
+        """From ``fleet.json``. Raises `Rejected` naming what is missing or unknown."""
+        try:
+            slots = tuple(
+                SlotDefinition(
+                    **{**slot, "kind": MemberKind(slot["kind"]), "topics": tuple(slot.get("topics", ()))}
+                )
+                for slot in document["slots"]
+            )
+            return cls(**{**document, "topics": tuple(document["topics"]), "slots": slots})
+        except (KeyError, TypeError, ValueError) as error:
+            raise Rejected(f"fleet.json cannot be used ({error!r}); write it with `sandbox up`") from error
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """What the supervisor remembers of one slot. ``kind`` is the present occupant's; ``wanted`` differs
+    while ``pending`` (a change id) is to be applied; ``change_id`` is the last one applied."""
+
+    name: str
+    kind: MemberKind
+    wanted: MemberKind
+    pending: str | None = None
+    change_id: str | None = None
+    incarnation: int = 0
+    pid: int | None = None
+    ticks: int | None = None
+    held: bool = False
+
+    @property
+    def occupant(self) -> str:
+        """``<slot>-<incarnation>``: the consumer id and the name of the member's files."""
+        return f"{self.name}-{self.incarnation}"
+
+
+@dataclass(slots=True, kw_only=True)
+class FleetMemory:
+    """Desired state and accepted changes; ``queue`` holds slots waiting for replacement, in order."""
+
+    places: dict[str, Place]
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queue: list[str] = field(default_factory=list)
+
+    @classmethod
+    def new(cls, definition: FleetDefinition) -> FleetMemory:
+        """Every slot wanted as the definition says, nothing running."""
+        return cls(
+            places={
+                slot.name: Place(name=slot.name, kind=slot.kind, wanted=slot.kind)
+                for slot in definition.slots
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``supervisor.json`` holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> FleetMemory:
+        """The inverse of `to_json`."""
+        places = {
+            name: Place(**{**place, "kind": MemberKind(place["kind"]), "wanted": MemberKind(place["wanted"])})
+            for name, place in document["places"].items()
+        }
+        return cls(places=places, changes=dict(document["changes"]), queue=list(document["queue"]))
+
+    def place(self, name: str) -> Place:
+        """The slot of this name. Raises `Rejected` for an unknown one."""
+        if name not in self.places:
+            raise Rejected(f"slot {name!r} is unknown; this fleet has {', '.join(sorted(self.places))}")
+        return self.places[name]
+
+    def accept(self, change_id: str, slots: list[str], to: MemberKind) -> bool:
+        """Take up a change; False when it was accepted before. A slot that already runs the wanted kind
+        is left alone. Raises `Rejected` for an unknown slot or an id used for something else."""
+        wanted = {"slots": list(slots), "to": to.value}
+        if change_id in self.changes:
+            if self.changes[change_id] != wanted:
+                raise Rejected(f"change {change_id!r} was accepted before for {self.changes[change_id]}")
+            return False
+        places = [self.place(name) for name in slots]
+        self.changes[change_id] = wanted
+        for place in places:
+            self._want(place, change_id, to)
+        return True
+
+    def _want(self, place: Place, change_id: str, to: MemberKind) -> None:
+        place.wanted = to
+        if place.name in self.queue:
+            self.queue.remove(place.name)
+        if place.kind is to:
+            place.pending, place.change_id = None, change_id
+        else:
+            place.pending = change_id
+            self.queue.append(place.name)
+
+    def applied(self, place: Place) -> None:
+        """The replacement of a slot is complete."""
+        place.change_id, place.pending = place.pending, None
+        if place.name in self.queue:
+            self.queue.remove(place.name)
+
+
+class Verb(StrEnum):
+    """What the supervisor can do to a slot."""
+
+    TERMINATE = "terminate"
+    KILL = "kill"
+    LAUNCH = "launch"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One thing to do now to one slot."""
+
+    verb: Verb
+    slot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What is known of a slot's process now. ``since_s``: seconds since it was launched, or since it was
+    found dead; ``stopping_s``: since it was asked to end, None when it was not; ``deaths``: how often in
+    a row it died before it was ready."""
+
+    alive: bool
+    ready: bool
+    since_s: float
+    stopping_s: float | None = None
+    deaths: int = 0
+
+    @property
+    def restart_due(self) -> bool:
+        """True when a dead member's pause is over; one that was asked to end has none."""
+        if self.stopping_s is not None:
+            return True
+        return self.since_s >= _RESTART_S[min(self.deaths, len(_RESTART_S) - 1)]
+
+
+def next_actions(memory: FleetMemory, observed: Mapping[str, Observed]) -> list[Action]:
+    """What to do now. Slots are replaced one after the other, a held one is passed over; a dead member is
+    started again; one member starts at a time, unless it takes longer than the grace."""
+    active = next((name for name in memory.queue if not memory.places[name].held), None)
+    actions = [] if active is None else _replace(memory.places[active], observed[active])
+    starting = any(
+        seen.alive and not seen.ready and seen.since_s < READY_GRACE_S for seen in observed.values()
+    ) or any(action.verb is Verb.LAUNCH for action in actions)
+    for name, place in sorted(memory.places.items()):
+        seen = observed[name]
+        idle = name == active or seen.alive or place.held
+        if not idle and seen.restart_due and not starting:
+            actions.append(Action(verb=Verb.LAUNCH, slot=name))
+            starting = True
+    return actions
+
+
+def _replace(place: Place, seen: Observed) -> list[Action]:
+    if seen.alive and place.kind is not place.wanted:
+        if seen.stopping_s is None:
+            return [Action(verb=Verb.TERMINATE, slot=place.name)]
+        return [Action(verb=Verb.KILL, slot=place.name)] if seen.stopping_s > STOP_S else []
+    if not seen.alive:
+        due = seen.restart_due or place.kind is not place.wanted
+        return [Action(verb=Verb.LAUNCH, slot=place.name)] if due else []
+    return [Action(verb=Verb.COMPLETE, slot=place.name)] if seen.ready else []
