@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -134,7 +135,7 @@ def _subscriptions(
     wanted = {member.member_id for member in strangers}
     found: dict[str, tuple[str, ...]] = {}
     unread: list[str] = []
-    for listed in requests.admin.list_groups(group=group, timeout=requests.left_s):
+    for listed in _with_metadata(requests, group):
         for member in listed.members if listed.id == group else ():
             if member.id not in wanted:
                 continue
@@ -146,6 +147,14 @@ def _subscriptions(
                     "only its assignment is known; check what client it runs"
                 )
     return found, tuple(unread)
+
+
+def _with_metadata(requests: Requests, group: str) -> Sequence[Any]:
+    """The one call of this client that hands out what members sent when they joined."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        listed: Sequence[Any] = requests.admin.list_groups(group=group, timeout=requests.left_s)
+        return listed
 
 
 def _fetch_offsets(requests: Requests, group: str, partitions: Sequence[TopicPartition] | None) -> Any:

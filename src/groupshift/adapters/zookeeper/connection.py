@@ -42,7 +42,7 @@ _LOST = (
     KazooTimeoutError,
 )
 _REFUSED = (NoAuthError, AuthFailedError, InvalidACLError)
-_SESSION_TIMEOUT_S = 10.0
+_SESSION_TIMEOUT_S = 4.0  # nothing of ours hangs on the session; short, so that a silent server is noticed
 
 
 class _NoCredentials(logging.Filter):

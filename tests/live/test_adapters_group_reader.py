@@ -1,0 +1,237 @@
+"""One view of a group from real servers: ZooKeeper and Kafka together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from kazoo.client import KazooClient
+
+from groupshift.adapters.group_reader import LiveGroupReader
+from groupshift.adapters.kafka.connection import KafkaConnection
+from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.ledger.files import LedgerFiles
+from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.evidence import Moment
+from groupshift.domain.group import GroupView
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.registration import Registration, encode_awareness, encode_registration
+from groupshift.domain.snapshot import snapshot_rows
+from groupshift.errors import Rejected, Transient
+from groupshift.sandbox.processes import free_port, wait_until
+
+
+class _Clock:
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@pytest.fixture
+def reader(cluster) -> Iterator[LiveGroupReader]:
+    """The reader on the session's servers."""
+    made = LiveGroupReader(
+        ZookeeperGroups(ZookeeperConnection(cluster.zookeeper)),
+        KafkaGroups(KafkaConnection(cluster.bootstrap)),
+        _Clock(),
+    )
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def kafka_member(cluster, group: str) -> Iterator[Callable[..., Consumer]]:
+    """Factory: a Kafka consumer in this test's group, polled until it holds partitions."""
+    made: list[Consumer] = []
+
+    def join(client_id: str, *topics: str) -> Consumer:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group,
+                "client.id": client_id,
+                "enable.auto.commit": False,
+            }
+        )
+        made.append(consumer)
+        consumer.subscribe(list(topics))
+
+        def joined() -> bool:
+            consumer.poll(0.1)
+            return bool(consumer.assignment())
+
+        wait_until(joined, 30.0, f"{client_id} holds partitions")
+        return consumer
+
+    yield join
+    for consumer in made:
+        consumer.close()
+
+
+def test_an_unknown_group_does_not_exist(reader: LiveGroupReader, group: str) -> None:
+    """Proven: ZooKeeper's parent node and the group coordinator answered."""
+    view = reader.read(group)
+    assert not view.exists
+    assert (view.kafka.state, view.members, view.problems) == ("Dead", (), ())
+
+
+def test_a_plain_consumer_is_seen_with_its_subscription(
+    reader: LiveGroupReader, topic, group: str, kafka_member
+) -> None:
+    """Also of a topic of which it holds nothing because another member has it all."""
+    one, two = topic(1), topic(2)
+    consumer = kafka_member("app-1", one, two)
+    consumer.commit(offsets=[KafkaPartition(two, 1, 0, "note")], asynchronous=False)
+    view = reader.read(group)
+    (member,) = view.members
+    assert (member.kind, member.client_id) == (MemberKind.PLAIN, "app-1")
+    assert member.subscription == tuple(sorted(((one, 1), (two, 1))))
+    assert view.exists
+    assert view.kafka.state == "Stable"
+    assert view.partitions == {TopicPartition(one, 0), TopicPartition(two, 0), TopicPartition(two, 1)}
+    assert view.load() == {member.member_id: 3}
+    ((partition, offset),) = [(at.partition, at.offset) for at in view.kafka_offsets]
+    assert (partition, offset) == (TopicPartition(two, 1), 0)
+
+
+def test_an_aware_member_is_one_with_its_embedded_consumer(
+    reader: LiveGroupReader, topic, group: str, kafka_member, kazoo: KazooClient
+) -> None:
+    """By client id; beside it a plain one and an old one are told apart."""
+    name = topic(4)
+    registration = Registration(subscription=((name, 1),), timestamp="1")
+    aware, old = f"{group}_m1-1", f"{group}_m2-1"
+    for member in (aware, old):
+        path = f"/consumers/{group}/ids/{member}"
+        kazoo.create(path, encode_registration(registration), ephemeral=True, makepath=True)
+    kazoo.create(
+        f"/consumers/{group}/migration/ids/{aware}",
+        encode_awareness(registration, software="9"),
+        ephemeral=True,
+        makepath=True,
+    )
+    kafka_member(aware, name)
+    view = reader.read(group)
+    assert [(member.member_id, member.kind) for member in view.members] == [
+        (aware, MemberKind.AWARE),
+        (old, MemberKind.OLD),
+    ]
+    assert (view.members[0].client_id, view.members[0].version) == (aware, "9")
+    assert view.effective_mode is Mode.ZOOKEEPER
+    assert all(owners == () for owners in view.owners_of().values())
+    assert len(view.owners_of()) == 4
+
+
+@pytest.mark.parametrize("release", ["1.1.1", "0.10.2.2"])
+def test_a_real_scala_member_becomes_a_verified_snapshot(
+    reader: LiveGroupReader, cluster, topic, group: str, scala_member, producer, tmp_path, release: str
+) -> None:
+    """Member, owners, offsets, log ends and ledger of a live group, all consistent with each other."""
+    name = topic(3)
+    producer(name, 3, rate=20.0, count=40)
+    member = scala_member(release, "m1-1", [name], seed=3, properties={"auto.commit.interval.ms": "500"})
+    views: list[GroupView] = []
+
+    def committed_all() -> bool:
+        views.append(reader.read(group))
+        offsets = {at.partition: at.offset for at in views[-1].zookeeper_offsets}
+        ends = {end.partition: end.end for end in views[-1].log_ends}
+        return sum(ends.values()) == 120 and offsets == ends
+
+    wait_until(committed_all, 60.0, "everything is consumed and committed", every_s=0.2)
+    for view in views:  # also the views taken while records flowed: no offset is ahead of its log end
+        ends = {end.partition: end.end for end in view.log_ends}
+        assert all(at.offset <= ends[at.partition] for at in view.zookeeper_offsets if at.partition in ends)
+    view = views[-1]
+    assert [(m.member_id, m.kind) for m in view.members] == [(member.member_id, MemberKind.OLD)]
+    assert {owner.member_id for owner in view.owners} == {member.member_id}
+    assert view.load() == {member.member_id: 3}
+    assert view.problems == ()
+    ledger = LedgerFiles(cluster.home.ledgers).last_delivered(group)
+    assert ledger == {TopicPartition(name, number): 39 for number in range(3)}
+    store = ParquetEvidence(tmp_path)
+    rows = snapshot_rows(view, ledger)
+    store.write(("m", "canary", Moment.BEFORE), view.taken_at_ms, rows)
+    assert store.read("m", "canary", Moment.BEFORE) == rows
+
+
+def test_what_the_brokers_do_not_know_is_a_problem(
+    reader: LiveGroupReader, group: str, kazoo: KazooClient
+) -> None:
+    """A subscribed topic that was deleted, and the offsets that it left behind."""
+    registration = encode_registration(Registration(subscription=(("no-such-topic", 1),), timestamp="1"))
+    path = f"/consumers/{group}/ids/{group}_m1-1"
+    kazoo.create(path, registration, ephemeral=True, makepath=True)
+    kazoo.create(f"/consumers/{group}/offsets/no-such-topic/0", b"5", makepath=True)
+    view = reader.read(group)
+    assert len(view.problems) == 2
+    assert all("no-such-topic" in problem for problem in view.problems)
+    assert view.partitions == frozenset()
+
+
+def test_a_young_group_without_znode_offsets_shows_none(
+    reader: LiveGroupReader, topic, group: str, kafka_member, kazoo: KazooClient
+) -> None:
+    """Kafka's offsets are there, ZooKeeper's are not: what N3 is found by."""
+    name = topic(2)
+    registration = Registration(subscription=((name, 1),), timestamp="1")
+    member = f"{group}_m1-1"
+    for folder, data in (
+        ("ids", encode_registration(registration)),
+        ("migration/ids", encode_awareness(registration, software="9")),
+    ):
+        kazoo.create(f"/consumers/{group}/{folder}/{member}", data, ephemeral=True, makepath=True)
+    consumer = kafka_member(member, name)
+    consumer.commit(offsets=[KafkaPartition(name, 0, 0), KafkaPartition(name, 1, 0)], asynchronous=False)
+    view = reader.read(group)
+    assert view.zookeeper_offsets == ()
+    assert [at.partition.partition for at in view.kafka_offsets] == [0, 1]
+
+
+def test_a_broker_that_is_not_there_is_transient_and_named(cluster) -> None:
+    """Address, setting and remedy in one sentence, after a bounded time."""
+    address = f"127.0.0.1:{free_port()}"
+    groups = KafkaGroups(KafkaConnection(address, timeout_s=1.0))
+    with pytest.raises(Transient) as caught:
+        groups.observe("g")
+    assert address in str(caught.value)
+    assert "[kafka] bootstrap_servers" in str(caught.value)
+    groups.close()
+
+
+def test_refused_credentials_are_rejected_without_the_secret(
+    cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The password is in no sentence and in no log."""
+    caplog.set_level(logging.DEBUG)
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": "wonder-land-1",
+        "debug": "security,broker",
+        "log_level": "7",
+    }
+    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties=properties, timeout_s=2.0))
+    with pytest.raises(Rejected, match=r"refuses the credentials.*\[kafka\.properties\]") as caught:
+        groups.observe("g")
+    assert "SASL" in caplog.text
+    assert "wonder-land-1" not in caplog.text + str(caught.value)
+    groups.close()
+
+
+def test_a_wrong_property_is_rejected_without_its_secret(cluster) -> None:
+    """A value that librdkafka quotes in its complaint is masked when it may be a secret."""
+    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties={"ssl.key.password.typo": "wonder-1"}))
+    with pytest.raises(Rejected, match=r"a property of \[kafka\.properties\] cannot be used") as caught:
+        groups.observe("g")
+    assert "wonder-1" not in str(caught.value)
