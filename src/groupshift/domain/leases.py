@@ -26,7 +26,7 @@ class Lease:
     suspended: bool = True
 
     def holds(self, now: float) -> bool:
-        """May a record be handed out at ``now``?"""
+        """Whether a record may be handed out at ``now``."""
         if self.suspended or now >= self.zookeeper_until:
             return False
         return self.mode is Mode.ZOOKEEPER or now < self.kafka_until

@@ -7,7 +7,7 @@ Source: specs/zookeeper-coordination.md §§8.3, 8.7, 8.10 (F1, F2, F6) and D11.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from groupshift.domain.assignment import (
     Assignment,
@@ -101,42 +101,19 @@ def decide(situation: Situation) -> Decision:
     """What this member has to do now."""
     mode, ask, alarms = _choose_mode(situation)
     view, member = situation.view, situation.member
+    stay = Decision(mode=mode, node=view.mode, ids_pzxid=view.ids_pzxid, alarms=alarms)
     if member.consumer_id not in view.registrations and not view.problems:
-        return _decision(situation, mode, register=True, alarms=alarms)
+        return replace(stay, register=True)
     if ask:
-        return _decision(situation, mode, ask_clients=True, alarms=alarms)
+        return replace(stay, ask_clients=True)
     if mode is Mode.ZOOKEEPER and view.problems:
-        return _decision(situation, mode, alarms=(*alarms, *view.problems))
+        return replace(stay, alarms=(*alarms, *view.problems))
     target = _kafka_target(situation) if mode is Mode.KAFKA else _zookeeper_target(situation)
     held = situation.held
-    return _decision(
-        situation,
-        mode,
+    return replace(
+        stay,
         release=tuple(sorted(each for each, thread in held.items() if target.get(each) != thread)),
         take=tuple(sorted((each, thread) for each, thread in target.items() if held.get(each) != thread)),
-        alarms=alarms,
-    )
-
-
-def _decision(
-    situation: Situation,
-    mode: Mode,
-    *,
-    release: tuple[TopicPartition, ...] = (),
-    take: tuple[tuple[TopicPartition, str], ...] = (),
-    register: bool = False,
-    ask_clients: bool = False,
-    alarms: tuple[str, ...] = (),
-) -> Decision:
-    return Decision(
-        mode=mode,
-        node=situation.view.mode,
-        ids_pzxid=situation.view.ids_pzxid,
-        release=release,
-        take=take,
-        register=register,
-        ask_clients=ask_clients,
-        alarms=alarms,
     )
 
 

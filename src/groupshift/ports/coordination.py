@@ -107,6 +107,10 @@ class Coordination(Protocol):
         """Version-checked commit (O6): the node as written; None when the partition is no longer mine."""
         ...
 
+    def offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetNode]:
+        """Read offset nodes; from any thread."""
+        ...
+
     def leave_offsets(self, writes: Mapping[TopicPartition, OffsetWrite]) -> None:
         """Commit after a lost session where the offset node is still at its version (O9)."""
         ...
@@ -121,6 +125,6 @@ class Coordination(Protocol):
         there, with the monotonic time at which the question was sent."""
         ...
 
-    def close(self, timeout: float) -> None:
+    def close(self) -> None:
         """End the session; idempotent."""
         ...

@@ -1,0 +1,236 @@
+"""``groupshift consume``: one member of a group on the command line.
+
+Needs the base dependencies only (no extra), so that a service team can try a consumer where it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol, TextIO
+
+from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from groupshift.consumers import MigratingConsumer, ZookeeperConsumer
+from groupshift.domain.registration import consumer_id
+from groupshift.errors import GroupshiftError, Rejected, Transient
+
+_POLL_S = 0.2
+_BATCH = 500
+_STATE_S = 0.5
+
+
+class _Source(Protocol):
+    """What the command needs of a consumer, of any kind."""
+
+    def consume(self, num_messages: int, timeout: float) -> list[Message]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A joined consumer: ``describe`` gives mode, owned partitions and lag for the state file."""
+
+    member: str
+    source: _Source
+    describe: Callable[[], dict[str, Any]]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``groupshift consume``."""
+    result = argparse.ArgumentParser(
+        prog="groupshift consume",
+        description="Take part in a consumer group and write one JSON line per record delivered.",
+        epilog="SIGTERM or Ctrl-C commits, gives the partitions up and leaves the group.",
+    )
+    result.add_argument("--kind", choices=("zookeeper", "migrating", "plain"), required=True)
+    result.add_argument("--group", required=True)
+    result.add_argument("--topic", action="append", required=True, metavar="TOPIC[:STREAMS]")
+    result.add_argument("--zookeeper", default="", metavar="HOSTS", help="not needed for --kind plain")
+    result.add_argument("--bootstrap", required=True, metavar="SERVERS")
+    result.add_argument("--consumer-id", required=True, help="unique in the group, for example m1-2")
+    result.add_argument("--property", action="append", default=[], metavar="KEY=VALUE")
+    result.add_argument("--ledger", type=Path, help="write the records here instead of to stdout")
+    result.add_argument("--state", type=Path, help="export mode, owned partitions and lag here")
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until a signal comes; the exit code of the command line (0, or the error family's)."""
+    arguments = parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    try:
+        return _consume(arguments)
+    except GroupshiftError as error:
+        print(f"groupshift consume: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _consume(arguments: argparse.Namespace) -> int:
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    run = _join(arguments)
+    output = arguments.ledger.open("a", buffering=1) if arguments.ledger else sys.stdout
+    exporter = _Exporter(run, arguments.state)
+    try:
+        with output:
+            while not stopping.is_set():
+                _write(run.member, run.source.consume(_BATCH, _POLL_S), output)
+                exporter.export("running")
+        exporter.export("closing", now=True)
+    finally:
+        run.source.close()
+    exporter.export("closed", now=True)
+    return 0
+
+
+def _write(member: str, records: Sequence[Message], output: TextIO) -> None:
+    """One line per record, flushed, stamped when it was handed out."""
+    now = int(time.time() * 1000)
+    lines = []
+    for record in records:
+        if record.error() is not None:
+            logging.getLogger(__name__).warning("%s", record.error())
+            continue
+        entry = {
+            "member": member,
+            "topic": record.topic(),
+            "partition": record.partition(),
+            "offset": record.offset(),
+            "at_ms": now,
+        }
+        lines.append(json.dumps(entry, separators=(",", ":")) + "\n")
+    output.write("".join(lines))
+    output.flush()
+
+
+class _Exporter:
+    """Replaces the state file, atomically and at least once a second."""
+
+    def __init__(self, run: _Run, path: Path | None) -> None:
+        self._run, self._path = run, path
+        self._due = 0.0
+        self._last: dict[str, Any] = {"mode": None, "owned": {}, "lag": {}}
+
+    def export(self, state: str, *, now: bool = False) -> None:
+        """Write when it is time; what cannot be described any more keeps its last value."""
+        if self._path is None or (not now and time.monotonic() < self._due):
+            return
+        self._due = time.monotonic() + _STATE_S
+        if state == "running":
+            self._last = self._run.describe()
+        elif state == "closed":
+            self._last = {**self._last, "owned": {}, "lag": {}}
+        entry = {"member": self._run.member, "pid": os.getpid(), "state": state, **self._last}
+        entry["at_ms"] = int(time.time() * 1000)
+        draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        draft.write_text(json.dumps(entry, separators=(",", ":")))
+        draft.replace(self._path)
+
+
+def _join(arguments: argparse.Namespace) -> _Run:
+    topics = _topics(arguments.topic)
+    config = {"bootstrap.servers": arguments.bootstrap, "group.id": arguments.group}
+    config |= _properties(arguments.property)
+    if arguments.kind == "plain":
+        return _join_plain(config, consumer_id(arguments.group, arguments.consumer_id), topics)
+    config |= {"zookeeper.connect": arguments.zookeeper, "consumer.id": arguments.consumer_id}
+    kind = MigratingConsumer if arguments.kind == "migrating" else ZookeeperConsumer
+    consumer = kind({"auto.offset.reset": "smallest", "auto.commit.interval.ms": 1000, **config})
+    consumer.subscribe(topics)
+
+    def describe() -> dict[str, Any]:
+        status = consumer.status()
+        owned: dict[str, list[int]] = {}
+        for topic, partition in sorted(status.owned):
+            owned.setdefault(topic, []).append(partition)
+        lag = {str(each): behind for each, behind in sorted(status.lag.items())}
+        return {"mode": status.mode, "owned": owned, "lag": lag, "alarms": list(status.alarms)}
+
+    return _Run(member=consumer.consumer_id, source=consumer, describe=describe)
+
+
+def _join_plain(config: Mapping[str, str], member: str, topics: Mapping[str, int]) -> _Run:
+    """An ordinary Kafka consumer; reset earliest so that nothing is skipped (O8)."""
+    defaults: dict[str, Any] = {
+        "auto.offset.reset": "earliest",
+        "partition.assignment.strategy": "range",
+        "auto.commit.interval.ms": 1000,
+        "session.timeout.ms": 10_000,
+    }
+    consumer = Consumer({**defaults, **config, "client.id": member})
+    consumer.subscribe(list(topics))
+
+    def describe() -> dict[str, Any]:
+        owned: dict[str, list[int]] = {}
+        lag = {}
+        for each in consumer.position(consumer.assignment()):
+            owned.setdefault(each.topic, []).append(each.partition)
+            marks = consumer.get_watermark_offsets(KafkaPartition(each.topic, each.partition), cached=True)
+            if each.offset >= 0 and marks is not None and marks[1] >= 0:
+                lag[f"{each.topic}-{each.partition}"] = max(marks[1] - each.offset, 0)
+        return {"mode": None, "owned": {topic: sorted(found) for topic, found in owned.items()}, "lag": lag}
+
+    return _Run(member=member, source=_Plain(consumer), describe=describe)
+
+
+class _Plain:
+    """confluent-kafka's consumer, returning from `consume` as soon as there is something."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def consume(self, num_messages: int, timeout: float) -> list[Message]:
+        """The first record within ``timeout`` seconds and what is there already."""
+        first = self._consumer.poll(timeout)
+        return [] if first is None else [first, *self._consumer.consume(num_messages - 1, timeout=0)]
+
+    def close(self) -> None:
+        """Commit and leave."""
+        try:
+            self._consumer.close()
+        except KafkaException as error:
+            raise Transient(f"leaving the group: {error}") from error
+
+
+def _topics(texts: Sequence[str]) -> dict[str, int]:
+    """``name[:streams]`` → streams."""
+    result: dict[str, int] = {}
+    for text in texts:
+        name, _, streams = text.partition(":")
+        if not name or not (streams or "1").isdigit() or int(streams or "1") < 1:
+            raise Rejected(f"--topic {text!r}: write NAME or NAME:STREAMS with 1 or more streams")
+        result[name] = int(streams or "1")
+    return result
+
+
+def _properties(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    bad = [text for text, (key, equals, _) in zip(texts, pairs, strict=True) if not key or not equals]
+    if bad:
+        raise Rejected(f"--property {bad[0]!r}: write KEY=VALUE")
+    return {key: value for key, _, value in pairs}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,9 @@
+"""Consumers for service teams: in place of the ZooKeeper consumer, with confluent-kafka's methods."""
+
+from __future__ import annotations
+
+from groupshift.consumers.group_consumer import ConsumerStatus, Stream
+from groupshift.consumers.migrating import MigratingConsumer
+from groupshift.consumers.zookeeper import ZookeeperConsumer
+
+__all__ = ["ConsumerStatus", "MigratingConsumer", "Stream", "ZookeeperConsumer"]

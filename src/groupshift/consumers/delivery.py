@@ -1,0 +1,228 @@
+"""Handing records to the application: the one place where a delivery happens, and where it is cut off.
+
+A record is delivered when `Delivery.take` returns it. Under the same lock, and last, the lease and
+the ownership of its partition are checked; `cut_off` takes that lock too, so after it has returned
+no record of those partitions is handed out any more (F1, F5).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from groupshift.domain.leases import Lease
+from groupshift.domain.partitions import TopicPartition
+from groupshift.ports.fetch import Record
+
+_CAPACITY = 20_000
+_PARENT = -1
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A partition that may be delivered: ``position`` is next to hand out, ``fetched`` next to accept."""
+
+    partition: TopicPartition
+    stream: int
+    position: int
+    fetched: int
+    stored: int | None = None
+    paused: bool = False
+    closed: bool = False
+    skipped: bool = False
+
+
+@dataclass(slots=True)
+class _Handles:
+    """What each reader (a stream, or -1 for the parent) was given and has not come back from."""
+
+    given: dict[int, frozenset[TopicPartition]] = field(default_factory=dict)
+
+    def busy(self, partitions: Collection[TopicPartition]) -> bool:
+        return any(not each.isdisjoint(partitions) for each in self.given.values())
+
+
+class Delivery:
+    """Buffers between the fetcher and the readers, one for each stream.
+
+    ``store_on_delivery`` makes a delivered record's successor the position to commit, as the old
+    consumer does (§6.6); otherwise only `store` does.
+    """
+
+    def __init__(self, *, store_on_delivery: bool) -> None:
+        self._store_on_delivery = store_on_delivery
+        lock = threading.RLock()
+        self._changed, self._drained, self._space = (threading.Condition(lock) for _ in range(3))
+        self._lease = Lease()
+        self._open: dict[TopicPartition, _Open] = {}
+        self._queues: dict[int, deque[tuple[_Open, Record]]] = {}
+        self._notices: deque[Record] = deque()
+        self._handles = _Handles()
+        self._buffered = 0
+        self._closed = False
+
+    # -- lease -----------------------------------------------------------------------------------
+
+    def change_lease(self, change: Callable[[Lease], Lease]) -> None:
+        """Replace the lease; takes effect for the very next delivery."""
+        with self._changed:
+            self._lease = change(self._lease)
+            self._changed.notify_all()
+
+    @property
+    def lease(self) -> Lease:
+        """The lease now."""
+        return self._lease
+
+    # -- partitions ------------------------------------------------------------------------------
+
+    def open(self, starts: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Partition → (stream, first offset to deliver)."""
+        with self._changed:
+            for each, (stream, start) in starts.items():
+                self._open[each] = _Open(each, stream, start, start, start)
+
+    def cut_off(self, partitions: Collection[TopicPartition], drain_s: float) -> dict[TopicPartition, int]:
+        """End the delivery of ``partitions``; the positions to commit.
+
+        Waits up to ``drain_s`` seconds for readers that were given one of their records to come back
+        for the next, which says that they are done with it."""
+        with self._changed:
+            for each in partitions:
+                if each in self._open:
+                    self._open[each].closed = True
+            self._drained.wait_for(lambda: not self._handles.busy(partitions), drain_s)
+            ended = [self._open.pop(each) for each in partitions if each in self._open]
+        return {each.partition: each.stored for each in ended if each.stored is not None}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """What to commit for every open partition."""
+        with self._changed:
+            return {each.partition: each.stored for each in self._open.values() if each.stored is not None}
+
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """The next offset each open partition will deliver."""
+        with self._changed:
+            return {each.partition: each.position for each in self._open.values() if not each.closed}
+
+    def store(self, offsets: Mapping[TopicPartition, int]) -> list[TopicPartition]:
+        """Set what to commit; returns partitions that are not open."""
+        with self._changed:
+            for each, offset in offsets.items():
+                if each in self._open:
+                    self._open[each].stored = offset
+            return [each for each in offsets if each not in self._open]
+
+    def move(self, partition: TopicPartition, offset: int) -> None:
+        """Deliver from ``offset`` next: what was fetched of the partition is dropped."""
+        with self._changed:
+            former = self._open.get(partition)
+            if former is not None:
+                former.closed = True
+                stored = offset if former.stored in (None, former.position) else former.stored
+                self._open[partition] = _Open(
+                    partition, former.stream, offset, offset, stored, paused=former.paused
+                )
+
+    def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> list[TopicPartition]:
+        """Stop or go on delivering; on resume, those whose fetched records were skipped meanwhile."""
+        with self._changed:
+            rewind = []
+            for each in partitions:
+                entry = self._open[each]
+                entry.paused = paused
+                if not paused and entry.skipped:
+                    rewind.append(each)
+            return rewind
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def offer(self, records: Sequence[Record]) -> None:
+        """Buffer what was fetched, in order; blocks while the buffers are full."""
+        with self._changed:
+            for record in records:
+                topic, partition, offset = record.topic(), record.partition(), record.offset()
+                if topic is None or partition is None or offset is None:
+                    continue
+                entry = self._open.get(TopicPartition(topic, partition))
+                if entry is None or entry.closed or offset < entry.fetched:
+                    continue
+                entry.fetched = offset + 1
+                self._queues.setdefault(entry.stream, deque()).append((entry, record))
+                self._buffered += 1
+            self._changed.notify_all()
+            self._space.wait_for(lambda: self._closed or self._buffered < _CAPACITY)
+
+    def notify(self, record: Record) -> None:
+        """Hand an error of the client to whoever reads next."""
+        with self._changed:
+            self._notices.append(record)
+            self._changed.notify_all()
+
+    def take(self, stream: int | None, limit: int, timeout: float) -> list[Record]:
+        """Up to ``limit`` records of one stream (None: of all); waits until there is one.
+
+        ``timeout`` in seconds, negative for ever. Raises `RuntimeError` when closed."""
+        deadline = time.monotonic() + timeout if timeout >= 0 else math.inf
+        with self._changed:
+            self.done(_PARENT if stream is None else stream)
+            while True:
+                if self._closed:
+                    raise RuntimeError("Consumer closed")
+                taken = self._pick(stream, limit)
+                left = deadline - time.monotonic()
+                if taken or left <= 0:
+                    return taken
+                self._changed.wait(left if left < math.inf else None)
+
+    def done(self, handle: int = _PARENT) -> None:
+        """The reader (a stream number; by default the parent) has dealt with all it was given."""
+        with self._changed:
+            if self._handles.given.pop(handle, None):
+                self._drained.notify_all()
+
+    def _pick(self, stream: int | None, limit: int) -> list[Record]:
+        if self._notices:
+            return [self._notices.popleft()]
+        taken: list[Record] = []
+        given: set[TopicPartition] = set()
+        queues = list(self._queues) if stream is None else [stream]
+        for number in sorted(queues, key=lambda each: -len(self._queues.get(each, ()))):
+            queue = self._queues.get(number)
+            while queue and len(taken) < limit and self._lease.holds(time.monotonic()):
+                entry, record = queue.popleft()
+                self._buffered -= 1
+                if self._admits(entry):
+                    self._advance(entry, record)
+                    taken.append(record)
+                    given.add(entry.partition)
+        if given:
+            self._handles.given[_PARENT if stream is None else stream] = frozenset(given)
+        self._space.notify_all()
+        return taken
+
+    def _admits(self, entry: _Open) -> bool:
+        if entry.paused:
+            entry.skipped = True
+        return not entry.closed and not entry.skipped
+
+    def _advance(self, entry: _Open, record: Record) -> None:
+        entry.position = (record.offset() or 0) + 1
+        if self._store_on_delivery:
+            entry.stored = entry.position
+
+    @property
+    def closed(self) -> bool:
+        """True once `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Wake every reader; each raises from now on."""
+        with self._changed:
+            self._closed = True
+            for each in (self._changed, self._drained, self._space):
+                each.notify_all()

@@ -1,0 +1,329 @@
+"""What both consumers of this library have in common: the public face, with confluent-kafka's signatures."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from groupshift import __version__
+from groupshift.consumers.configuration import ConsumerConfig, parse
+from groupshift.consumers.coordination import ZookeeperCoordination
+from groupshift.consumers.delivery import Delivery
+from groupshift.consumers.fetcher import KafkaFetch
+from groupshift.consumers.holdings import Parts, Policy
+from groupshift.consumers.membership import KafkaMembership
+from groupshift.consumers.reconciler import Identity, Reconciler
+from groupshift.domain.coordination import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import Member
+from groupshift.domain.registration import Registration
+from groupshift.errors import GroupshiftError, Rejected, Transient
+
+_PUMP_S = 0.1
+_BATCH = 500
+_COMMIT_S = 10.0
+_CLOSE_S = 9.0
+_OFFSET_INVALID = -1001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerStatus:
+    """A consumer's state: ``mode`` in effect (None before the first decision), partitions owned, lag of
+    those whose log end is known (records), and alarms for people (D11, F6)."""
+
+    mode: Mode | None
+    owned: frozenset[TopicPartition]
+    lag: Mapping[TopicPartition, int]
+    alarms: tuple[str, ...]
+
+
+class Stream:
+    """One stream of a consumer: the partitions its thread id owns, in every topic that has it."""
+
+    def __init__(self, delivery: Delivery, number: int) -> None:
+        self._delivery, self._number = delivery, number
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """The next record of this stream, or None after ``timeout`` seconds (negative: wait for ever).
+
+        Raises `RuntimeError` when the consumer is closed."""
+        records: Sequence[Any] = self._delivery.take(self._number, 1, timeout)
+        return records[0] if records else None
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to ``num_messages`` records; returns as soon as there is at least one."""
+        records: list[Any] = self._delivery.take(self._number, num_messages, timeout)
+        return records
+
+
+class GroupConsumer:
+    """A member of a ZooKeeper-coordinated group. Use `ZookeeperConsumer` or `MigratingConsumer`.
+
+    ``config`` takes the old consumer's keys (``group.id``, ``zookeeper.connect``, …), ``consumer.id``,
+    and librdkafka's; see `groupshift.consumers.configuration`. Raises `Rejected` for a bad one.
+    Methods raise `confluent_kafka.KafkaException` where `confluent_kafka.Consumer` does, and
+    `RuntimeError` once closed.
+    """
+
+    _migrating = False
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = parse(config, migrating=self._migrating)
+        self._delivery = Delivery(store_on_delivery=self._config.store_on_delivery)
+        self._parts: Parts | None = None
+        self._reconciler: Reconciler | None = None
+        self._pump = threading.Thread(
+            target=self._run_pump, name=f"groupshift-fetch-{self._config.consumer_id}", daemon=True
+        )
+        self._streams = 0
+        self._closed = False
+
+    # -- joining ---------------------------------------------------------------------------------
+
+    @property
+    def consumer_id(self) -> str:
+        """``<group>_<consumer.id>``: the name under which this member is registered."""
+        return self._config.consumer_id
+
+    def subscribe(self, topics: Mapping[str, int] | Sequence[str]) -> None:
+        """Join the group. ``topics``: topic → number of streams, or names with one stream each.
+
+        Once per consumer. Raises `Rejected` for a bad subscription, `Transient` without ZooKeeper."""
+        self._check_open()
+        subscription = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        if self._reconciler is not None:
+            raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
+        if not subscription or any(streams < 1 for streams in subscription.values()):
+            raise Rejected(
+                f"subscribe: {subscription!r} needs at least one topic, each with 1 or more streams"
+            )
+        self._streams = max(subscription.values())
+        config = self._config
+        coordination = ZookeeperCoordination(
+            config.zookeeper, config.group, config.consumer_id, config.session_s
+        )
+        self._parts = Parts(
+            coordination=coordination,
+            membership=KafkaMembership(config.embedded(), subscription) if self._migrating else None,
+            fetch=KafkaFetch(config.fetcher()),
+            delivery=self._delivery,
+        )
+        self._reconciler = Reconciler(
+            _identity(config, subscription, aware=self._migrating),
+            self._parts,
+            Policy(reset=config.reset, auto_commit=config.auto_commit, drain_s=config.drain_s),
+            config.commit_every_s,
+        )
+        coordination.start(self._reconciler, config.connect_s)
+        self._pump.start()
+        self._reconciler.start()
+
+    def stream(self, number: int) -> Stream:
+        """The handle of one stream. Raises `Rejected` when the subscription has no such stream."""
+        if not 0 <= number < self._streams:
+            raise Rejected(
+                f"stream {number} does not exist: the subscription has {self._streams}, counted from 0"
+            )
+        return Stream(self._delivery, number)
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """The next record of any stream, or None after ``timeout`` seconds (negative: wait for ever)."""
+        records: Sequence[Any] = self._delivery.take(None, 1, timeout)
+        return records[0] if records else None
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to ``num_messages`` records of all streams; returns as soon as there is at least one."""
+        records: list[Any] = self._delivery.take(None, num_messages, timeout)
+        return records
+
+    def pause(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Deliver nothing of these assigned partitions until `resume`."""
+        parts, wanted = self._running(), self._mine(partitions)
+        self._delivery.pause(wanted, paused=True)
+        parts.fetch.pause(wanted)
+
+    def resume(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Go on delivering, at the same position."""
+        parts, wanted = self._running(), self._mine(partitions)
+        parts.fetch.resume(wanted)
+        for each in self._delivery.pause(wanted, paused=False):
+            at = self._delivery.next_offsets()[each]
+            self._delivery.move(each, at)
+            parts.fetch.seek(each, at)
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: Sequence[KafkaPartition] | None = None,
+        asynchronous: bool = True,  # noqa: FBT001, FBT002 (confluent-kafka's signature)
+    ) -> list[KafkaPartition] | None:
+        """Commit to both stores in the order of the mode: a message's successor, ``offsets``, or all stored.
+
+        Synchronous: returns what was committed; raises `KafkaException` when it could not be."""
+        self._running()
+        wanted = self._offsets(message, offsets)
+        if wanted is None:
+            wanted = self._delivery.positions()
+        elif missing := [each for each in wanted if each not in self._delivery.positions()]:
+            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+        if self._reconciler is None:
+            raise RuntimeError("not subscribed")
+        done = self._reconciler.commit(wanted)
+        if asynchronous:
+            return None
+        try:
+            done.result(_COMMIT_S)
+        except (GroupshiftError, FutureTimeoutError) as error:
+            raise _error(KafkaError.REQUEST_TIMED_OUT, f"commit: {error}") from error
+        return [KafkaPartition(*each, at) for each, at in wanted.items()]
+
+    def store_offsets(
+        self, message: Message | None = None, offsets: Sequence[KafkaPartition] | None = None
+    ) -> None:
+        """Set what the next commit writes; for ``enable.auto.offset.store=false``."""
+        wanted = self._offsets(message, offsets)
+        if wanted is None:
+            raise TypeError("store_offsets needs a message or offsets")
+        if missing := self._delivery.store(wanted):
+            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+
+    def committed(self, partitions: Sequence[KafkaPartition], timeout: float = 10.0) -> list[KafkaPartition]:
+        """What a new owner would start from: the higher of both stores, -1001 where there is none."""
+        parts, asked = self._running(), [TopicPartition(each.topic, each.partition) for each in partitions]
+        try:
+            nodes = parts.coordination.offsets(asked)
+            stored = parts.membership.committed(asked, timeout) if parts.membership is not None else {}
+        except Transient as error:
+            raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
+        found = {
+            each: [at for at in (nodes[each].value, stored.get(each)) if at is not None] for each in asked
+        }
+        return [KafkaPartition(*each, max(known, default=_OFFSET_INVALID)) for each, known in found.items()]
+
+    def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
+        """The next offset to be delivered, -1001 for partitions not assigned here."""
+        known = self._delivery.next_offsets()
+        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
+        return [KafkaPartition(*each, known.get(each, _OFFSET_INVALID)) for each in wanted]
+
+    def assignment(self) -> list[KafkaPartition]:
+        """The partitions delivered here now."""
+        return [KafkaPartition(*each) for each in sorted(self._delivery.next_offsets())]
+
+    def status(self) -> ConsumerStatus:
+        """Mode, owned partitions, lag and alarms, without asking anyone."""
+        if self._parts is None or self._reconciler is None:
+            return ConsumerStatus(mode=None, owned=frozenset(), lag={}, alarms=())
+        lag = {}
+        for each, at in ({} if self._closed else self._delivery.next_offsets()).items():
+            end = self._parts.fetch.end_of(each)
+            if end is not None:
+                lag[each] = max(end - at, 0)
+        return ConsumerStatus(
+            mode=self._reconciler.mode,
+            owned=self._reconciler.held(),
+            lag=lag,
+            alarms=self._reconciler.alarms,
+        )
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Commit (with auto commit), give everything up and leave; at most 10 s. Idempotent.
+
+        Raises `Transient` when ZooKeeper or Kafka kept it from ending in time."""
+        if self._closed:
+            return
+        self._closed = True
+        self._delivery.done()
+        deadline = time.monotonic() + _CLOSE_S
+        ended = self._reconciler is None or self._reconciler.close(_CLOSE_S)
+        self._delivery.close()
+        if self._pump.is_alive():
+            self._pump.join(max(deadline - time.monotonic(), _PUMP_S * 2))
+        if self._parts is not None and not self._pump.is_alive():
+            self._parts.fetch.close()
+        if not ended:
+            raise Transient(f"close: {self.consumer_id} could not leave the group in {_CLOSE_S:g} s")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _run_pump(self) -> None:
+        """Move what was fetched into the buffers; nothing else is done here."""
+        while not self._delivery.closed and self._parts is not None and self._reconciler is not None:
+            records = []
+            for record in self._parts.fetch.poll(_BATCH, _PUMP_S):
+                error = record.error() if isinstance(record, Message) else None
+                if error is None:
+                    records.append(record)
+                elif (partition := self._parts.fetch.out_of_range(record)) is not None:
+                    self._reconciler.out_of_range(partition)
+                else:
+                    self._delivery.notify(record)
+            self._delivery.offer(records)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Consumer closed")
+
+    def _running(self) -> Parts:
+        self._check_open()
+        if self._parts is None:
+            raise RuntimeError("not subscribed")
+        return self._parts
+
+    def _mine(self, partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
+        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
+        known = self._delivery.next_offsets()
+        if missing := [each for each in wanted if each not in known]:
+            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+        return wanted
+
+    def _offsets(
+        self, message: Message | None, offsets: Sequence[KafkaPartition] | None
+    ) -> dict[TopicPartition, int] | None:
+        if message is not None:
+            return {TopicPartition(message.topic(), message.partition()): message.offset() + 1}
+        if offsets is not None:
+            return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
+        return None
+
+
+def _identity(config: ConsumerConfig, subscription: Mapping[str, int], *, aware: bool) -> Identity:
+    return Identity(
+        member=Member(
+            consumer_id=config.consumer_id,
+            subscription=subscription,
+            aware=aware,
+            assignor=config.assignor,
+            form=config.form,
+        ),
+        registration=Registration(
+            subscription=tuple(subscription.items()), timestamp=str(int(time.time() * 1000))
+        ),
+        software=__version__,
+    )
+
+
+def _error(code: int, reason: str) -> KafkaException:
+    return KafkaException(KafkaError(code, reason))

@@ -1,0 +1,265 @@
+"""What a member holds, and the order in which it takes, commits and gives up (F1, F8).
+
+Only the reconciler's thread calls this. To take: create the owner node, read offsets, raise the znode,
+fetch. To give up: cut off delivery, stop fetching, commit, delete the owner node.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from groupshift.consumers.delivery import Delivery
+from groupshift.domain.assignment import stream_of
+from groupshift.domain.coordination import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Conflict, Transient
+from groupshift.ports.coordination import Coordination, OffsetNode, OffsetWrite
+from groupshift.ports.fetch import Fetch, Reset
+from groupshift.ports.membership import Membership
+
+_LOG = logging.getLogger(__name__)
+_COMMIT_S = 1.0
+_COMMITTED_S = 1.0
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The collaborators of one consumer; ``membership`` is None for one of the old protocol."""
+
+    coordination: Coordination
+    membership: Membership | None
+    fetch: Fetch
+    delivery: Delivery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand."""
+
+    reset: Reset
+    auto_commit: bool
+    drain_s: float
+
+
+@dataclass(slots=True)
+class _Held:
+    """An owner node of mine. ``kafka`` is what Kafka is known to hold, ``left`` where delivery ended."""
+
+    thread: str
+    node: OffsetNode
+    kafka: int | None = None
+    started: bool = False
+    left: int | None = None
+
+    def settled(self) -> int | None:
+        """The offset that was committed last, in either store."""
+        known = [each for each in (self.node.value, self.kafka) if each is not None]
+        return max(known, default=None)
+
+
+class Holdings:
+    """The owner nodes of this member and everything that hangs on them."""
+
+    def __init__(self, parts: Parts, policy: Policy) -> None:
+        self._parts, self._policy = parts, policy
+        self._held: dict[TopicPartition, _Held] = {}
+        self._blocked: set[TopicPartition] = set()
+        self._astray: set[TopicPartition] = set()
+
+    def threads(self) -> dict[TopicPartition, str]:
+        """Partition → thread id of every owner node held."""
+        return {each: held.thread for each, held in self._held.items()}
+
+    # -- taking ----------------------------------------------------------------------------------
+
+    def take(self, wanted: Iterable[tuple[TopicPartition, str]]) -> None:
+        """Claim what is free; the rest is waited for by watch. Raises `Transient`."""
+        free = {
+            each: thread for each, thread in wanted if each not in self._blocked and each not in self._held
+        }
+        if not free:
+            return
+        for each, node in self._parts.coordination.claim(free).items():
+            if node is None:
+                self._blocked.add(each)
+            else:
+                self._held[each] = _Held(free[each], node)
+
+    def unblock(self, partition: TopicPartition | None = None) -> None:
+        """An owner node has changed (None: any may have): try again."""
+        self._blocked -= self._blocked if partition is None else {partition}
+
+    def start(self, mode: Mode) -> None:
+        """Start what is held but not yet delivered. Raises `Transient`: to be repeated."""
+        waiting = {each: held for each, held in self._held.items() if not held.started and held.left is None}
+        if not waiting:
+            return
+        self._read_kafka(waiting, mode)
+        known = {each: at for each, held in waiting.items() if (at := held.settled()) is not None}
+        if mode is Mode.KAFKA:
+            self._prove(known)
+        else:
+            self._kafka_later(known)
+        self._write_nodes({each: at for each, at in known.items() if (waiting[each].node.value or -1) < at})
+        missing = [each for each in waiting if each not in known]
+        starts = known | dict(self._parts.fetch.reset(missing, self._policy.reset) if missing else {})
+        starts = {each: at for each, at in starts.items() if each in self._held}
+        self._parts.delivery.open(
+            {each: (stream_of(waiting[each].thread), at) for each, at in starts.items()}
+        )
+        self._parts.fetch.add(starts)
+        for each in starts:
+            self._held[each].started = True
+        if len(starts) < len(waiting):
+            raise Transient("some start positions are not known yet")
+
+    def reset(self, partition: TopicPartition) -> None:
+        """The broker does not have the position: go on at the reset position (§6.5). Raises `Transient`."""
+        self._astray.add(partition)
+        self._astray &= {each for each, held in self._held.items() if held.started}
+        for each, at in self._parts.fetch.reset(list(self._astray), self._policy.reset).items():
+            _LOG.warning("%s: position out of range, going on at %d", each, at)
+            self._parts.delivery.move(each, at)
+            self._parts.fetch.seek(each, at)
+            self._astray.discard(each)
+        if self._astray:
+            raise Transient("some positions are out of range and their leader does not answer")
+
+    def _read_kafka(self, waiting: Mapping[TopicPartition, _Held], mode: Mode) -> None:
+        """Dual fetch: max(kafka, zookeeper), §6.3; both are logged when they differ (O7)."""
+        if self._parts.membership is None:
+            return
+        try:
+            found = self._parts.membership.committed(list(waiting), _COMMITTED_S)
+        except Transient:
+            if mode is Mode.KAFKA or any(held.node.value is None for held in waiting.values()):
+                raise
+            _LOG.warning("starting from ZooKeeper's offsets alone: the Kafka coordinator does not answer")
+            return
+        for each, held in waiting.items():
+            held.kafka = found.get(each)
+            if None not in (held.kafka, held.node.value) and held.kafka != held.node.value:
+                _LOG.info("%s: offset %s in Kafka, %s in ZooKeeper", each, held.kafka, held.node.value)
+
+    # -- committing ------------------------------------------------------------------------------
+
+    def commit(self, mode: Mode, offsets: Offsets | None = None) -> None:
+        """Commit ``offsets``, by default what is due, in the order of the mode (F8)."""
+        due = (
+            self._due()
+            if offsets is None
+            else {each: at for each, at in offsets.items() if each in self._held}
+        )
+        if mode is Mode.KAFKA:
+            self._prove(due)
+            self._write_nodes(due)
+        else:
+            self._write_nodes(due)
+            self._kafka_later(due)
+
+    def _due(self) -> dict[TopicPartition, int]:
+        if self._policy.auto_commit:
+            return {each: at for each, at in self._parts.delivery.positions().items() if each in self._held}
+        settled = {each: held.settled() for each, held in self._held.items() if held.started}
+        return {each: at for each, at in settled.items() if at is not None}
+
+    def prove(self) -> None:
+        """Prove the Kafka membership by a synchronous commit (D8). Raises `Transient` or `Conflict`."""
+        self._prove(self._due())
+
+    def _prove(self, offsets: Offsets) -> None:
+        membership = self._parts.membership
+        if membership is None or not offsets:
+            return
+        sent = time.monotonic()
+        try:
+            membership.commit(offsets, _COMMIT_S)
+        except Conflict:
+            self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
+            raise
+        self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(sent, membership.session_s))
+        for each, at in offsets.items():
+            self._held[each].kafka = at
+
+    def _kafka_later(self, offsets: Offsets) -> None:
+        """In zookeeper mode Kafka follows, best effort; what is believed is read back on taking."""
+        if self._parts.membership is not None:
+            behind = {
+                each: at
+                for each, at in offsets.items()
+                if each in self._held and self._held[each].kafka != at
+            }
+            self._parts.membership.commit_later(behind)
+
+    def _write_nodes(self, offsets: Offsets) -> None:
+        writes = {
+            each: OffsetWrite(offset=at, version=self._held[each].node.version)
+            for each, at in offsets.items()
+            if self._held[each].node.value != at
+        }
+        if not writes:
+            return
+        for each, node in self._parts.coordination.write_offsets(writes).items():
+            if node is not None:
+                self._held[each].node = node
+                continue
+            _LOG.error("%s: the owner node is no longer mine; stopping", each)
+            self._end([each], drain_s=0)
+            self._held.pop(each, None)
+
+    # -- giving up -------------------------------------------------------------------------------
+
+    def release(self, partitions: Collection[TopicPartition], mode: Mode) -> None:
+        """Give up, within the bounds of F3. Raises `Transient`; what was not deleted stays held."""
+        leaving = [each for each in partitions if each in self._held]
+        if not leaving:
+            return
+        self._end([each for each in leaving if self._held[each].started], drain_s=self._policy.drain_s)
+        left = {each: at for each in leaving if (at := self._held[each].left) is not None}
+        if mode is Mode.KAFKA:
+            try:
+                self._prove(left)
+            except (Conflict, Transient) as error:
+                _LOG.warning("hand-over without a commit to Kafka (%s); ZooKeeper has it", error)
+        self._parts.coordination.release({each: self._last_write(each, left.get(each)) for each in leaving})
+        for each in leaving:
+            del self._held[each]
+
+    def _end(self, partitions: Collection[TopicPartition], *, drain_s: float) -> None:
+        positions = self._parts.delivery.cut_off(partitions, drain_s)
+        self._parts.fetch.remove(partitions)
+        for each in partitions:
+            held = self._held[each]
+            held.left = (positions.get(each) if self._policy.auto_commit else held.settled()) or held.left
+            held.started = False
+
+    def _last_write(self, partition: TopicPartition, at: int | None) -> OffsetWrite | None:
+        node = self._held[partition].node
+        return None if at is None or at == node.value else OffsetWrite(offset=at, version=node.version)
+
+    def settle(self) -> None:
+        """Stop everything and commit it to Kafka; ZooKeeper follows with the release."""
+        self._end([each for each, held in self._held.items() if held.started], drain_s=self._policy.drain_s)
+        self._prove({each: held.left for each, held in self._held.items() if held.left is not None})
+
+    def abandon(self) -> dict[TopicPartition, OffsetWrite]:
+        """The session is gone: stop, forget all nodes; what could still be committed (O9)."""
+        self._end(list(self._held), drain_s=0)
+        writes = {each: self._last_write(each, held.left) for each, held in self._held.items()}
+        self._held.clear()
+        self.unblock()
+        return {each: write for each, write in writes.items() if write is not None}
+
+    def resync(self) -> None:
+        """After an unknown outcome: drop what is not mine, delete what I forgot."""
+        self.unblock()
+        kept = self._parts.coordination.resync(self.threads())
+        gone = [each for each in self._held if each not in kept]
+        self._end(gone, drain_s=0)
+        for each in gone:
+            del self._held[each]

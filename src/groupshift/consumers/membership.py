@@ -1,0 +1,182 @@
+"""`groupshift.ports.membership.Membership` on confluent-kafka: the embedded Kafka consumer (EKC).
+
+It never fetches: ``assign([])`` in the callback keeps the membership and leaves the records to the
+fetcher; ``unassign()`` at the end of a revocation lets the rebalance go on
+(specs/zookeeper-coordination.md §8.1, checked). It has a thread of its own and takes no lock of
+the reconciler (L1). Commits run on a second thread, in order, so that a coordinator that does not
+answer can never hold a hand-over longer than the caller allows (L2).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Conflict, Transient
+from groupshift.ports.membership import MembershipListener
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 0.2
+_FORGOTTEN = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+
+class KafkaMembership:
+    """Member of group ``properties['group.id']``, subscribed to ``topics`` by name.
+
+    ``properties`` are librdkafka's; ``client.id`` is the member's consumer id, by which others match
+    this membership with the registration in ZooKeeper.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], topics: Collection[str]) -> None:
+        self._properties = dict(properties)
+        self._group = str(properties["group.id"])
+        self._topics = sorted(topics)
+        self._consumer = Consumer(self._properties)
+        self._admin: AdminClient | None = None
+        name = str(properties["client.id"])
+        self._committer = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"groupshift-commit-{name}")
+        self._later: Future[None] | None = None
+        self._thread = threading.Thread(target=self._run, name=f"groupshift-member-{name}", daemon=True)
+        self._stopping = threading.Event()
+        self._listener: MembershipListener | None = None
+
+    @property
+    def session_s(self) -> float:
+        """``session.timeout.ms`` in seconds."""
+        return float(self._properties["session.timeout.ms"]) / 1000
+
+    def start(self, listener: MembershipListener) -> None:
+        """Subscribe and poll on the own thread."""
+        self._listener = listener
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._consumer.subscribe(
+            self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        while not self._stopping.is_set():
+            message = self._consumer.poll(_POLL_S)
+            if message is not None and message.error() is not None:
+                _LOG.warning("group %s: %s", self._group, message.error())
+        self._consumer.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        consumer.assign([])
+        if self._listener is not None:
+            self._listener.assigned(
+                frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
+            )
+
+    def _on_revoke(self, consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
+        if self._listener is not None and not self._stopping.is_set():
+            self._listener.revoked()
+        consumer.unassign()
+
+    def _on_lost(self, consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
+        if self._listener is not None and not self._stopping.is_set():
+            self._listener.lost()
+        consumer.unassign()
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
+        """Synchronous, on the committer's thread; see the port for what is raised."""
+        if not offsets:
+            return
+        try:
+            self._committer.submit(self._commit, offsets).result(timeout)
+        except (FutureTimeoutError, RuntimeError) as error:
+            raise Transient(f"the group coordinator did not answer a commit within {timeout:g} s") from error
+
+    def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Skipped while an earlier one is still under way: the next call carries newer offsets."""
+        if offsets and (self._later is None or self._later.done()):
+            self._later = self._committer.submit(self._try_commit, offsets)
+
+    def _try_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            self._commit(offsets)
+        except (Transient, Conflict) as error:
+            _LOG.info("group %s: commit to Kafka postponed: %s", self._group, error)
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        wanted = [KafkaPartition(*each, offset) for each, offset in offsets.items()]
+        try:
+            done = self._consumer.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:
+            raise _family(error.args[0]) from error
+        except RuntimeError as error:
+            raise Transient(f"the Kafka membership is closed: {error}") from error
+        for each in done or ():
+            if each.error is not None:
+                raise _family(each.error)
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout: float
+    ) -> Mapping[TopicPartition, int | None]:
+        """One OffsetFetch for all."""
+        asked = [KafkaPartition(*each) for each in partitions]
+        try:
+            answer = self._consumer.committed(asked, timeout=timeout)
+        except (KafkaException, RuntimeError) as error:
+            raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
+        failed = next((each.error for each in answer if each.error is not None), None)
+        if failed is not None:
+            raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
+        return {
+            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
+            for each in answer
+        }
+
+    # -- the group -------------------------------------------------------------------------------
+
+    def clients(self, timeout: float) -> frozenset[str]:
+        """DescribeGroups; the client ids identify members in ``migration/ids`` and plain consumers."""
+        if self._admin is None:
+            kept = {
+                key: value
+                for key, value in self._properties.items()
+                if key in _ADMIN or "s" in _security(key)
+            }
+            self._admin = AdminClient(kept)
+        try:
+            asked = self._admin.describe_consumer_groups([self._group], request_timeout=timeout)
+            return frozenset(member.client_id for member in asked[self._group].result(timeout).members)
+        except (KafkaException, FutureTimeoutError) as error:
+            raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
+
+    def close(self, timeout: float) -> None:
+        """Leave the group; waits at most ``timeout`` seconds for the broker."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+        self._committer.shutdown(wait=False, cancel_futures=True)
+
+
+_ADMIN = frozenset({"bootstrap.servers", "client.id"})
+
+
+def _security(key: str) -> str:
+    """``s`` for the properties a client needs to log in."""
+    return "s" if key.startswith(("security.", "sasl.", "ssl.")) else ""
+
+
+def _family(error: KafkaError) -> Conflict | Transient:
+    if error.code() in _FORGOTTEN:
+        return Conflict(f"the Kafka group no longer knows this member: {error}")
+    return Transient(f"commit to Kafka failed: {error}")

@@ -1,0 +1,193 @@
+"""One consistent view of a group in ZooKeeper (D5), with the watches that tell when it is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from groupshift.domain.coordination import ABSENT_MODE, ModeNode
+from groupshift.domain.reconcile import CoordinationView
+from groupshift.domain.registration import Pattern, Registration, parse_awareness, parse_registration
+from groupshift.domain.znodes import BROKER_TOPICS, GroupPaths, parse_partitions, topic_path
+from groupshift.errors import Rejected, Transient
+
+_ATTEMPTS = 20
+
+Answer = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listing:
+    """One pass over directories and mode: what decides whether the registrations must be read."""
+
+    mode: ModeNode
+    ids: tuple[str, ...]
+    ids_pzxid: int
+    migration_ids: tuple[str, ...]
+    migration_pzxid: int
+
+
+class Observer:
+    """Reads `CoordinationView`s. ``changed`` is called (on kazoo's thread) when one is stale."""
+
+    def __init__(
+        self, client: KazooClient, paths: GroupPaths, answer: Answer, changed: Callable[[Any], None]
+    ) -> None:
+        self._client, self._paths = client, paths
+        self._answer, self._changed = answer, changed
+
+    def observe(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView:
+        """Repeat until nothing moved in between. Raises `Transient` when it never stands still."""
+        for _attempt in range(_ATTEMPTS):
+            view = self._attempt(known, topics)
+            if view is not None:
+                return view
+        raise Transient(f"the members of {self._paths.group} change faster than they can be listed")
+
+    def _attempt(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView | None:
+        listing, partitions = self._list(known, topics)
+        if (
+            known is not None
+            and not known.problems
+            and _same(known, listing)
+            and set(partitions) >= set(known.partitions)
+        ):
+            registrations, unfenced, problems = known.registrations, known.unfenced, known.problems
+        else:
+            again = self._client.exists_async(self._paths.ids)
+            registrations, unfenced, problems = self._members(listing)
+            if self._pzxid(again) != listing.ids_pzxid or len(registrations) + len(problems) < len(
+                listing.ids
+            ):
+                return None
+            partitions |= self._more_partitions(registrations.values(), partitions)
+        return CoordinationView(
+            mode=listing.mode,
+            ids_pzxid=listing.ids_pzxid,
+            migration_pzxid=listing.migration_pzxid,
+            migration_ids=listing.migration_ids,
+            registrations=registrations,
+            unfenced=unfenced,
+            partitions=partitions,
+            problems=problems,
+        )
+
+    def _list(
+        self, known: CoordinationView | None, topics: Sequence[str]
+    ) -> tuple[_Listing, dict[str, tuple[int, ...]]]:
+        """One round trip: sync, ``ids``, ``migration/ids``, mode, topics; ``ids`` once more at the end."""
+        names = sorted({*topics, *(known.partitions if known is not None else ())})
+        synced = self._client.sync_async(self._paths.root)
+        ids = self._directory(self._paths.ids)
+        migration = self._directory(self._paths.migration_ids)
+        mode = self._client.get_async(self._paths.mode, watch=self._changed)
+        appeared = self._client.exists_async(self._paths.mode, watch=self._changed)
+        read = {name: self._client.get_async(topic_path(name), watch=self._changed) for name in names}
+        again = self._client.exists_async(self._paths.ids)
+        self._optional(synced)
+        listed, pzxid = self._listed(ids)
+        aware, migration_pzxid = self._listed(migration)
+        listing = _Listing(
+            mode=self._mode(mode, appeared),
+            ids=listed,
+            ids_pzxid=pzxid,
+            migration_ids=aware,
+            migration_pzxid=migration_pzxid,
+        )
+        if self._pzxid(again) != pzxid:
+            return self._list(known, topics)
+        return listing, {name: self._partitions(name, result) for name, result in read.items()}
+
+    def _directory(self, path: str) -> tuple[Any, Any]:
+        children = self._client.get_children_async(path, watch=self._changed, include_data=True)
+        return children, self._client.exists_async(path, watch=self._changed)
+
+    def _listed(self, asked: tuple[Any, Any]) -> tuple[tuple[str, ...], int]:
+        found = self._optional(asked[0])
+        self._answer(asked[1])  # its watch reports that an absent directory appears
+        return (tuple(sorted(found[0])), found[1].pzxid) if found is not None else ((), -1)
+
+    def _mode(self, asked: Any, appeared: Any) -> ModeNode:
+        found = self._optional(asked)
+        self._answer(appeared)
+        if found is None:
+            return ABSENT_MODE
+        data, stat = found
+        return ModeNode(data=data or b"", version=stat.version, czxid=stat.czxid, mzxid=stat.mzxid)
+
+    def _members(
+        self, listing: _Listing
+    ) -> tuple[Mapping[str, Registration], frozenset[str], tuple[str, ...]]:
+        """Read every registration and every migration id in one round trip."""
+        ids = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in listing.ids}
+        aware = {
+            cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in listing.migration_ids
+        }
+        registrations: dict[str, Registration] = {}
+        unfenced: set[str] = set()
+        problems: list[str] = []
+        for cid, asked in ids.items():
+            found = self._optional(asked)
+            try:
+                if found is not None:
+                    registrations[cid] = parse_registration(found[0], self._paths.id_of(cid))
+            except Rejected as error:
+                problems.append(str(error))
+        for cid, asked in aware.items():
+            found = self._optional(asked)
+            if found is not None and not _fenced(found[0]):
+                unfenced.add(cid)
+        return registrations, frozenset(unfenced), tuple(problems)
+
+    def _more_partitions(
+        self, registrations: Collection[Registration], read: Mapping[str, tuple[int, ...]]
+    ) -> dict[str, tuple[int, ...]]:
+        """Partitions of the other members' topics; of all topics when one subscribes by a pattern."""
+        wanted = {
+            topic
+            for each in registrations
+            for topic, _ in each.subscription
+            if each.pattern is Pattern.STATIC
+        }
+        wildcards = [each for each in registrations if each.pattern is not Pattern.STATIC]
+        if wildcards:
+            listed = self._optional(self._client.get_children_async(BROKER_TOPICS)) or ()
+            wanted |= {topic for each in wildcards for topic in each.topics(listed)}
+        missing = {
+            name: self._client.get_async(topic_path(name), watch=self._changed)
+            for name in sorted(wanted - set(read))
+        }
+        return {name: self._partitions(name, asked) for name, asked in missing.items()}
+
+    def _partitions(self, topic: str, asked: Any) -> tuple[int, ...]:
+        found = self._optional(asked)
+        return parse_partitions(found[0], topic_path(topic)) if found is not None else ()
+
+    def _pzxid(self, asked: Any) -> int:
+        stat = self._answer(asked)
+        return stat.pzxid if stat is not None else -1
+
+    def _optional(self, asked: Any) -> Any:
+        try:
+            return self._answer(asked)
+        except NoNodeError:
+            return None
+
+
+def _same(known: CoordinationView, listing: _Listing) -> bool:
+    return (
+        known.ids_pzxid == listing.ids_pzxid
+        and known.migration_pzxid == listing.migration_pzxid
+        and set(known.registrations) == set(listing.ids)
+    )
+
+
+def _fenced(data: bytes) -> bool:
+    try:
+        return parse_awareness(data).fence is not None
+    except Rejected:
+        return False

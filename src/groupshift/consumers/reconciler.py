@@ -1,0 +1,398 @@
+"""The one thread that owns a member's coordination state (F2): it observes, decides, acts.
+
+ZooKeeper watches and Kafka callbacks only post to it. Each pass works by difference on one
+consistent view; whatever could not be done is done by a later pass, never given up.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from groupshift.consumers.holdings import Holdings, Parts, Policy
+from groupshift.domain.coordination import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import CoordinationView, Decision, Member, Situation, decide
+from groupshift.domain.registration import Registration, encode_awareness, encode_registration
+from groupshift.errors import Conflict, GroupshiftError, Transient
+from groupshift.ports.coordination import OffsetWrite, Session
+
+_LOG = logging.getLogger(__name__)
+_RETRY_S = 0.2
+_IDLE_S = 1.0
+_REFRESH_S = 30.0
+_CLIENTS_S = 1.0
+_REVOKE_S = 5.0
+_LEAVE_S = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who this member is: its place in the group, what it registers, the version it publishes."""
+
+    member: Member
+    registration: Registration
+    software: str
+
+
+class Reconciler:
+    """Drives one member. Everything without an underscore may be called from any thread."""
+
+    def __init__(self, identity: Identity, parts: Parts, policy: Policy, commit_every_s: float) -> None:
+        self._identity, self._member = identity, identity.member
+        self._parts, self._policy = parts, policy
+        self._holdings = Holdings(parts, policy)
+        self._commit_every_s = commit_every_s
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._run, name=f"groupshift-reconciler-{self._member.consumer_id}", daemon=True
+        )
+        self._session: int | None = None
+        self._registered = self._joined = self._closing = self._broken = False
+        self._dirty = self._stale = True
+        self._view: CoordinationView | None = None
+        self._acting: Mode | None = None
+        self._assignment: frozenset[TopicPartition] | None = None
+        self._clients: frozenset[str] | None = None
+        self._published: tuple[Mode, str] | None = None
+        self._unsaved: dict[TopicPartition, OffsetWrite] = {}
+        self._due: dict[str, float] = {}
+        self._waiting: list[threading.Event] = []
+        self.alarms: tuple[str, ...] = ()
+
+    # -- called from elsewhere -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; the link to ZooKeeper must be up."""
+        self._thread.start()
+
+    @property
+    def mode(self) -> Mode | None:
+        """The mode in effect here; None before the first decision."""
+        return self._acting
+
+    def held(self) -> frozenset[TopicPartition]:
+        """The partitions whose owner node this member holds."""
+        return frozenset(self._holdings.threads())
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> Future[None]:
+        """Commit positions in the order of the mode; the future carries the error."""
+        done: Future[None] = Future()
+
+        def request() -> None:
+            try:
+                self._holdings.commit(self._acting or Mode.ZOOKEEPER, offsets)
+            except GroupshiftError as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._inbox.put(request)
+        return done
+
+    def close(self, timeout: float) -> bool:
+        """Leave in the order of L3; True when the thread has ended within ``timeout`` seconds."""
+        self._inbox.put(self._begin_closing)
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def out_of_range(self, partition: TopicPartition) -> None:
+        """The fetcher cannot go on there."""
+        if not self._closing:
+            self._inbox.put(lambda: self._reset(partition))
+
+    # CoordinationListener
+
+    def session_changed(self, session: Session) -> None:
+        """Silence stops delivery at once (D10); the rest is done by the thread."""
+        if session is not Session.CONNECTED:
+            self._parts.delivery.change_lease(lambda lease: lease.suspend())
+        self._inbox.put(self._link_changed)
+
+    def view_changed(self) -> None:
+        """A watch fired."""
+        self._inbox.put(self._outdate)
+
+    def owner_changed(self, partition: TopicPartition) -> None:
+        """A node came free, or one of mine was deleted by somebody else (D9 in old members)."""
+        self._inbox.put(lambda: self._verify(partition))
+
+    # MembershipListener
+
+    def assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        """A new generation proves the membership as of now."""
+        membership, now = self._parts.membership, time.monotonic()
+        if membership is not None:
+            self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(now, membership.session_s))
+        self._inbox.put(lambda: self._adopt(partitions))
+
+    def revoked(self) -> None:
+        """Blocks the Kafka callback until everything is released (D3), within a bound."""
+        self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
+        released = threading.Event()
+        self._inbox.put(lambda: self._give_back(released))
+        if not released.wait(_REVOKE_S):
+            _LOG.warning("revocation not finished within %g s; the owner nodes still fence", _REVOKE_S)
+
+    def lost(self) -> None:
+        """Stop at once; no Kafka commit will be accepted."""
+        self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
+        self._inbox.put(lambda: self._adopt(None))
+
+    # -- events, on the thread -------------------------------------------------------------------
+
+    def _begin_closing(self) -> None:
+        self._closing = True
+
+    def _link_changed(self) -> None:
+        self._dirty = self._stale = True
+        self._due.pop("proof", None)
+
+    def _outdate(self) -> None:
+        self._stale = True
+
+    def _verify(self, partition: TopicPartition) -> None:
+        self._holdings.unblock(partition)
+        if partition in self._holdings.threads():
+            self._dirty = True
+
+    def _reset(self, partition: TopicPartition) -> None:
+        try:
+            self._holdings.reset(partition)
+        except Transient as error:
+            _LOG.warning("%s: %s", self._member.consumer_id, error)
+            threading.Timer(_IDLE_S, self.out_of_range, [partition]).start()
+
+    def _adopt(self, assignment: frozenset[TopicPartition] | None) -> None:
+        self._assignment, self._clients = assignment, None
+
+    def _give_back(self, released: threading.Event) -> None:
+        self._adopt(None)
+        self._waiting.append(released)
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._receive()
+                self._attempt()
+        finally:
+            self._closing = True
+            self._leave()
+
+    def _receive(self) -> None:
+        """Wait for the first event or the next timer; take all events that are there."""
+        try:
+            event = self._inbox.get(timeout=self._sleep_s())
+            while True:
+                event()
+                event = self._inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _sleep_s(self) -> float:
+        """Until the next timer; the retry's alone after a failure, none while not connected."""
+        now = time.monotonic()
+        if "retry" in self._due:
+            return max(0.0, self._due["retry"] - now)
+        if self._parts.coordination.session_id() is None:
+            return _IDLE_S
+        return max(0.0, min([*self._due.values(), now + _IDLE_S]) - now)
+
+    def _attempt(self) -> None:
+        try:
+            if not self._closing:
+                self._pass()
+            self._due.pop("retry", None)
+        except (Transient, Conflict) as error:
+            _LOG.info("%s: %s", self._member.consumer_id, error)
+            self._dirty = True
+            self._due["retry"] = time.monotonic() + _RETRY_S
+        finally:
+            for released in self._waiting:
+                released.set()
+            self._waiting.clear()
+
+    def _pass(self) -> None:
+        session = self._parts.coordination.session_id()
+        if session is None:
+            return
+        if session != self._session:
+            self._begin_session(session)
+        self._register()
+        self._prove_session()
+        if self._dirty:
+            self._holdings.resync()
+            self._dirty = False
+        self._observe()
+        self._apply(self._decide())
+        self._commit_when_due()
+
+    def _timer(self, name: str, every_s: float) -> bool:
+        """True once per period; the first time at once."""
+        now = time.monotonic()
+        if now < self._due.get(name, 0.0):
+            return False
+        self._due[name] = now + every_s
+        return True
+
+    # -- session and registration ----------------------------------------------------------------
+
+    def _begin_session(self, session: int) -> None:
+        """Forget the former session's nodes; save the progress they stood for if nobody went on (O9)."""
+        self._unsaved |= self._holdings.abandon()
+        if self._unsaved:
+            self._parts.coordination.leave_offsets(self._unsaved)
+            self._unsaved = {}
+        self._session, self._registered, self._published, self._view = session, False, None, None
+
+    def _register(self) -> None:
+        if self._registered:
+            return
+        data = encode_registration(self._identity.registration)
+        self._parts.coordination.register(data, self._awareness() if self._member.aware else None)
+        self._registered, self._stale = True, True
+        if self._parts.membership is not None and not self._joined:
+            self._joined = True
+            self._parts.membership.start(self)
+
+    def _prove_session(self) -> None:
+        """Ask three times a session whether it lives; the answer extends the lease (F5)."""
+        session_s = self._parts.coordination.session_s
+        if self._timer("proof", session_s / 3):
+            self._parts.coordination.prove(
+                lambda sent: self._parts.delivery.change_lease(
+                    lambda lease: lease.prove_zookeeper(sent, session_s)
+                )
+            )
+
+    def _awareness(self) -> bytes:
+        return encode_awareness(
+            self._identity.registration,
+            software=self._identity.software,
+            mode=self._acting if self._view is not None else None,
+            node=self._view.mode if self._view is not None else None,
+        )
+
+    # -- observe, decide, act --------------------------------------------------------------------
+
+    def _observe(self) -> None:
+        if self._timer("refresh", _REFRESH_S):
+            self._stale = True
+            self._holdings.unblock()
+        if self._stale or self._view is None:
+            self._stale = False
+            try:
+                self._view = self._parts.coordination.observe(self._view, sorted(self._member.subscription))
+            except GroupshiftError:
+                self._stale = True
+                raise
+
+    def _decide(self) -> Decision:
+        decision = decide(self._situation())
+        if decision.ask_clients and self._parts.membership is not None:
+            self._clients = self._parts.membership.clients(_CLIENTS_S)
+            decision = decide(self._situation())
+        return decision
+
+    def _situation(self) -> Situation:
+        assert self._view is not None  # noqa: S101 (observed before)
+        return Situation(
+            member=self._member,
+            view=self._view,
+            acting=self._acting,
+            held=self._holdings.threads(),
+            kafka_assignment=self._assignment,
+            kafka_clients=self._clients,
+        )
+
+    def _apply(self, decision: Decision) -> None:
+        self._report(decision.alarms)
+        if decision.register:
+            self._registered, self._stale = False, True
+            raise Transient("the own registration is gone; registering again")
+        fast = decision.mode is not self._acting
+        self._holdings.release(decision.release, Mode.ZOOKEEPER if fast else decision.mode)
+        self._follow(decision.mode)
+        self._holdings.take(decision.take)
+        self._holdings.start(decision.mode)
+        self._publish(decision)
+
+    def _follow(self, mode: Mode) -> None:
+        """Before Kafka's word counts, prove the membership for what is kept (D8)."""
+        if mode is self._acting:
+            return
+        if mode is Mode.KAFKA:
+            try:
+                self._holdings.prove()
+            except (Conflict, Transient) as error:
+                _LOG.warning("%s: delivery waits for the Kafka group: %s", self._member.consumer_id, error)
+        self._parts.delivery.change_lease(lambda lease: lease.follow(mode))
+        _LOG.info("%s: %s mode", self._member.consumer_id, mode)
+        self._acting = mode
+
+    def _publish(self, decision: Decision) -> None:
+        """After it is in effect (F6, F7): which mode, because of which write of the mode node."""
+        wanted = (decision.mode, decision.node.identity)
+        if self._member.aware and self._published != wanted:
+            self._parts.coordination.publish(self._awareness())
+            self._published = wanted
+
+    def _report(self, alarms: tuple[str, ...]) -> None:
+        for alarm in alarms:
+            if alarm not in self.alarms:
+                _LOG.error("%s: %s", self._member.consumer_id, alarm)
+        self.alarms = alarms
+
+    def _commit_when_due(self) -> None:
+        """Auto commit; in Kafka mode also the lease, a third of the Kafka session apart (F5)."""
+        membership = self._parts.membership
+        in_kafka = self._acting is Mode.KAFKA and membership is not None
+        every_s = self._commit_every_s if self._policy.auto_commit else _REFRESH_S
+        if in_kafka and membership is not None:
+            every_s = min(every_s, membership.session_s / 3)
+            unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
+            every_s = _RETRY_S if unproven and self._holdings.threads() else every_s
+            self._due["commit"] = min(self._due.get("commit", 0.0), time.monotonic() + every_s)
+        if self._timer("commit", every_s) and (in_kafka or self._policy.auto_commit):
+            self._holdings.commit(self._acting or Mode.ZOOKEEPER)
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def _leave(self) -> None:
+        """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper (L3)."""
+        steps: tuple[Callable[[], None], ...] = (
+            self._release_all,
+            self._leave_kafka,
+            self._parts.coordination.unregister,
+            self._parts.coordination.close,
+        )
+        for step in steps:
+            try:
+                step()
+            except (Transient, Conflict) as error:
+                _LOG.warning("%s: while leaving: %s", self._member.consumer_id, error)
+        for released in self._waiting:
+            released.set()
+        self._parts.delivery.close()
+
+    def _release_all(self) -> None:
+        if self._parts.coordination.session_id() != self._session:
+            self._holdings.abandon()
+            return
+        if self._policy.auto_commit:
+            try:
+                self._holdings.settle()
+            except (Transient, Conflict) as error:
+                _LOG.warning("%s: last commit to Kafka: %s", self._member.consumer_id, error)
+        self._holdings.release(list(self._holdings.threads()), Mode.ZOOKEEPER)
+
+    def _leave_kafka(self) -> None:
+        if self._parts.membership is not None:
+            self._parts.membership.close(_LEAVE_S)
