@@ -1,0 +1,5 @@
+SELECT token, run
+FROM claim
+WHERE migration = :migration
+ORDER BY token DESC
+LIMIT 1;

@@ -1,0 +1,4 @@
+SELECT token, run
+FROM claim
+WHERE migration = :migration
+ORDER BY token;

@@ -1,0 +1,4 @@
+SELECT stage, state, intent, result
+FROM migration_step
+WHERE migration = :migration
+ORDER BY stage;

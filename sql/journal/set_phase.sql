@@ -1,0 +1,3 @@
+UPDATE migration
+SET phase = :phase
+WHERE migration = :migration;

@@ -1,0 +1,201 @@
+"""A simulated group: members in places, two offset stores, a mode node. Good enough to run a whole move.
+
+It settles at once: whoever reads it sees every partition assigned evenly to the running members.
+Faults are plain attributes: stop a place, lower an offset, write the mode node behind everyone's back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode, ModeNode, effective_mode
+from groupshift.domain.group import (
+    CommittedOffset,
+    GroupView,
+    KafkaGroup,
+    KafkaMember,
+    LogEnd,
+    Member,
+    Owner,
+)
+from groupshift.domain.partitions import TopicPartition
+from groupshift.ports.clock import Clock
+
+FIRST_SESSION = 100
+
+
+@dataclass(slots=True)
+class Occupant:
+    """Who is in a place: its kind, how often it was started, whether it runs; ``held`` keeps it down."""
+
+    kind: MemberKind
+    incarnation: int = 1
+    running: bool = True
+    held: bool = False
+    fence: int | None = 1
+
+
+@dataclass(slots=True)
+class World:
+    """One group with its topics, as ZooKeeper, Kafka and the fleet know it."""
+
+    clock: Clock
+    group: str = "orders-app"
+    places: dict[str, Occupant] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=lambda: {"orders": 6})
+    mode: ModeNode = ABSENT_MODE
+    znode: dict[TopicPartition, int] = field(default_factory=dict)
+    kafka: dict[TopicPartition, int] = field(default_factory=dict)
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    kafka_state: str = "Stable"
+    strangers: tuple[str, ...] = ()
+    zxid: int = 1000
+    mode_writes: int = 0
+
+    @classmethod
+    def of(cls, clock: Clock, kind: MemberKind = MemberKind.OLD, members: int = 3) -> World:
+        """A healthy group of one kind with offsets in ZooKeeper."""
+        world = cls(clock=clock, places={f"m{n}": Occupant(kind) for n in range(1, members + 1)})
+        for partition in world.all_partitions():
+            world.ends[partition] = 100
+            world.znode[partition] = 90
+            if kind is not MemberKind.OLD:
+                world.kafka[partition] = 90
+        return world
+
+    def all_partitions(self) -> list[TopicPartition]:
+        """Every partition, sorted."""
+        return [TopicPartition(t, p) for t, count in sorted(self.partitions.items()) for p in range(count)]
+
+    def identity(self, place: str) -> str:
+        """The member id (old, aware) or client id (plain) of a place's occupant."""
+        return f"{self.group}_{place}-{self.places[place].incarnation}"
+
+    def tick(self, records: int = 10) -> None:
+        """Records are produced, consumed and committed, as the members' kinds do it."""
+        kinds = {o.kind for o in self.places.values() if o.running}
+        for partition in self.all_partitions():
+            self.ends[partition] = self.ends.get(partition, 0) + records
+            if MemberKind.PLAIN in kinds or MemberKind.AWARE in kinds:
+                self.kafka[partition] = self.ends[partition]
+            if kinds - {MemberKind.PLAIN}:
+                self.znode[partition] = self.ends[partition]
+
+    def write_mode(self, data: bytes | None) -> ModeNode:
+        """Set, create or (None) delete the mode node, whoever does it."""
+        self.zxid += 1
+        self.mode_writes += 1
+        if data is None:
+            self.mode = ABSENT_MODE
+        elif self.mode.data is None:
+            self.mode = ModeNode(data=data, version=0, czxid=self.zxid, mzxid=self.zxid)
+        else:
+            self.mode = replace(self.mode, data=data, version=self.mode.version + 1, mzxid=self.zxid)
+        return self.mode
+
+    def read(self, group: str) -> GroupView:
+        """`groupshift.ports.groups.GroupReader`."""
+        if group != self.group:
+            return GroupView(group=group, taken_at_ms=self.clock.now_ms(), exists=False, mode=ABSENT_MODE)
+        registered = self._running(MemberKind.OLD, MemberKind.AWARE)
+        members = self._members()
+        return GroupView(
+            group=group,
+            taken_at_ms=self.clock.now_ms(),
+            exists=True,
+            mode=self.mode,
+            ids=tuple(sorted(self.identity(place) for place in registered)),
+            migration_ids=tuple(sorted(self.identity(place) for place in self._running(MemberKind.AWARE))),
+            members=tuple(sorted(members, key=lambda member: member.member_id)),
+            owners=self._owners(),
+            kafka=self._kafka_group(),
+            zookeeper_offsets=_committed(self.znode),
+            kafka_offsets=_committed(self.kafka),
+            log_ends=tuple(
+                LogEnd(partition=p, start=0, end=self.ends.get(p, 0)) for p in self.all_partitions()
+            ),
+            problems=self.problems,
+        )
+
+    def last_delivered(self, group: str) -> dict[TopicPartition, int]:
+        """`groupshift.ports.ledger.Ledger`."""
+        return {p: end - 1 for p, end in self.ends.items()} if group == self.group else {}
+
+    def _running(self, *kinds: MemberKind) -> list[str]:
+        return [n for n, o in sorted(self.places.items()) if o.running and o.kind in kinds]
+
+    def _effective(self) -> Mode:
+        ids = [self.identity(place) for place in self._running(MemberKind.OLD, MemberKind.AWARE)]
+        aware = [self.identity(place) for place in self._running(MemberKind.AWARE)]
+        return effective_mode(self.mode, ids, aware)
+
+    def _members(self) -> list[Member]:
+        subscription = tuple((topic, 1) for topic in sorted(self.partitions))
+        found = []
+        for number, (place, occupant) in enumerate(sorted(self.places.items())):
+            aware = occupant.kind is MemberKind.AWARE
+            plain = occupant.kind is MemberKind.PLAIN
+            if occupant.running:
+                found.append(
+                    Member(
+                        member_id=self.identity(place) + ("-uuid" if plain else ""),
+                        kind=occupant.kind,
+                        client_id=None if occupant.kind is MemberKind.OLD else self.identity(place),
+                        subscription=subscription,
+                        fence=occupant.fence if aware else None,
+                        mode=self._effective() if aware else None,
+                        acting_on=self.mode.identity if aware else None,
+                        session_id=None if plain else FIRST_SESSION + number,
+                    )
+                )
+        strange = [
+            Member(member_id=name, kind=MemberKind.PLAIN, client_id=name, subscription=subscription)
+            for name in self.strangers
+        ]
+        return [*found, *strange]
+
+    def _assignment(self) -> dict[TopicPartition, str]:
+        """Partition to place, in contiguous even shares over the running places."""
+        places = self._running(*MemberKind)
+        partitions = self.all_partitions()
+        if not places:
+            return {}
+        low, more = divmod(len(partitions), len(places))
+        sizes = [low + (1 if n < more else 0) for n in range(len(places))]
+        names = [place for place, size in zip(places, sizes, strict=True) for _ in range(size)]
+        return dict(zip(partitions, names, strict=True))
+
+    def _owners(self) -> tuple[Owner, ...]:
+        numbers = {place: number for number, place in enumerate(sorted(self.places))}
+        return tuple(
+            Owner(
+                partition=partition,
+                thread_id=f"{self.identity(place)}-0",
+                czxid=self.zxid,
+                session_id=FIRST_SESSION + numbers[place],
+            )
+            for partition, place in self._assignment().items()
+            if self.places[place].kind is not MemberKind.PLAIN
+        )
+
+    def _kafka_group(self) -> KafkaGroup:
+        joined = self._running(MemberKind.AWARE, MemberKind.PLAIN)
+        if not joined and not self.strangers:
+            return KafkaGroup(state="Empty" if self.kafka else "Dead")
+        assignment = self._assignment()
+        ours = [
+            KafkaMember(
+                member_id=f"{self.identity(place)}-uuid",
+                client_id=self.identity(place),
+                host="127.0.0.1",
+                assignment=frozenset(p for p, owner in assignment.items() if owner == place),
+            )
+            for place in joined
+        ]
+        strange = [KafkaMember(member_id=name, client_id=name, host="127.0.0.1") for name in self.strangers]
+        return KafkaGroup(state=self.kafka_state, protocol="range", members=(*ours, *strange))
+
+
+def _committed(offsets: dict[TopicPartition, int]) -> tuple[CommittedOffset, ...]:
+    return tuple(CommittedOffset(partition=p, offset=offset) for p, offset in sorted(offsets.items()))

@@ -1,0 +1,102 @@
+"""Runs a Spark job through spark-submit (Airflow runs the same request through its own operator)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from typing import IO
+
+from groupshift.domain.judgement import ProofRequest
+from groupshift.errors import Transient
+from groupshift.settings import SparkSettings
+
+_LAST_LINES = 8
+LOG = "spark.log"
+
+
+class SparkSubmit:
+    """`groupshift.ports.proof.ProofRunner`: one process a job, bounded, its output kept beside the report.
+
+    The process group is ended when the time is over or the caller is interrupted."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        self._settings = settings
+
+    def run(self, request: ProofRequest) -> None:
+        """See the port."""
+        log = _log_of(request)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as output, self._start(request, output) as process:
+            try:
+                code = process.wait(self._settings.timeout_s)
+            except subprocess.TimeoutExpired as error:
+                raise Transient(
+                    f"Spark job {Path(request.job).name} did not end within {self._settings.timeout_s} s, "
+                    f"see {log}; raise spark.timeout_s or run it again"
+                ) from error
+            finally:
+                _end(process)
+        if code != 0:
+            raise Transient(f"Spark job {Path(request.job).name} failed with exit code {code}: {_tail(log)}")
+
+    def _start(self, request: ProofRequest, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [
+                *(_spark_submit(), "--master", self._settings.master, "--name", "groupshift-validate"),
+                *("--conf", "spark.ui.enabled=false"),
+                *("--conf", "spark.sql.session.timeZone=UTC"),
+                *("--conf", "spark.driver.bindAddress=127.0.0.1"),
+                request.job,
+                *request.arguments,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=self._environment(),
+            start_new_session=True,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        fixed = {
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        java = {"JAVA_HOME": self._settings.java_home} if self._settings.java_home else {}
+        return {**os.environ, **fixed, **java}
+
+
+def _log_of(request: ProofRequest) -> Path:
+    """Beside the report when that is a folder, else (an object store) in the temporary folder."""
+    if "://" not in request.output:
+        return Path(request.output) / LOG
+    return Path(os.environ.get("TMPDIR", "/tmp")) / f"groupshift-{os.getpid()}-{LOG}"  # noqa: S108
+
+
+def _spark_submit() -> str:
+    """The script beside the running interpreter, else the one on the PATH."""
+    beside = Path(sys.executable).parent / "spark-submit"
+    found = str(beside) if beside.exists() else shutil.which("spark-submit")
+    if found is None:
+        raise Transient(
+            "spark-submit was not found; install the extra: pip install 'kafka-groupshift[spark]'"
+        )
+    return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing behind: the JVM is a child of the script that was started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _tail(log: Path) -> str:
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        last = deque((line.strip() for line in lines if line.strip()), maxlen=_LAST_LINES)
+    return f"{' | '.join(last)}; the whole output is in {log}"

@@ -1,0 +1,276 @@
+"""The journal in a database: SQLite by default, any that knows partial unique indexes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
+
+from groupshift.adapters.sqlalchemy.statements import SCHEMA, statement
+from groupshift.domain.moves import StageName
+from groupshift.domain.phases import Phase, check_transition
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.journal import Entry, Event, EventKind, MigrationRecord, StepRecord, StepState
+
+BUSY_MS = 10_000
+"""How long a writer waits for another one before it gives up."""
+
+READS = "groupshift_reads"
+"""Execution option of a transaction that only reads."""
+
+
+class SqlJournal:
+    """`groupshift.ports.journal.Journal` over SQLAlchemy Core; the schema is created at first use.
+
+    Raises `Rejected` for an unusable URL; every method raises `Transient` when the database does not
+    answer. Its password never reaches a message."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            parsed = make_url(url)
+        except ArgumentError as error:
+            raise Rejected(
+                "journal.url is no database URL; write it as sqlite:////path/journal.db"
+            ) from error
+        self._shown = parsed.render_as_string(hide_password=True)
+        self._lite = parsed.get_backend_name() == "sqlite"
+        if self._lite and parsed.database:
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        self._engine = _engine(url, lite=self._lite)
+        self._ready = False
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self, *, reads: bool = False) -> Iterator[Connection]:
+        try:
+            if not self._ready:
+                with self._engine.begin() as connection:
+                    for name in SCHEMA:
+                        connection.execute(statement(name))
+                self._ready = True
+            with self._engine.execution_options(**{READS: reads}).begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise
+        except (OperationalError, DBAPIError) as error:
+            raise Transient(
+                f"the journal {self._shown} did not answer ({type(error.orig).__name__}: {error.orig}); "
+                "check journal.url and run it again"
+            ) from error
+
+    def _rows(self, query: str, **values: object) -> list[RowMapping]:
+        with self._transaction(reads=True) as connection:
+            return list(connection.execute(statement(query), values).mappings())
+
+    def create(self, record: MigrationRecord) -> None:
+        """See the port."""
+        values = {
+            "migration": record.migration,
+            "group_id": record.group,
+            "run": record.run,
+            "phase": record.phase.value,
+            "plan_hash": record.plan_hash,
+            "plan": record.plan,
+            "request": record.request,
+            "created_at_ms": record.created_at_ms,
+            "updated_at_ms": record.updated_at_ms,
+        }
+        try:
+            with self._transaction() as connection:
+                connection.execute(statement("insert_migration"), values)
+        except IntegrityError as error:
+            raise Conflict(
+                f"group {record.group} has an open migration or run {record.run} has planned one already; "
+                "see: groupshift status"
+            ) from error
+
+    def find(self, migration: str) -> MigrationRecord:
+        """See the port."""
+        rows = self._rows("find_migration", migration=migration)
+        if not rows:
+            raise Rejected(
+                f"migration {migration!r} is not in the journal; list them with: groupshift status"
+            )
+        return _record(rows[0])
+
+    def of_run(self, run: str) -> MigrationRecord | None:
+        """See the port."""
+        rows = self._rows("find_by_run", run=run) if run else []
+        return _record(rows[0]) if rows else None
+
+    def open_of(self, group: str) -> MigrationRecord | None:
+        """See the port."""
+        rows = self._rows("find_open", group_id=group)
+        return _record(rows[0]) if rows else None
+
+    def of_group(self, group: str) -> tuple[MigrationRecord, ...]:
+        """See the port."""
+        return tuple(_record(row) for row in self._rows("list_of_group", group_id=group))
+
+    def recent(self, limit: int) -> tuple[MigrationRecord, ...]:
+        """See the port."""
+        return tuple(_record(row) for row in self._rows("list_recent", limit=limit))
+
+    def claim(self, migration: str, run: str, at_ms: int) -> int:
+        """See the port."""
+        with self._transaction() as connection:
+            _lock(connection, migration, at_ms)
+            latest = (
+                connection.execute(statement("latest_claim"), {"migration": migration}).mappings().first()
+            )
+            if latest is not None and latest["run"] == run:
+                return int(latest["token"])
+            token = int(latest["token"]) + 1 if latest is not None else 1
+            connection.execute(
+                statement("insert_claim"),
+                {"migration": migration, "token": token, "run": run, "at_ms": at_ms},
+            )
+            body = json.dumps({"run": run})
+            _insert_event(connection, migration, (at_ms, token, EventKind.CLAIMED, None, body))
+            return token
+
+    def append(self, entry: Entry) -> None:
+        """See the port."""
+        try:
+            with self._transaction() as connection:
+                _lock(connection, entry.migration, entry.at_ms)
+                _demand_token(connection, entry)
+                _move_phase(connection, entry)
+                _put_step(connection, entry)
+                stage = entry.stage.value if entry.stage else None
+                event_ = (entry.at_ms, entry.token or 0, entry.kind, stage, _dump(entry.body))
+                _insert_event(connection, entry.migration, event_)
+        except IntegrityError as error:
+            raise Conflict(
+                f"migration {entry.migration} cannot become {entry.phase}: another migration of its group "
+                "is open; see: groupshift status"
+            ) from error
+
+    def steps(self, migration: str) -> Mapping[StageName, StepRecord]:
+        """See the port."""
+        return {
+            StageName(row["stage"]): StepRecord(
+                stage=StageName(row["stage"]),
+                state=StepState(row["state"]),
+                intent=json.loads(row["intent"]),
+                result=json.loads(row["result"]),
+            )
+            for row in self._rows("list_steps", migration=migration)
+        }
+
+    def events(self, migration: str) -> tuple[Event, ...]:
+        """See the port."""
+        return tuple(
+            Event(
+                seq=int(row["seq"]),
+                at_ms=int(row["at_ms"]),
+                token=int(row["token"]),
+                kind=EventKind(row["kind"]),
+                stage=StageName(row["stage"]) if row["stage"] else None,
+                body=json.loads(row["body"]),
+            )
+            for row in self._rows("list_events", migration=migration)
+        )
+
+    def claims(self, migration: str) -> Mapping[int, str]:
+        """See the port."""
+        rows = self._rows("list_claims", migration=migration)
+        return {int(row["token"]): str(row["run"]) for row in rows}
+
+
+def _engine(url: str, *, lite: bool) -> Engine:
+    if not lite:
+        return create_engine(url, pool_pre_ping=True)
+    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
+    event.listen(engine, "connect", _prepare_lite)
+    event.listen(engine, "begin", _begin_lite)
+    return engine
+
+
+def _prepare_lite(connection: Any, _record: object) -> None:
+    """Durable, readable while written, patient; transactions are begun by us (`_begin_lite`)."""
+    connection.isolation_level = None
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+
+
+def _begin_lite(connection: Connection) -> None:
+    """Writers take the lock at once: one that reads first and writes later could lose a race."""
+    reads = connection.get_execution_options().get(READS)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _lock(connection: Connection, migration: str, at_ms: int) -> None:
+    touched = connection.execute(statement("touch_migration"), {"migration": migration, "at_ms": at_ms})
+    if touched.rowcount != 1:
+        raise Rejected(f"migration {migration!r} is not in the journal; list them with: groupshift status")
+
+
+def _demand_token(connection: Connection, entry: Entry) -> None:
+    if entry.token is None:
+        return
+    latest = connection.execute(statement("latest_claim"), {"migration": entry.migration}).mappings().first()
+    if latest is None or latest["token"] != entry.token:
+        holder = f"run {latest['run']} (token {latest['token']})" if latest is not None else "nobody"
+        raise Conflict(
+            f"token {entry.token} of migration {entry.migration} is void: {holder} holds it now; "
+            "this run may not act any more"
+        )
+
+
+def _move_phase(connection: Connection, entry: Entry) -> None:
+    if entry.phase is None:
+        return
+    values = {"migration": entry.migration, "phase": entry.phase.value}
+    row = connection.execute(statement("find_migration"), {"migration": entry.migration}).mappings().one()
+    check_transition(entry.migration, Phase(row["phase"]), entry.phase)
+    connection.execute(statement("set_phase"), values)
+
+
+def _put_step(connection: Connection, entry: Entry) -> None:
+    if entry.step is None:
+        return
+    values = {
+        "migration": entry.migration,
+        "stage": entry.step.stage.value,
+        "state": entry.step.state.value,
+        "intent": _dump(entry.step.intent),
+        "result": _dump(entry.step.result),
+    }
+    connection.execute(statement("upsert_step"), values)
+
+
+def _insert_event(
+    connection: Connection, migration: str, what: tuple[int, int, EventKind, str | None, str]
+) -> None:
+    at_ms, token, kind, stage, body = what
+    values = {"migration": migration, "at_ms": at_ms, "token": token, "kind": kind.value}
+    connection.execute(statement("insert_event"), {**values, "stage": stage, "body": body})
+
+
+def _dump(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True)
+
+
+def _record(row: RowMapping) -> MigrationRecord:
+    return MigrationRecord(
+        migration=str(row["migration"]),
+        group=str(row["group_id"]),
+        run=str(row["run"]),
+        phase=Phase(row["phase"]),
+        plan_hash=str(row["plan_hash"]),
+        plan=str(row["plan"]),
+        request=str(row["request"]),
+        created_at_ms=int(row["created_at_ms"]),
+        updated_at_ms=int(row["updated_at_ms"]),
+    )
