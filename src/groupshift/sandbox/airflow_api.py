@@ -58,6 +58,14 @@ class AirflowApi:
         parts = ("metadatabase", "scheduler", "dag_processor")
         return all((answer.get(part) or {}).get("status") == "healthy" for part in parts)
 
+    def knows(self, dag: str) -> bool:
+        """True once the DAG was parsed and can be triggered."""
+        try:
+            self._request("GET", f"/api/v2/dags/{dag}")
+        except Rejected:
+            return False
+        return True
+
     def trigger(self, dag: str, run: str, conf: Mapping[str, Any]) -> str:
         """Start a run with this id and configuration; returns the run id."""
         body = {"logical_date": None, "dag_run_id": run, "conf": dict(conf)}
