@@ -174,3 +174,12 @@ def test_a_root_may_be_a_uri(tmp_path: Path) -> None:
     store.write(WHERE, 42, {"log_ends": LOG_ENDS})
     assert store.read(*WHERE)["log_ends"] == LOG_ENDS
     assert store.path("mig-1", "canary") == f"{root}/mig-1/canary"
+
+
+def test_a_small_text_is_read_back_and_a_missing_one_is_none(store: ParquetEvidence) -> None:
+    """Rules and verdicts live beside the snapshots; rewriting replaces the whole text."""
+    assert store.read_text("mig-1", "canary", "validation-after", "verdict.json") is None
+    for text in ("a longer first text", "{}"):
+        path = store.write_text("mig-1", "canary", "validation-after", "rules.json", text=text)
+        assert Path(path).read_text() == text
+        assert store.read_text("mig-1", "canary", "validation-after", "rules.json") == text

@@ -114,11 +114,26 @@ class ParquetEvidence:
         """Absolute path or URI below the migration's evidence folder."""
         return posixpath.join(self._root, *(_element(part) for part in (migration, *parts)))
 
+    def write_text(self, migration: str, *parts: str, text: str) -> str:
+        """Atomically write a small text file below the migration's folder; returns its path."""
+        store, where = self._open(self.path(migration, *parts))
+        store.create_dir(posixpath.dirname(where), recursive=True)
+        _replace(store, where, text.encode())
+        return self.path(migration, *parts)
+
+    def read_text(self, migration: str, *parts: str) -> str | None:
+        """The text of a small file, or None when there is no such file."""
+        store, where = self._open(self.path(migration, *parts))
+        data = _bytes(store, where)
+        return None if data is None else data.decode(errors="replace")
+
     def close(self) -> None:
         """Nothing is kept open between calls."""
 
     def _folder(self, migration: str, stage: str, moment: Moment) -> tuple[fs.FileSystem, str]:
-        where = self.path(migration, stage, moment.value)
+        return self._open(self.path(migration, stage, moment.value))
+
+    def _open(self, where: str) -> tuple[fs.FileSystem, str]:
         if "://" not in where:
             return fs.LocalFileSystem(), where
         try:
