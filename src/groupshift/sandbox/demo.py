@@ -115,7 +115,8 @@ class Demo:
         seen: dict[str, str] = {}
         deadline = _PERSON_S if self._options.person else _RUN_S
         state = "queued"
-        for state in api.follow(dag, run, deadline):
+        for now in api.follow(dag, run, deadline):
+            state = now
             for question in api.questions(dag, run):
                 self._answer(api, question)
             self._progress(dag, api.tasks(dag, run), seen)
