@@ -24,5 +24,6 @@ class ModeSwitch(Protocol):
         ...
 
     def delete(self, group: str, expected: ModeNode) -> None:
-        """Delete the node if it is still ``expected``; an absent node that was expected absent is fine."""
+        """Delete the node if it is still ``expected``; an absent node is what was asked for, so it is
+        fine (a call that is repeated after a crash finds its work done)."""
         ...

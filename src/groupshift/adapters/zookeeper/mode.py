@@ -46,16 +46,14 @@ class ZookeeperModeSwitch:
         return self._connection.call(write)
 
     def delete(self, group: str, expected: ModeNode) -> None:
-        """Delete the node if it is still ``expected``; an absent node that was expected absent is fine."""
+        """Delete the node if it is still ``expected``; an absent node is what was asked for."""
         path = paths_of(group).mode
-        sent: list[bool] = []
 
         def remove(session: Session) -> None:
             found = read_mode(session, path)
-            if found.data is None and (sent or expected.data is None):
+            if found.data is None:
                 return
             _demand(path, expected, found)
-            sent.append(True)
             _attempt(path, lambda: session.delete(path, found.version))
             if read_mode(session, path).data is not None:
                 raise Conflict(f"{path} was created again right after its deletion: {_LOOK}")
