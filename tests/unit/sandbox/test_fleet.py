@@ -1,0 +1,163 @@
+"""The supervisor's decisions, without any process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from groupshift.domain.coordination import MemberKind
+from groupshift.errors import Rejected
+from groupshift.sandbox.fleet import (
+    Action,
+    FleetDefinition,
+    FleetMemory,
+    Observed,
+    SlotDefinition,
+    Verb,
+    next_actions,
+)
+
+RUNNING = Observed(alive=True, ready=True, since_s=100.0)
+STARTING = Observed(alive=True, ready=False, since_s=1.0)
+STUCK = Observed(alive=True, ready=False, since_s=60.0)
+DEAD = Observed(alive=False, ready=False, since_s=100.0)
+JUST_DIED = Observed(alive=False, ready=False, since_s=0.1)
+
+
+def _definition(count: int = 3) -> FleetDefinition:
+    slots = tuple(SlotDefinition(name=f"m{n}", release="1.1.1") for n in range(1, count + 1))
+    return FleetDefinition(
+        group="g", topics=("orders",), zookeeper="127.0.0.1:1", bootstrap="127.0.0.1:2", slots=slots
+    )
+
+
+def _memory() -> FleetMemory:
+    return FleetMemory.new(_definition())
+
+
+def _seen(**by_slot: Observed) -> dict[str, Observed]:
+    return {name: by_slot.get(name, RUNNING) for name in ("m1", "m2", "m3")}
+
+
+def test_a_definition_and_a_memory_survive_their_files():
+    """What is written as JSON is read back as the same thing."""
+    memory = _memory()
+    memory.accept("c1", ["m2"], MemberKind.AWARE)
+    assert FleetDefinition.from_json(json.loads(json.dumps(_definition().to_json()))) == _definition()
+    assert FleetMemory.from_json(json.loads(json.dumps(memory.to_json()))) == memory
+
+
+def test_a_fleet_file_that_lacks_something_is_refused():
+    """The sentence names the file and how to write it."""
+    with pytest.raises(Rejected, match=r"fleet\.json cannot be used"):
+        FleetDefinition.from_json({"group": "g"})
+
+
+def test_members_start_one_after_the_other():
+    """While one starts no other does; then the next one does."""
+    memory = _memory()
+    assert next_actions(memory, dict.fromkeys(("m1", "m2", "m3"), DEAD)) == [
+        Action(verb=Verb.LAUNCH, slot="m1")
+    ]
+    assert next_actions(memory, _seen(m1=STARTING, m2=DEAD, m3=DEAD)) == []
+    assert next_actions(memory, _seen(m2=DEAD, m3=DEAD)) == [Action(verb=Verb.LAUNCH, slot="m2")]
+
+
+def test_a_member_that_never_gets_ready_does_not_keep_others_from_starting():
+    """After the grace the next one starts."""
+    assert next_actions(_memory(), _seen(m1=STUCK, m2=DEAD)) == [Action(verb=Verb.LAUNCH, slot="m2")]
+
+
+def test_a_change_replaces_slots_one_after_the_other():
+    """The second slot is not touched before the first one's new member is ready."""
+    memory = _memory()
+    assert memory.accept("c1", ["m2", "m1"], MemberKind.AWARE)
+    assert next_actions(memory, _seen()) == [Action(verb=Verb.TERMINATE, slot="m2")]
+    ending = Observed(alive=True, ready=True, since_s=100.0, stopping_s=1.0)
+    assert next_actions(memory, _seen(m2=ending)) == []
+    ended = Observed(alive=False, ready=False, since_s=0.0, stopping_s=1.1)
+    assert next_actions(memory, _seen(m2=ended)) == [Action(verb=Verb.LAUNCH, slot="m2")]
+    memory.places["m2"].kind = MemberKind.AWARE
+    assert next_actions(memory, _seen(m2=STARTING)) == []
+    assert next_actions(memory, _seen()) == [Action(verb=Verb.COMPLETE, slot="m2")]
+    memory.applied(memory.places["m2"])
+    assert memory.places["m2"].change_id == "c1"
+    assert next_actions(memory, _seen()) == [Action(verb=Verb.TERMINATE, slot="m1")]
+
+
+def test_a_member_that_does_not_end_is_killed():
+    """SIGKILL comes when the stop deadline has passed."""
+    memory = _memory()
+    memory.accept("c1", ["m1"], MemberKind.AWARE)
+    late = Observed(alive=True, ready=True, since_s=100.0, stopping_s=21.0)
+    assert next_actions(memory, _seen(m1=late)) == [Action(verb=Verb.KILL, slot="m1")]
+
+
+def test_a_repeated_change_is_accepted_once():
+    """The same id again does nothing, also after it was applied and undone."""
+    memory = _memory()
+    assert memory.accept("c1", ["m1"], MemberKind.AWARE)
+    memory.places["m1"].kind = MemberKind.AWARE
+    memory.applied(memory.places["m1"])
+    assert memory.accept("c2", ["m1"], MemberKind.OLD)
+    assert not memory.accept("c1", ["m1"], MemberKind.AWARE)
+    assert memory.places["m1"].wanted is MemberKind.OLD
+
+
+def test_a_change_id_cannot_mean_two_things():
+    """The same id with other slots is refused, and nothing changes."""
+    memory = _memory()
+    memory.accept("c1", ["m1"], MemberKind.AWARE)
+    with pytest.raises(Rejected, match="'c1' was accepted before"):
+        memory.accept("c1", ["m1", "m2"], MemberKind.AWARE)
+    assert memory.queue == ["m1"]
+
+
+def test_an_unknown_slot_is_refused_before_anything_changes():
+    """The sentence names the slot and those there are."""
+    memory = _memory()
+    with pytest.raises(Rejected, match="slot 'm9' is unknown; this fleet has m1, m2, m3"):
+        memory.accept("c1", ["m1", "m9"], MemberKind.AWARE)
+    assert memory.queue == []
+    assert memory.changes == {}
+
+
+def test_a_slot_that_already_runs_the_kind_is_left_alone():
+    """Nothing is replaced, and the change counts as applied."""
+    memory = _memory()
+    memory.accept("c1", ["m1"], MemberKind.OLD)
+    assert next_actions(memory, _seen()) == []
+    assert memory.places["m1"].change_id == "c1"
+
+
+def test_a_dead_member_is_restarted_after_a_pause_unless_its_slot_is_held():
+    """A crash restarts; a held slot stays as it is, and its change waits while others go on."""
+    memory = _memory()
+    assert next_actions(memory, _seen(m1=JUST_DIED)) == []
+    assert next_actions(memory, _seen(m1=DEAD)) == [Action(verb=Verb.LAUNCH, slot="m1")]
+    memory.places["m1"].held = True
+    assert next_actions(memory, _seen(m1=DEAD)) == []
+    memory.accept("c1", ["m1", "m2"], MemberKind.AWARE)
+    assert next_actions(memory, _seen(m1=DEAD)) == [Action(verb=Verb.TERMINATE, slot="m2")]
+
+
+def test_a_member_that_keeps_dying_is_restarted_more_and_more_slowly():
+    """The pause grows with the deaths in a row and then stays."""
+    pauses = []
+    for deaths in range(6):
+        seen = (Observed(alive=False, ready=False, since_s=s / 10, deaths=deaths) for s in range(200))
+        pauses.append(next(one.since_s for one in seen if one.restart_due))
+    assert pauses == sorted(pauses)
+    assert pauses[0] < pauses[-1] == pauses[-2]
+
+
+def test_undoing_a_change_in_progress_keeps_one_place_in_the_queue():
+    """The slot is queued once, for the latest wish."""
+    memory = _memory()
+    memory.accept("c1", ["m1"], MemberKind.AWARE)
+    memory.accept("c2", ["m1"], MemberKind.PLAIN)
+    assert memory.queue == ["m1"]
+    memory.accept("c3", ["m1"], MemberKind.OLD)
+    assert memory.queue == []
+    assert memory.places["m1"].change_id == "c3"
