@@ -36,9 +36,9 @@ def join(parts: Iterable[object]) -> Markup:
     return Markup("".join(safe(part) for part in parts))
 
 
-def badge(verdict: Verdict | str) -> Markup:
-    """The verdict as a coloured word."""
-    return tag("span", str(verdict), class_=f"badge {verdict}")
+def badge(verdict: Verdict, text: str = "") -> Markup:
+    """A word in the colour of the verdict: `text`, else the verdict itself."""
+    return tag("span", text or str(verdict), class_=f"badge {verdict}")
 
 
 def table(
@@ -90,4 +90,5 @@ def page(title: str, verdict: Verdict, lead: object, sections: Iterable[Markup])
         f"<style>{style}</style>"
     )
     header = tag("header", tag("h1", title, badge(verdict)), tag("p", lead, class_="lead"))
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body><main>{header}{join(sections)}</main></body></html>\n'
+    body = tag("main", header, *sections)
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'

@@ -92,8 +92,7 @@ def _cell(
     title = tag("title", label)
     size = {"y": top, "height": _CELL_HEIGHT, "rx": 4}
     if not owners:
-        frame = tag("rect", title, x=round(left, 1), width=round(width, 1), class_="none", **size)
-        return frame
+        return tag("rect", title, x=round(left, 1), width=round(width, 1), class_="none", **size)
     part = width / len(owners)
     return join(
         tag(

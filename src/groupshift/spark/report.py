@@ -24,7 +24,7 @@ from groupshift.spark.html import (
     tag,
 )
 from groupshift.spark.transforms import Difference
-from groupshift.spark.verdicts import Outcome
+from groupshift.spark.verdicts import Outcome, Ruled
 
 FIRST = 10
 """How many differences of each class a report shows; all of them are in ``differences.parquet``."""
@@ -48,14 +48,15 @@ def render(compared: Compared) -> str:
     group = compared.tables["after"]["group"]
     name = group[0]["group"] if group else "unknown"
     when = "right before the act" if outcome.moment == "before" else "after the act"
-    lead = f"Group {name}, migration {outcome.migration}: two snapshots compared {when} of stage {outcome.stage}."
+    what = f"Group {name}, migration {outcome.migration}"
+    lead = f"{what}: two snapshots compared {when} of stage {outcome.stage}."
     return page(
         f"Validation of {outcome.stage}, {outcome.moment}",
         outcome.verdict,
         lead,
         [
             _summary(compared),
-            _findings(outcome),
+            rules_section(outcome.results),
             _picture(compared),
             _differences(compared),
             _expectations(compared),
@@ -70,7 +71,10 @@ def refused(outcome: Outcome) -> str:
         f"Migration {outcome.migration}: nothing was compared, because the evidence is not what was written."
     )
     return page(
-        f"Validation of {outcome.stage}, {outcome.moment}", outcome.verdict, lead, [_findings(outcome)]
+        f"Validation of {outcome.stage}, {outcome.moment}",
+        outcome.verdict,
+        lead,
+        [rules_section(outcome.results)],
     )
 
 
@@ -102,8 +106,13 @@ def _mode(tables: Mapping[str, Rows]) -> str:
     return str(tables["group"][0]["effective_mode"]) if tables["group"] else "unknown"
 
 
-def _findings(outcome: Outcome) -> Markup:
-    ordered = sorted(outcome.results, key=lambda result: -result.finding.verdict.rank)
+def _allowed(row: Mapping[str, Any]) -> Markup:
+    return badge(Verdict.PASS, "allowed") if row["allowed"] else badge(Verdict.FAIL, "not allowed")
+
+
+def rules_section(results: Sequence[Ruled]) -> Markup:
+    """All findings, those that did not pass first and once more above the table."""
+    ordered = sorted(results, key=lambda result: -result.finding.verdict.rank)
     bad = [result for result in ordered if result.finding.verdict is not Verdict.PASS]
     alarms = [
         tag(
@@ -188,7 +197,7 @@ def _differences(compared: Compared) -> Markup:
                 row["subject"],
                 row["before"],
                 row["after"],
-                badge("pass") if row["allowed"] else badge("fail"),
+                _allowed(row),
             )
             for row in rows[:FIRST]
         ]
@@ -210,7 +219,13 @@ def _expectations(compared: Compared) -> Markup:
 
 def _expected(results: Sequence[Expected]) -> Markup:
     rows = [
-        (one.table, one.sentence, one.severity, badge("pass" if one.success else "fail"), one.detail)
+        (
+            one.table,
+            one.sentence,
+            one.severity,
+            badge(Verdict.PASS if one.success else Verdict.FAIL, "holds" if one.success else "fails"),
+            one.detail,
+        )
         for one in results
     ]
     return table(["table", "expectation", "severity", "result", "found"], rows)

@@ -95,7 +95,7 @@ def _offence(row: Mapping[str, Any]) -> Offence:
         "extra": f"it has a new {row['store']} offset {row['after']}",
         "regressed": f"its {row['store']} offset went back from {row['before']} to {row['after']}",
         "advanced": f"its {row['store']} offset advanced from {row['before']} to {row['after']}",
-        "metadata_only": f"the metadata of its {row['store']} offset changed from {row['before']} to {row['after']}",
+        "metadata_only": f"metadata of its {row['store']} offset went from {row['before']} to {row['after']}",
     }
     return Offence(topic=row["topic"], partition=row["partition"], reason=words[row["class"]])
 

@@ -1,0 +1,25 @@
+-- Offsets between the first and the last delivered one that nobody delivered, and offsets committed but never delivered.
+WITH seen AS (
+  SELECT topic, partition, offset, min(at_ms) AS at_ms FROM deliveries GROUP BY topic, partition, offset),
+gaps AS (
+  SELECT topic, partition, offset,
+         lead(offset) OVER (PARTITION BY topic, partition ORDER BY offset) AS next_offset,
+         lead(at_ms) OVER (PARTITION BY topic, partition ORDER BY offset)  AS next_ms
+  FROM seen),
+reached AS (
+  SELECT topic, partition, max(offset) AS last_offset FROM seen GROUP BY topic, partition),
+written AS (
+  SELECT topic, partition, min(offset) AS lowest, max(offset) AS highest, max_by(at_ms, offset) AS at_ms
+  FROM offset_writes WHERE at_ms BETWEEN :from_ms AND :to_ms GROUP BY topic, partition)
+SELECT topic, partition, offset + 1 AS from_offset, next_offset - 1 AS to_offset, next_ms AS at_ms,
+       concat('offsets ', offset + 1, ' to ', next_offset - 1, ' were delivered to nobody') AS reason
+FROM gaps
+WHERE next_offset > offset + 1 AND next_ms >= :from_ms
+UNION ALL
+SELECT w.topic, w.partition, coalesce(r.last_offset + 1, w.lowest), w.highest - 1, w.at_ms,
+       concat('offsets ', coalesce(r.last_offset + 1, w.lowest), ' to ', w.highest - 1,
+              ' were committed and delivered to nobody')
+FROM written AS w
+LEFT JOIN reached AS r ON r.topic = w.topic AND r.partition = w.partition
+WHERE w.highest > coalesce(r.last_offset + 1, w.lowest)
+ORDER BY topic, partition, from_offset

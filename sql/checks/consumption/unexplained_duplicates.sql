@@ -1,0 +1,6 @@
+-- Ranges delivered again that no hand-over explains.
+SELECT topic, partition, first_ms,
+       concat('offsets ', from_offset, ' to ', to_offset, ' were delivered again by ', member, ': ', objection) AS reason
+FROM duplicates
+WHERE objection IS NOT NULL
+ORDER BY topic, partition, from_offset

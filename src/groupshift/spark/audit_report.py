@@ -1,0 +1,210 @@
+"""The report of an audit: one HTML file with the figures, the rules, and the owners over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from groupshift.domain.verdict import Verdict
+from groupshift.spark import picture, timeline
+from groupshift.spark.audit import Audit, figures, hand_over_name
+from groupshift.spark.html import Markup, badge, duration, facts, join, moment_utc, page, section, table, tag
+from groupshift.spark.report import rules_section
+
+FIRST = 10
+
+_HOW = """\
+Old and migration-aware members hold an owner node in ZooKeeper while a partition is theirs: each of their
+deliveries must lie between the creation and the deletion of that node, by the server's own log, whose clock
+has a resolution of 1 ms.
+
+Deliveries of old members are stamped by a recorder that reads their output, so a stamp may come up to
+{tolerance} ms after the node is gone. Members of groupshift stamp what they deliver themselves: no tolerance.
+
+Plain Kafka consumers have no owner node. Their tenure is the time from the first to the last delivery of a
+run, and they are judged by it: no other member delivers within, and nobody goes on where it stopped itself
+after another has delivered.
+
+A record delivered again is explained when it lies between the offset committed at the hand-over and the last
+record delivered before it. In Kafka mode the znode follows the Kafka offset, so it is the lower bound too.
+"""
+
+
+def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
+    """The whole HTML document."""
+    lead = f"Group {audit.group}: every record its members delivered, against ZooKeeper's transaction log."
+    sections = [
+        _summary(audit),
+        rules_section(audit.results),
+        _picture(audit),
+        _stages(audit, stages),
+        _partitions(audit),
+        _lost(audit),
+        _duplicates(audit),
+        _members(audit),
+        _how(audit),
+    ]
+    return page("Audit of consumption", audit.verdict, lead, [part for part in sections if part])
+
+
+def _summary(audit: Audit) -> Markup:
+    taken = [
+        row for row in audit.hand_overs if row["giver"] is not None and audit.window.holds(row["start_ms"])
+    ]
+    pairs = [
+        ("deliveries", sum(row["deliveries"] for row in audit.partitions)),
+        ("partitions", len(audit.partitions)),
+        ("members", len(audit.members)),
+        ("hand-overs", len(taken)),
+        ("lost", audit.lost_records),
+        ("delivered again", audit.duplicate_records),
+        ("not explained", sum(1 for row in audit.duplicates if row["objection"] is not None)),
+        ("overlaps", audit.overlaps),
+        ("longest without owner", duration(audit.longest_unowned_ms)),
+    ]
+    return section("At a glance", facts(pairs))
+
+
+def _scale(audit: Audit) -> timeline.Scale:
+    times = [row["first_ms"] for row in audit.members] + [row["last_ms"] for row in audit.members]
+    starts = [row["start_ms"] for row in audit.hand_overs]
+    begin = max(audit.window.from_ms, min([*times, *starts], default=0))
+    end = min(audit.window.to_ms, max([*times, *starts], default=begin) + 500)
+    return timeline.Scale(from_ms=begin, to_ms=max(end, begin + 1))
+
+
+def _picture(audit: Audit) -> Markup:
+    colours = picture.palette([row["member"] for row in audit.hand_overs])
+    kinds = {row["member"]: row["kind"] for row in audit.hand_overs}
+    modes = [(one.at_ms, one.text or "deleted") for one in audit.log.history.mode_writes]
+    if not audit.hand_overs:
+        return section("Owners over time", tag("p", "No member ever owned a partition.", class_="note"))
+    return section(
+        "Owners over time",
+        tag("p", "One lane a partition, coloured by owner; red is time without an owner.", class_="note"),
+        picture.legend(colours, kinds),
+        timeline.owners_over_time(audit.hand_overs, modes, _scale(audit), colours),
+    )
+
+
+def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Markup:
+    if not stages:
+        return Markup()
+    rows = []
+    for name, span in stages.items():
+        found = figures(audit, *span)
+        rows.append(
+            (
+                name,
+                duration(span[1] - span[0]),
+                found["hand_overs"],
+                found["partitions"],
+                duration(found["longest_unowned_ms"]),
+                found["duplicates"],
+                found["unexplained"],
+                found["lost"],
+            )
+        )
+    heads = [
+        "stage",
+        "time",
+        "hand-overs",
+        "partitions",
+        "longest without owner",
+        "again",
+        "not explained",
+        "lost",
+    ]
+    return section("Stage by stage", table(heads, rows, numeric=heads[1:]))
+
+
+def _partitions(audit: Audit) -> Markup:
+    heads = [
+        "partition",
+        "first",
+        "last",
+        "deliveries",
+        "lost",
+        "again",
+        "hand-overs",
+        "longest without owner",
+        "at",
+    ]
+    rows = [
+        (
+            f"{row['topic']}-{row['partition']}",
+            row["first_offset"],
+            row["last_offset"],
+            row["deliveries"],
+            row["lost"],
+            row["duplicates"],
+            row["hand_overs"],
+            duration(row["longest_unowned_ms"]),
+            moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
+        )
+        for row in audit.partitions
+    ]
+    return section("Partition by partition", table(heads, rows, numeric=heads[1:]))
+
+
+def _more(shown: int, total: int) -> Markup:
+    text = f"The first {shown} of {total}; all are in audit.json."
+    return tag("p", text, class_="note") if total > shown else Markup()
+
+
+def _lost(audit: Audit) -> Markup:
+    if not audit.lost:
+        return Markup()
+    rows = [
+        (f"{row['topic']}-{row['partition']}", row["from_offset"], row["to_offset"], row["reason"])
+        for row in audit.lost[:FIRST]
+    ]
+    heads = ["partition", "from", "to", "why"]
+    return section("Lost", table(heads, rows, numeric=["from", "to"]), _more(FIRST, len(audit.lost)))
+
+
+def _duplicates(audit: Audit) -> Markup:
+    if not audit.duplicates:
+        return section("Delivered again", tag("p", "No record was delivered twice.", class_="note"))
+    ordered = sorted(audit.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
+    rows = [
+        (
+            f"{row['topic']}-{row['partition']}",
+            row["from_offset"],
+            row["to_offset"],
+            row["records"],
+            hand_over_name(row),
+            f"{row['committed']} … {row['reached']}",
+            badge(Verdict.FAIL) if row["objection"] else badge(Verdict.PASS),
+            row["objection"] or "at the hand-over",
+        )
+        for row in ordered[:FIRST]
+    ]
+    heads = ["partition", "from", "to", "records", "hand-over", "committed … reached", "", "explanation"]
+    listed = table(heads, rows, numeric=["from", "to", "records", "committed … reached"])
+    return section("Delivered again", listed, _more(FIRST, len(ordered)))
+
+
+def _members(audit: Audit) -> Markup:
+    heads = ["member", "kind", "deliveries", "partitions", "first delivery", "last delivery", "latest stamp"]
+    rows = [
+        (
+            row["member"],
+            row["kind"],
+            row["deliveries"],
+            row["partitions"],
+            moment_utc(row["first_ms"]),
+            moment_utc(row["last_ms"]),
+            duration(row["latest_stamp_ms"]) if row["latest_stamp_ms"] else None,
+        )
+        for row in audit.members
+    ]
+    return section("Member by member", table(heads, rows, numeric=heads[2:]))
+
+
+def _how(audit: Audit) -> Markup:
+    sentences = _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")
+    log = f"Log: {audit.log.files} files, {audit.log.transactions} transactions."
+    torn = f" Incomplete last lines left out: {', '.join(audit.torn)}." if audit.torn else ""
+    return section(
+        "How this was judged", join(tag("p", text, class_="note") for text in (*sentences, log + torn))
+    )
