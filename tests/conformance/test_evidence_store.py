@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from groupshift.adapters.memory.ports import MemoryEvidence
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.domain.evidence import MANIFEST, TABLES, Moment
 from groupshift.errors import Broken, Rejected
+from groupshift.ports.evidence import EvidenceStore
 
 WHERE = ("mig-1", "canary", Moment.BEFORE)
 LOG_ENDS = [
@@ -32,6 +34,33 @@ OWNER = {
 def store(tmp_path: Path) -> ParquetEvidence:
     """A store in an empty folder."""
     return ParquetEvidence(tmp_path / "evidence")
+
+
+@pytest.fixture(params=["parquet", "memory"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> EvidenceStore:
+    """Every store that the port has, empty."""
+    return ParquetEvidence(tmp_path / "evidence") if request.param == "parquet" else MemoryEvidence()
+
+
+def test_a_snapshot_is_what_was_written_last(any_store: EvidenceStore) -> None:
+    """With its rows, its manifest and another digest than the one it replaced."""
+    first = any_store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    second = any_store.write(WHERE, 43, {"log_ends": LOG_ENDS[:1], "owners": [OWNER]})
+    assert first.digest != second.digest
+    assert any_store.manifest(*WHERE) == second
+    assert any_store.read(*WHERE)["log_ends"] == LOG_ENDS[:1]
+    assert any_store.read(*WHERE)["owners"] == [OWNER]
+    assert (second.migration, second.stage, second.moment, second.taken_at_ms) == (*WHERE, 43)
+    rows = {entry.table: entry.rows for entry in second.files}
+    assert rows == {name: {"log_ends": 1, "owners": 1}.get(name, 0) for name in TABLES}
+
+
+def test_a_snapshot_that_was_never_taken_is_none(any_store: EvidenceStore) -> None:
+    """Reading one is refused; another moment of the same stage is another snapshot."""
+    any_store.write(WHERE, 42, {})
+    assert any_store.manifest("mig-1", "canary", Moment.AFTER) is None
+    with pytest.raises(Rejected, match="there is no snapshot"):
+        any_store.read("mig-1", "canary", Moment.AFTER)
 
 
 def folder(store: ParquetEvidence) -> Path:

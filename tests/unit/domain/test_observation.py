@@ -134,5 +134,7 @@ def test_a_group_exists_when_either_side_knows_it() -> None:
     assert not view_of(absent, NOTHING).exists
     assert view_of(zookeeper(), NOTHING).exists
     assert view_of(absent, kafka()).exists
-    committed = KafkaSide(group=KafkaGroup(state="Dead"), topics={"orders": 2}, offsets=(offset("orders", 0),))
+    committed = KafkaSide(
+        group=KafkaGroup(state="Dead"), topics={"orders": 2}, offsets=(offset("orders", 0),)
+    )
     assert view_of(absent, committed).exists

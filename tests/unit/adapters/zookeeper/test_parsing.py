@@ -10,7 +10,9 @@ from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.group import CommittedOffset, Owner
 from groupshift.domain.partitions import TopicPartition
 
-STATIC = b'{"version":1,"subscription":{"orders":2,"clicks":1},"pattern":"static","timestamp":"1486000000000"}'
+STATIC = (
+    b'{"version":1,"subscription":{"orders":2,"clicks":1},"pattern":"static","timestamp":"1486000000000"}'
+)
 AWARE = STATIC[:-1] + b',"fence":1,"software":"0.1.0","mode":"kafka","mode_czxid":"10","mode_mzxid":"12"}'
 
 
@@ -77,9 +79,7 @@ def test_a_persistent_registration_is_a_sentence() -> None:
 def test_an_owner_node_names_thread_and_session() -> None:
     """The member id is what precedes the last dash."""
     owner = parsing.owner(node("owners/orders/3", b"g_m1-1-0"))
-    assert owner == Owner(
-        partition=TopicPartition("orders", 3), thread_id="g_m1-1-0", czxid=5, session_id=7
-    )
+    assert owner == Owner(partition=TopicPartition("orders", 3), thread_id="g_m1-1-0", czxid=5, session_id=7)
     assert owner.member_id == "g_m1-1"
 
 
