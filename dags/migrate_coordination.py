@@ -1,27 +1,27 @@
 """
 ### Move a consumer group from ZooKeeper to Kafka coordination
 
-`assess → plan → approval → [stage: snapshot → proof → judge → act → wait → snapshot → proof → judge]…
+`assess → plan → approval → [snapshot → proof → judge → act → wait → snapshot → proof → judge]…
 → soak → last gate → verdict`
 
 | you see | it means | what you can do |
 |---|---|---|
-| `plan` red | the group is not ready, or has an open migration; nothing was changed | read the sentence in its log |
-| a gate *Awaiting Input* | a person decides; default, also after expiry, is to change nothing | answer under *Required Actions* |
-| a gate red | not approved, expired, or void because the group changed | *Clear* the gate to be asked again |
-| a judge *Awaiting Input* | it could not be proven, or not clearly | go on, roll back, or stop here |
-| a judge red, `undo_…` running | a proof failed: the way back runs by itself | wait; the run ends red with the reason |
+| `plan` red | the group is not ready, nothing was changed | read the sentence in its log |
+| a gate *Awaiting Input* | a person decides; silence changes nothing | answer under *Required Actions* |
+| a gate red | not approved, expired, or the group changed | trigger again; *Clear* asks again |
+| a judge *Awaiting Input* | not proven, or not clearly | go on, roll back, or stop here |
+| a judge red, `undo_…` running | a proof failed, the way back runs by itself | wait; the run ends red |
 | `verdict` green | as far as asked; the way back is open unless finalised | `roll_back` takes it back |
 
 Without **Execute** the run ends after the plan and nothing is changed. A killed task is safe to run again.
 """
 
 from airflow.sdk import DAG, TriggerRule, chain
+
+from groupshift.domain.moves import Gate, StageName
 from groupshift_airflow import form, gates, operators
 from groupshift_airflow.retries import DEFAULT_ARGS
 from groupshift_airflow.stages import stage, way_back
-
-from groupshift.domain.moves import Gate, StageName
 
 with DAG(
     dag_id="migrate_coordination",

@@ -3,12 +3,14 @@
 
 `plan → [undo stage: snapshot → proof → judge → act → wait → snapshot → proof → judge]… → verdict`
 
-The mode goes back to ZooKeeper first, then, if asked, the members back to old consumers. Offsets of the progress
-made are kept, and each stage is proven. Taking over a migration fences the run that was working on it. There is no
-gate: triggering with **Execute** is the decision. Without **Execute** it only says where the migration stands.
+The mode goes back to ZooKeeper first, then, if asked, the members back to old consumers. Offsets of the
+progress made are kept, and each stage is proven. Taking over a migration fences the run that works on it.
+There is no gate: triggering with **Execute** is the decision. Without it nothing is changed, the run only
+says where the migration stands.
 """
 
 from airflow.sdk import DAG, TriggerRule, chain
+
 from groupshift_airflow import form, operators
 from groupshift_airflow.retries import DEFAULT_ARGS
 from groupshift_airflow.stages import undo_stages

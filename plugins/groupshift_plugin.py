@@ -1,0 +1,33 @@
+"""Registers groupshift with Airflow: pages and their places in the UI. Airflow executes this file only."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from airflow.plugins_manager import AirflowPlugin
+
+from groupshift_airflow.links import PREFIX, MigrationLink
+from groupshift_airflow.web import LazyPages
+
+
+class GroupshiftPlugin(AirflowPlugin):
+    """Pages below ``/groupshift``, a menu entry, a tab on runs, a link on tasks."""
+
+    name = "groupshift"
+    fastapi_apps: ClassVar[list[Any]] = [{"app": LazyPages(), "url_prefix": PREFIX, "name": "groupshift"}]
+    external_views: ClassVar[list[Any]] = [
+        {
+            "name": "Migrations",
+            "href": f"{PREFIX}/",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "groupshift-migrations",
+        },
+        {
+            "name": "Migration",
+            "href": f"{PREFIX}/run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "groupshift-run",
+        },
+    ]
+    operator_extra_links: ClassVar[list[Any]] = [MigrationLink()]

@@ -35,6 +35,18 @@ def _execute(what: str) -> Param:
     return Param(False, type="boolean", title="Execute", section=_ACT, description_md=what)
 
 
+def _expiry() -> Param:
+    return Param(
+        86400,
+        type="integer",
+        minimum=5,
+        maximum=86400,
+        title="Gates expire after (seconds)",
+        section=_HOW,
+        description_md="A question that nobody answers in time is answered with no: nothing more is changed.",
+    )
+
+
 def _choice(default: str, title: str, values: dict[str, str], section: str, text: str) -> Param:
     return Param(
         default,
@@ -95,6 +107,7 @@ def migrate() -> dict[str, Any]:
             section=_HOW,
             description_md="How long the group is watched after the last act.",
         ),
+        "gate_expiry_s": _expiry(),
         "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
     }
 
@@ -120,5 +133,6 @@ def roll_back() -> dict[str, Any]:
             _SCOPE,
             "Offsets of the progress made are kept either way.",
         ),
+        "gate_expiry_s": _expiry(),
         "execute": _execute("**Off: only say where the migration stands.** On: go back now, without a gate."),
     }

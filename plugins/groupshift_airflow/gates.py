@@ -8,16 +8,17 @@ sentence. Built-in rejection is not used: inside mapped groups it does not stop 
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.providers.standard.operators.hitl import HITLBranchOperator, HITLOperator
-from groupshift_airflow.operators import UseCase, require_execute
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.domain.judgement import ActState, GateBrief, Judgement
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import Transient
+from groupshift_airflow.operators import UseCase, require_execute
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,6 +47,7 @@ class Asks(UseCase, HITLOperator):
         """Park with this brief; ``options`` narrows what can be chosen now. Does not return."""
         self.subject, self.body = brief.subject, brief.body
         self.options = options or self.options
+        self.response_timeout = timedelta(seconds=context["params"]["gate_expiry_s"])
         context["ti"].xcom_push(key=FINGERPRINT, value=brief.fingerprint)
         return HITLOperator.execute(self, context)
 
@@ -81,7 +83,7 @@ class Approval(Asks):
         with self.app() as app:
             app.answer(self.migration, self.gate, Answer(choice=decided, who=who, fingerprint=shown))
         if decided is Choice.REJECT:
-            raise AirflowFailException(f"the {self.gate} was not approved by {who}: nothing is changed")
+            raise AirflowFailException(f"the {self.gate} was not approved by {who}: nothing more is changed")
         self.log.info("the %s was approved by %s", self.gate, who)
 
 
@@ -160,11 +162,9 @@ class Judge(Asks):
         """Begin the way back, unless this stage already is one or nothing was changed; always raises."""
         if StageName(self.stage).undoes:
             raise AirflowFailException(f"{self.stage}: {reason}; a person has to look")
-        try:
-            app.begin_roll_back(self.migration, WayBack.OLD_MEMBERS, int(self.token))
-        except Rejected as nothing:
-            raise AirflowFailException(f"{self.stage}: {reason} ({nothing})") from nothing
-        raise AirflowFailException(f"{self.stage}: {reason}; rolling back")
+        undo = app.begin_roll_back(self.migration, WayBack.OLD_MEMBERS, int(self.token))
+        what = f"rolling back: {', '.join(undo)}" if undo else "nothing was changed"
+        raise AirflowFailException(f"{self.stage}: {reason}; {what}")
 
 
 class Rehearse(Judge):
@@ -184,9 +184,7 @@ class LastGate(Asks, HITLBranchOperator):
 
     def __init__(self, *, finalise: str, keep: str, **kwargs: Any) -> None:
         mapping = {FINALISE: finalise, KEEP: keep}
-        super().__init__(
-            **{"options": list(mapping), "defaults": KEEP, "options_mapping": mapping, **kwargs}
-        )
+        super().__init__(**{"options": list(mapping), "defaults": KEEP, "options_mapping": mapping, **kwargs})
 
     def execute(self, context: Context) -> Any:
         """Skip when the plan ends before anything could be finalised; else park."""

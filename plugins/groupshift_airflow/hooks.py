@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from groupshift.errors import Rejected
 
@@ -133,22 +133,29 @@ def _sections(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise Rejected(f"settings file {path}, named by {SETTINGS_VARIABLE}, cannot be used: {error}.") from error
+        raise Rejected(f"settings file {path} ({SETTINGS_VARIABLE}) cannot be used: {error}.") from error
 
 
-def build_app(kafka_conn_id: str, zookeeper_conn_id: str, driver: str | None = None) -> App:
-    """The App of these two connections; connections open at first use, close them with ``with``.
+def build_app(kafka_conn_id: str, zookeeper_conn_id: str) -> App:
+    """The App of these two connections; clusters are connected to at first use, close it after.
 
-    ``driver`` overrides the deployment's fleet driver. Raises `Rejected` for a missing or wrong
-    connection or setting.
-    """
+    Raises `Rejected` for a missing or wrong connection or setting."""
     from groupshift.bootstrap import build
     from groupshift.settings import parse
 
     sections = base_settings()
     sections["kafka"] = KafkaClusterHook(kafka_conn_id).section()
     sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
-    if driver:
-        sections["fleet"] = {**sections.get("fleet", {}), "driver": driver}
-    source = f"connections {kafka_conn_id} and {zookeeper_conn_id} with {os.environ.get(SETTINGS_VARIABLE, 'defaults')}"
-    return build(parse(sections, source=source))
+    base = os.environ.get(SETTINGS_VARIABLE, "the defaults")
+    return build(parse(sections, source=f"connections {kafka_conn_id}, {zookeeper_conn_id} and {base}"))
+
+
+def build_reading_app() -> App:
+    """An App for the pages: journal and evidence of this deployment, no cluster is asked for anything."""
+    from groupshift.bootstrap import build
+    from groupshift.settings import parse
+
+    sections = base_settings()
+    sections.setdefault("kafka", {"bootstrap_servers": "unused:9092"})
+    sections.setdefault("zookeeper", {"hosts": "unused:2181"})
+    return build(parse(sections, source=os.environ.get(SETTINGS_VARIABLE, "defaults")))

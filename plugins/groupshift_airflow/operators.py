@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator
-from groupshift_airflow.hooks import build_app, require_spark
-from groupshift_airflow.links import MigrationLink
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveRequest, StageName, Until
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift_airflow.hooks import build_app, require_spark
+from groupshift_airflow.links import MigrationLink
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +37,7 @@ class UseCase(BaseOperator):
         self,
         *,
         migration: str = "{{ ti.xcom_pull(task_ids='plan') }}",
-        token: str = "{{ ti.xcom_pull(task_ids='plan', key='token') }}",
+        token: str = "{{ ti.xcom_pull(task_ids='plan', key='token') }}",  # noqa: S107 - a fencing token
         kafka_conn_id: str = "{{ params.kafka_conn_id }}",
         zookeeper_conn_id: str = "{{ params.zookeeper_conn_id }}",
         **kwargs: Any,
@@ -150,7 +150,7 @@ class Snapshot(UseCase):
         self.stage = stage
         self.moment = moment
 
-    def execute(self, context: Context) -> None:  # noqa: ARG002
+    def execute(self, context: Context) -> None:
         """Skip the stage, or take the snapshot and log what it holds."""
         with self.app() as app:
             if self.moment == Moment.BEFORE:

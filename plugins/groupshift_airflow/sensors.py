@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from groupshift_airflow.operators import UseCase, require_execute
 
 from groupshift.domain.moves import StageName
 from groupshift.errors import Transient
+from groupshift_airflow.operators import UseCase
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -24,9 +24,7 @@ class Settled(UseCase, BaseSensorOperator):
     """Waits until what the act of a stage started has settled in the live group."""
 
     def __init__(self, *, stage: str, **kwargs: Any) -> None:
-        super().__init__(
-            **{"mode": "reschedule", "poke_interval": POKE_S, "timeout": PATIENCE_S, **kwargs}
-        )
+        super().__init__(**{"mode": "reschedule", "poke_interval": POKE_S, "timeout": PATIENCE_S, **kwargs})
         self.stage = stage
 
     def look(self, app: App) -> StageStatus:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.sdk import TaskGroup, TriggerRule, chain
-from groupshift_airflow.gates import Act, Judge
-from groupshift_airflow.operators import Snapshot, Validate, WayBack
-from groupshift_airflow.sensors import Settled, Soak
 
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import UNDO_STAGES, StageName
+from groupshift_airflow.gates import Act, Judge
+from groupshift_airflow.operators import Snapshot, Validate, WayBack
+from groupshift_airflow.sensors import Settled, Soak
 
 _TITLES = {
     StageName.CANARY: "one old member is replaced by a migration-aware one",
@@ -50,9 +50,7 @@ def _measured(name: StageName, moment: Moment, entered: TriggerRule) -> dict[str
     tasks = {
         "snapshot": Snapshot(task_id=f"snapshot_{moment}", trigger_rule=entered, **about),
         "validate": Validate(task_id=f"validate_{moment}", **about),
-        "judge": Judge(
-            task_id=f"judge_{moment}", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **about
-        ),
+        "judge": Judge(task_id=f"judge_{moment}", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, **about),
     }
     chain(*tasks.values())
     tasks["snapshot"] >> tasks["judge"]
@@ -61,7 +59,9 @@ def _measured(name: StageName, moment: Moment, entered: TriggerRule) -> dict[str
 
 def way_back() -> TaskGroup:
     """The way back of a run whose judge began it: skipped otherwise, whatever happened before."""
-    with TaskGroup(group_id="way_back", prefix_group_id=False, tooltip="only after a failed judgement") as group:
+    with TaskGroup(
+        group_id="way_back", prefix_group_id=False, tooltip="only after a failed judgement"
+    ) as group:
         begun = WayBack(task_id="going_back", trigger_rule=TriggerRule.ALL_DONE)
         chain(begun, *undo_stages())
     return group

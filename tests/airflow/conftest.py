@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002, ARG005, PYI034, E402 - a double has the parameters of the real one; environment first
 """One Airflow for all tests of this folder: its environment is set before anything imports Airflow."""
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ os.environ.update(
 )
 (HOME / "passwords.json").write_text('{"admin": "admin", "viewer": "viewer"}')
 
-from groupshift.domain.judgement import (  # noqa: E402 - after the environment
+from groupshift.domain.coordination import ABSENT_MODE
+from groupshift.domain.evidence import Manifest, Moment
+from groupshift.domain.group import GroupView
+from groupshift.domain.judgement import (
     ActOutcome,
     ActState,
     Assessment,
@@ -40,15 +44,12 @@ from groupshift.domain.judgement import (  # noqa: E402 - after the environment
     ProofRequest,
     StageStatus,
 )
-from groupshift.domain.coordination import ABSENT_MODE  # noqa: E402
-from groupshift.domain.evidence import Manifest, Moment  # noqa: E402
-from groupshift.domain.group import GroupView  # noqa: E402
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until  # noqa: E402
-from groupshift.domain.phases import Phase  # noqa: E402
-from groupshift.domain.plan import Plan, Stage  # noqa: E402
-from groupshift.domain.steps import Soak  # noqa: E402
-from groupshift.domain.verdict import Finding, Verdict  # noqa: E402
-from groupshift.errors import Conflict, Rejected  # noqa: E402
+from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
+from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Plan, Stage
+from groupshift.domain.steps import Soak
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.errors import Conflict, Rejected
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE)
 
@@ -163,7 +164,7 @@ class ScriptedApp:
 
     def begin_roll_back(self, migration: str, to: str, token: int) -> tuple[str, ...]:
         if not any(call.startswith("act") for call in self.calls):
-            raise Rejected("nothing was changed, so there is nothing to take back")
+            return ()
         self._note("begin_roll_back", to)
         self.undo = ("undo_toggle", "undo_members") if "act toggle" in self.calls else ("undo_members",)
         self.phase = Phase.ROLLING_BACK
@@ -172,9 +173,7 @@ class ScriptedApp:
     def close(self, migration: str, token: int) -> Closing:
         done = self.phase in {Phase.MOVED, Phase.FINALISED} or self.until in {Until.CANARY, Until.ROLL}
         good = done and not self.undo
-        return Closing(
-            phase=self.phase, verdict=Verdict.PASS if good else Verdict.FAIL, reason=self.reason
-        )
+        return Closing(phase=self.phase, verdict=Verdict.PASS if good else Verdict.FAIL, reason=self.reason)
 
 
 def _finding(verdict: Verdict) -> Finding:
@@ -203,6 +202,7 @@ def dagbag() -> Any:
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApp]:
     """A scripted App behind every operator of the next runs."""
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
     from groupshift_airflow import operators
 
     app = ScriptedApp()

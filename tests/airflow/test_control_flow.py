@@ -79,7 +79,7 @@ def test_a_full_run_walks_every_planned_stage_and_ends_green(run: Any, scripted:
 
 def test_without_execute_the_run_ends_green_after_the_plan(run: Any, scripted: Any) -> None:
     """Plan only: no gate is opened, nothing is acted on, no soak."""
-    state, tasks = run("migrate_coordination", {"group": "orders"})
+    state, tasks = run("migrate_coordination", {**CONF, "execute": False})
     assert state == "success"
     assert (tasks["plan"], tasks["approve_plan"], tasks["verdict"]) == ("success", "skipped", "success")
     assert not [call for call in scripted.calls if call.split()[0] in {"act", "answer", "snapshot"}]
@@ -222,7 +222,7 @@ def test_the_manual_driver_shows_the_instruction_and_waits_for_the_deployment(
 
 def test_roll_back_without_execute_changes_nothing(run: Any, scripted: Any) -> None:
     """It says where the migration stands."""
-    scripted.status = lambda migration: (type("S", (), {"group": "orders", "phase": "moved"})(),)
-    state, tasks = run("roll_back", {"migration": "orders-1"})
+    scripted.status = lambda _: (type("S", (), {"group": "orders", "phase": "moved"})(),)
+    state, tasks = run("roll_back", {"migration": "orders-1", "execute": False})
     assert (state, tasks["undo_toggle.act"]) == ("success", "skipped")
     assert scripted.calls == []

@@ -1,0 +1,120 @@
+"""The pages: migrations, one migration, its reports; each demands a login and the right to read runs."""
+
+import html
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader
+
+from groupshift.application.status import MigrationStatus
+from groupshift.errors import GroupshiftError, Rejected
+from groupshift_airflow.hooks import build_reading_app
+from groupshift_airflow.web import view
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_LISTED = 100
+_READS_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN, param_dag_id="migrate_coordination"))
+_UNAUTHENTICATED = 401
+
+pages = FastAPI(
+    title="groupshift",
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
+    dependencies=[Depends(requires_access_view(AccessView.WEBSITE)), _READS_RUNS],
+)
+_templates = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True)
+
+
+@pages.middleware("http")
+async def harden(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """No script, no foreign address, no sniffing, framed by Airflow only."""
+    answer = await call_next(request)
+    answer.headers.setdefault("Content-Security-Policy", f"{_POLICY}; frame-ancestors 'self'")
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@pages.exception_handler(HTTPException)
+async def refuse(request: Request, error: HTTPException) -> Response:
+    """Send a browser to the login and back; everybody else gets the plain status."""
+    if error.status_code == _UNAUTHENTICATED and "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse(get_auth_manager().get_url_login(next_url=str(request.url)))
+    return HTMLResponse(f"<p>{html.escape(str(error.detail))}</p>", status_code=error.status_code)
+
+
+@pages.exception_handler(GroupshiftError)
+async def explain(request: Request, error: GroupshiftError) -> Response:  # noqa: ARG001 - FastAPI's signature
+    """One sentence instead of a stack trace."""
+    status = 404 if isinstance(error, Rejected) else 503
+    return HTMLResponse(_render("problem.html", sentence=str(error)), status_code=status)
+
+
+@pages.get("/", response_class=HTMLResponse)
+def migrations(user: GetUserDep) -> str:
+    """The latest migrations, newest first."""
+    return _render("migrations.html", migrations=_found(None), moment=view.moment, user=user.get_name())
+
+
+@pages.get("/run", response_class=HTMLResponse)
+def of_run(dag_id: str, run_id: str) -> str:
+    """The migration an Airflow run works on (the tab of a run)."""
+    key = f"{dag_id}/{run_id}"
+    for found in _found(None):
+        if view.made_by(found, key):
+            return _page(found, base=f"migrations/{found.migration}/")
+    return _render("problem.html", sentence="This run has not made or taken over a migration yet.")
+
+
+@pages.get("/migrations/{migration}", response_class=RedirectResponse)
+def with_slash(request: Request, migration: str) -> str:  # noqa: ARG001 - part of the path
+    """Reports are relative to the page, so it ends with a slash."""
+    return f"{request.url.path}/"
+
+
+@pages.get("/migrations/{migration}/", response_class=HTMLResponse)
+def one(migration: str) -> str:
+    """One migration: phase, stages, verdicts, reports, journal."""
+    (found,) = _found(migration)
+    return _page(found, base="")
+
+
+@pages.get("/migrations/{migration}/reports/{stage}/{moment}")
+def report(migration: str, stage: str, moment: str) -> Response:
+    """A report as the Spark job wrote it, shown without any right to run or fetch anything."""
+    (found,) = _found(migration)
+    try:
+        path = view.report_path(found, stage, moment)
+    except ValueError:
+        path = None
+    if path is None or not Path(path).is_file():
+        raise HTTPException(404, "there is no such report")
+    policy = f"{_POLICY}; frame-ancestors 'self'; sandbox"
+    return HTMLResponse(Path(path).read_text(encoding="utf-8"), headers={"Content-Security-Policy": policy})
+
+
+def _found(migration: str | None) -> tuple[MigrationStatus, ...]:
+    with build_reading_app() as app:
+        return app.status(migration)[:_LISTED]
+
+
+def _page(found: MigrationStatus, base: str) -> str:
+    return _render(
+        "migration.html",
+        found=found,
+        base=base,
+        stages=view.stage_rows(found),
+        events=view.event_rows(found.events),
+        moment=view.moment,
+    )
+
+
+def _render(template: str, **values: Any) -> str:
+    return _templates.get_template(template).render(**values)

@@ -1,0 +1,102 @@
+"""Connections become settings; a missing or wrong one is refused with one clear sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupshift.errors import Rejected
+from groupshift.provider_info import get_provider_info
+from groupshift_airflow import hooks
+
+
+def _connect(monkeypatch: pytest.MonkeyPatch, name: str, **connection: Any) -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+
+
+def test_a_kafka_connection_becomes_librdkafka_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host, SASL login and the form's extra fields."""
+    _connect(
+        monkeypatch,
+        "secured",
+        conn_type="groupshift_kafka",
+        host="b1:9092,b2:9092",
+        login="mover",
+        password="hush",
+        extra={"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"},
+    )
+    assert hooks.KafkaClusterHook("secured").section() == {
+        "bootstrap_servers": "b1:9092,b2:9092",
+        "properties": {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "mover",
+            "sasl.password": "hush",
+        },
+    }
+
+
+def test_a_zookeeper_connection_carries_chroot_and_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schema is the chroot."""
+    _connect(monkeypatch, "zk", conn_type="groupshift_zookeeper", host="z1:2181,z2:2181", schema="/kafka")
+    assert hooks.ZookeeperHook("zk").section() == {
+        "hosts": "z1:2181,z2:2181",
+        "chroot": "/kafka",
+        "username": "",
+        "password": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("connection", "sentence"),
+    [
+        (None, "connection 'odd' does not exist; create it under Admin > Connections"),
+        ({"conn_type": "http", "host": "b1:9092"}, "connection 'odd' has type 'http'; it must be"),
+        ({"conn_type": "groupshift_kafka"}, "connection 'odd' has no host; fill in the servers"),
+    ],
+)
+def test_a_missing_or_wrong_connection_is_refused_by_name(
+    database: None, monkeypatch: pytest.MonkeyPatch, connection: Any, sentence: str
+) -> None:
+    """The sentence names the connection, what is wrong and the remedy."""
+    if connection:
+        _connect(monkeypatch, "odd", **connection)
+    with pytest.raises(Rejected, match=sentence):
+        hooks.KafkaClusterHook("odd").section()
+
+
+def test_a_missing_spark_connection_is_refused(database: None) -> None:
+    """Airflow itself would silently submit to YARN."""
+    with pytest.raises(Rejected, match="connection 'spark_nowhere' does not exist"):
+        hooks.require_spark("spark_nowhere")
+
+
+def test_an_unusable_settings_file_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Journal, evidence and fleet come from one file per deployment."""
+    monkeypatch.setenv(hooks.SETTINGS_VARIABLE, str(tmp_path / "absent.toml"))
+    with pytest.raises(Rejected, match=r"absent\.toml"):
+        hooks.base_settings()
+
+
+def test_without_a_settings_file_people_deploy_and_the_journal_is_local(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The defaults are complete settings."""
+    monkeypatch.delenv(hooks.SETTINGS_VARIABLE, raising=False)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    assert hooks.base_settings()["fleet"] == {"driver": "manual"}
+
+
+def test_the_provider_describes_both_forms_with_hooks_that_exist() -> None:
+    """Airflow's UI shows a form for each connection type, and its hook class is ours."""
+    types = {each["connection-type"]: each for each in get_provider_info()["connection-types"]}
+    assert set(types) == {"groupshift_kafka", "groupshift_zookeeper"}
+    for name, hook in (
+        ("groupshift_kafka", hooks.KafkaClusterHook),
+        ("groupshift_zookeeper", hooks.ZookeeperHook),
+    ):
+        assert types[name]["hook-class-name"] == f"{hook.__module__}.{hook.__name__}"
+        assert (hook.conn_type, hook.hook_name) == (name, types[name]["hook-name"])

@@ -1,0 +1,189 @@
+"""The DAG files: short, quick to parse, and shaped as the runbook says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+DAG_FILES = sorted((PROJECT / "dags").glob("*.py"))
+HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "kazoo", "pyarrow")
+
+PARSE = f"""
+import json, sys
+import airflow.sdk
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag({str(PROJECT / "dags")!r})
+found = {{
+    "errors": bag.import_errors,
+    "seconds": {{stat.file: stat.duration.total_seconds() for stat in bag.dagbag_stats}},
+    "heavy": [name for name in {HEAVY!r} if name in sys.modules],
+}}
+print("PARSED" + json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def parsed() -> dict[str, Any]:
+    """What a fresh process that has imported airflow.sdk sees when it parses the DAG files."""
+    command = [sys.executable, "-c", PARSE]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "plugins")}
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    line = next(line for line in done.stdout.splitlines() if line.startswith("PARSED"))
+    return dict(json.loads(line.removeprefix("PARSED")))
+
+
+def test_dags_import_without_errors(parsed: dict[str, Any]) -> None:
+    """Both runbooks parse."""
+    assert parsed["errors"] == {}
+    assert len(parsed["seconds"]) == len(DAG_FILES) == 2
+
+
+def test_each_dag_file_parses_in_less_than_a_second(parsed: dict[str, Any]) -> None:
+    """Every task re-parses its file, so parsing is paid with every task (budget of the architecture)."""
+    assert {file: seconds for file, seconds in parsed["seconds"].items() if seconds >= 1} == {}
+
+
+def test_parsing_loads_no_heavy_library(parsed: dict[str, Any]) -> None:
+    """Spark, Great Expectations and the cluster clients are loaded by the tasks that need them."""
+    assert parsed["heavy"] == []
+
+
+@pytest.mark.parametrize("file", DAG_FILES, ids=lambda file: file.name)
+def test_a_dag_file_is_at_most_eighty_lines(file: Path) -> None:
+    """A DAG is a runbook."""
+    assert len(file.read_text().splitlines()) <= 80
+
+
+def test_the_defaults_of_both_forms_change_nothing(dagbag: Any) -> None:
+    """Noop unless execute; group and migration have no default, so they must be filled in."""
+    forms = {name: dag.params for name, dag in dagbag.dags.items()}
+    assert {name: form["execute"] for name, form in forms.items()} == {
+        "migrate_coordination": False,
+        "roll_back": False,
+    }
+    assert not forms["migrate_coordination"].get_param("group").has_value
+    assert not forms["roll_back"].get_param("migration").has_value
+
+
+def test_every_parameter_has_a_title_a_section_and_an_explanation(dagbag: Any) -> None:
+    """The trigger form explains itself."""
+    for dag in dagbag.dags.values():
+        for name in dag.params:
+            schema = dag.params.get_param(name).schema
+            assert {"title", "section", "description_md"} <= set(schema), name
+
+
+@pytest.mark.parametrize("dag", ["migrate_coordination", "roll_back"])
+def test_the_verdict_is_the_only_leaf_and_always_runs(dagbag: Any, dag: str) -> None:
+    """A run is green when its leaves are, so the only leaf is the task that raises on a bad verdict."""
+    leaves = [task for task in dagbag.dags[dag].tasks if not task.downstream_task_ids]
+    assert [(task.task_id, task.trigger_rule.value) for task in leaves] == [("verdict", "all_done")]
+
+
+def test_stages_come_in_order_with_the_rehearsal_before_the_toggles_approval(dagbag: Any) -> None:
+    """assess, plan, approval, canary, roll, rehearsal, approval, toggle, retire, soak, last gate, verdict."""
+    order = [task.task_id for task in dagbag.dags["migrate_coordination"].topological_sort()]
+    wanted = [
+        "assess",
+        "plan",
+        "approve_plan",
+        "canary.act",
+        "roll.act",
+        "rehearse",
+        "approve_toggle",
+        "toggle.act",
+        "retire.act",
+        "soak.wait",
+        "last_gate",
+        "finalise",
+        "going_back",
+        "undo_retire.act",
+        "undo_toggle.act",
+        "undo_members.act",
+        "verdict",
+    ]
+    assert [task for task in order if task in wanted] == wanted
+
+
+def test_every_stage_is_the_same_chain(dagbag: Any) -> None:
+    """Forward and back: snapshot, proof, judge, act, wait, snapshot, proof, judge; the soak has no act."""
+    chain = [
+        "snapshot_before",
+        "validate_before",
+        "judge_before",
+        "act",
+        "wait",
+        "snapshot_after",
+        "validate_after",
+        "judge_after",
+    ]
+    dag = dagbag.dags["migrate_coordination"]
+    groups: dict[str, list[str]] = {}
+    for task in dag.topological_sort():
+        group, _, name = task.task_id.rpartition(".")
+        groups.setdefault(group, []).append(name)
+    assert groups.pop("soak") == [name for name in chain if name != "act"]
+    del groups[""]
+    assert set(groups) == {
+        "canary",
+        "roll",
+        "toggle",
+        "retire",
+        "undo_retire",
+        "undo_toggle",
+        "undo_members",
+    }
+    assert all(names == chain for names in groups.values())
+
+
+def test_sensors_free_their_slot(dagbag: Any) -> None:
+    """No process waits for a group."""
+    waits = [task for dag in dagbag.dags.values() for task in dag.tasks if task.task_id.endswith("wait")]
+    assert {task.mode for task in waits} == {"reschedule"}
+
+
+def test_every_task_uses_the_one_retry_table(dagbag: Any) -> None:
+    """Transient is tried again; Rejected, Conflict and Broken fail at once."""
+    from airflow.sdk import RetryAction
+
+    from groupshift.errors import Broken, Conflict, Rejected, Transient
+
+    policies = {id(task.retry_policy) for dag in dagbag.dags.values() for task in dag.tasks}
+    policy = next(iter(dagbag.dags["roll_back"].tasks)).retry_policy
+    decided = {
+        kind.__name__: policy.evaluate(kind("x"), 1, 2).action
+        for kind in (Transient, Rejected, Conflict, Broken)
+    }
+    assert len(policies) == 1
+    assert decided == {
+        "Transient": RetryAction.RETRY,
+        "Rejected": RetryAction.FAIL,
+        "Conflict": RetryAction.FAIL,
+        "Broken": RetryAction.FAIL,
+    }
+
+
+def test_every_gate_defaults_to_changing_nothing(dagbag: Any) -> None:
+    """An expired gate rejects, stops or keeps; it never acts."""
+    from airflow.providers.standard.operators.hitl import HITLOperator
+
+    gates = [task for dag in dagbag.dags.values() for task in dag.tasks if isinstance(task, HITLOperator)]
+    assert {tuple(task.defaults) for task in gates} == {
+        ("Reject",),
+        ("Stop here",),
+        ("Keep the way back open",),
+    }
