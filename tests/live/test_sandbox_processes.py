@@ -31,7 +31,10 @@ from groupshift.sandbox.processes import (
 from groupshift.sandbox.state import SandboxState
 
 FOREVER = "import time; time.sleep(600)"
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('up', flush=True); time.sleep(600)"
+)
 WITH_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{FOREVER}'])"
 
 
