@@ -93,11 +93,11 @@ def mode_problem(path: str, node: ModeNode) -> tuple[str, ...]:
 
 def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
     try:
-        return parse_registration(node.data, f"registration {node.path}"), ()
+        return parse_registration(node.data, node.path), ()
     except Rejected as wrong:
         sentence = (
-            f"{wrong} (it holds {_shown(node.data)}; old members cannot rebalance while it is there: "
-            "stop or restart that member)"
+            f"registration {node.path} holds {_shown(node.data)} ({_reason(wrong, node)}): "
+            "no old member can rebalance while it is there; stop or restart that member"
         )
         return Registration(subscription=()), (sentence,)
 
@@ -106,9 +106,17 @@ def _awareness(node: Node | None) -> tuple[Awareness, tuple[str, ...]]:
     if node is None:
         return Awareness(), ()
     try:
-        return parse_awareness(node.data, f"migration id {node.path}"), ()
+        return parse_awareness(node.data, node.path), ()
     except Rejected as wrong:
-        return Awareness(), (f"{wrong} (it holds {_shown(node.data)}; restart that member)",)
+        sentence = f"migration id {node.path} holds {_shown(node.data)} ({_reason(wrong, node)})"
+        return Awareness(), (f"{sentence}: its fence and mode are unknown; restart that member",)
+
+
+def _reason(wrong: Rejected, node: Node) -> str:
+    """What is wrong, without the path and the remedy that the whole sentence says itself."""
+    clause = str(wrong).removeprefix(f"{node.path}: ")
+    reason = clause.rpartition("; ")[0] or clause
+    return "not a JSON object" if reason.endswith("is not a JSON object") else reason
 
 
 def _subscription(registration: Registration) -> tuple[tuple[str, int], ...]:
