@@ -31,6 +31,7 @@ class _Open:
     position: int
     fetched: int
     stored: int | None = None
+    armed: bool = False
     paused: bool = False
     closed: bool = False
     skipped: bool = False
@@ -56,7 +57,7 @@ class Delivery:
     def __init__(self, *, store_on_delivery: bool) -> None:
         self._store_on_delivery = store_on_delivery
         lock = threading.RLock()
-        self._changed, self._drained, self._space = (threading.Condition(lock) for _ in range(3))
+        self._changed, self._drained = threading.Condition(lock), threading.Condition(lock)
         self._lease = Lease()
         self._open: dict[TopicPartition, _Open] = {}
         self._queues: dict[int, deque[tuple[_Open, Record]]] = {}
@@ -80,11 +81,22 @@ class Delivery:
 
     # -- partitions ------------------------------------------------------------------------------
 
-    def open(self, starts: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Partition → (stream, first offset to deliver)."""
+    def open(self, starts: Mapping[TopicPartition, tuple[int, int]]) -> Callable[[], None]:
+        """Partition → (stream, first offset to deliver). What is offered for them is accepted once the
+        result was called: by the fetcher, when it has left its former position."""
+        entries = [_Open(each, stream, start, start, start) for each, (stream, start) in starts.items()]
+        return self._admit(entries)
+
+    def _admit(self, entries: Sequence[_Open]) -> Callable[[], None]:
         with self._changed:
-            for each, (stream, start) in starts.items():
-                self._open[each] = _Open(each, stream, start, start, start)
+            self._open.update({each.partition: each for each in entries})
+
+        def arm() -> None:
+            with self._changed:
+                for each in entries:
+                    each.armed = True
+
+        return arm
 
     def cut_off(self, partitions: Collection[TopicPartition], drain_s: float) -> dict[TopicPartition, int]:
         """End the delivery of ``partitions``; the positions to commit.
@@ -117,16 +129,14 @@ class Delivery:
                     self._open[each].stored = offset
             return [each for each in offsets if each not in self._open]
 
-    def move(self, partition: TopicPartition, offset: int) -> None:
-        """Deliver from ``offset`` next: what was fetched of the partition is dropped."""
+    def move(self, partition: TopicPartition, offset: int) -> Callable[[], None]:
+        """Deliver an open partition from ``offset`` next: what was fetched is dropped; as `open`."""
         with self._changed:
-            former = self._open.get(partition)
-            if former is not None:
-                former.closed = True
-                stored = offset if former.stored in (None, former.position) else former.stored
-                self._open[partition] = _Open(
-                    partition, former.stream, offset, offset, stored, paused=former.paused
-                )
+            former = self._open[partition]
+            former.closed = True
+            stored = offset if former.stored in (None, former.position) else former.stored
+            entry = _Open(partition, former.stream, offset, offset, stored, paused=former.paused)
+            return self._admit([entry])
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> list[TopicPartition]:
         """Stop or go on delivering; on resume, those whose fetched records were skipped meanwhile."""
@@ -142,20 +152,24 @@ class Delivery:
     # -- records ---------------------------------------------------------------------------------
 
     def offer(self, records: Sequence[Record]) -> None:
-        """Buffer what was fetched, in order; blocks while the buffers are full."""
+        """Buffer what was fetched, in order."""
         with self._changed:
             for record in records:
                 topic, partition, offset = record.topic(), record.partition(), record.offset()
                 if topic is None or partition is None or offset is None:
                     continue
                 entry = self._open.get(TopicPartition(topic, partition))
-                if entry is None or entry.closed or offset < entry.fetched:
+                if entry is None or entry.closed or not entry.armed or offset < entry.fetched:
                     continue
                 entry.fetched = offset + 1
                 self._queues.setdefault(entry.stream, deque()).append((entry, record))
                 self._buffered += 1
             self._changed.notify_all()
-            self._space.wait_for(lambda: self._closed or self._buffered < _CAPACITY)
+
+    @property
+    def full(self) -> bool:
+        """True when nothing more should be fetched for now."""
+        return self._buffered >= _CAPACITY
 
     def notify(self, record: Record) -> None:
         """Hand an error of the client to whoever reads next."""
@@ -202,7 +216,6 @@ class Delivery:
                     given.add(entry.partition)
         if given:
             self._handles.given[_PARENT if stream is None else stream] = frozenset(given)
-        self._space.notify_all()
         return taken
 
     def _admits(self, entry: _Open) -> bool:
@@ -224,5 +237,5 @@ class Delivery:
         """Wake every reader; each raises from now on."""
         with self._changed:
             self._closed = True
-            for each in (self._changed, self._drained, self._space):
-                each.notify_all()
+            self._changed.notify_all()
+            self._drained.notify_all()

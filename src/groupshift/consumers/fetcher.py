@@ -3,77 +3,70 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from groupshift.consumers.confinement import Calls
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.fetch import Record, Reset
 
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
-_HANDOVER_S = 2.0
+_ENDS_EVERY_S = 0.5
 
 
 class KafkaFetch:
-    """A consumer that is told what to fetch. `poll` may be called by one thread only.
-
-    librdkafka discards what it had fetched for a removed partition; what `poll` returned just before
-    is still in the hands of its caller, so `add` of a partition waits until the poll under way at
-    its removal has come back for more.
-    """
+    """A consumer that is told what to fetch; it belongs to the thread that calls `poll`."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._consumer = Consumer(dict(properties))
-        self._rounds = threading.Condition()
-        self._round = 0
-        self._removed_in: dict[TopicPartition, int] = {}
-        self._closed = False
+        self._calls = Calls()
+        self._added: set[TopicPartition] = set()
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._ends_due = 0.0
 
-    def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Takes effect without waiting for the broker."""
+    # -- from any thread -------------------------------------------------------------------------
+
+    def add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
+        """Takes effect at the next poll, without waiting for the broker."""
         if positions:
-            self._await_rounds(positions)
-            self._consumer.incremental_assign([KafkaPartition(*each, at) for each, at in positions.items()])
+            self._calls.hand(lambda: self._add(positions, added))
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:
         """Idempotent for partitions that were never added."""
-        assigned = {(each.topic, each.partition) for each in self._consumer.assignment()}
-        gone = [KafkaPartition(*each) for each in partitions if tuple(each) in assigned]
-        if gone:
-            self._consumer.incremental_unassign(gone)
-        with self._rounds:
-            self._removed_in.update(dict.fromkeys(partitions, self._round))
-
-    def _await_rounds(self, partitions: Collection[TopicPartition]) -> None:
-        deadline = time.monotonic() + _HANDOVER_S
-        with self._rounds:
-            last = max((self._removed_in.pop(each, -1) for each in partitions), default=-1)
-            while self._round <= last and not self._closed and (left := deadline - time.monotonic()) > 0:
-                self._rounds.wait(left)
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """By removal and addition: a seek of a partition that is just starting is refused."""
-        self.remove([partition])
-        self.add({partition: offset})
+        if partitions:
+            self._calls.hand(lambda: self._remove(partitions))
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching without forgetting the position."""
-        self._consumer.pause([KafkaPartition(*each) for each in partitions])
+        self._calls.hand(lambda: self._consumer.pause([KafkaPartition(*each) for each in partitions]))
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """Go on fetching."""
-        self._consumer.resume([KafkaPartition(*each) for each in partitions])
+        self._calls.hand(lambda: self._consumer.resume([KafkaPartition(*each) for each in partitions]))
+
+    def reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
+        """ListOffsets at the leader of each partition."""
+        bound = _LOOKUP_S * (1 + len(partitions))
+        return self._calls.ask(lambda: self._reset(partitions, to), bound, "log start and end")
+
+    def end_of(self, partition: TopicPartition) -> int | None:
+        """High watermark of a recent fetch."""
+        return self._ends.get(partition)
+
+    # -- on the owning thread --------------------------------------------------------------------
 
     def poll(self, limit: int, timeout: float) -> Sequence[Record]:
         """The first record within ``timeout``, and whatever else is there already."""
-        with self._rounds:
-            self._round += 1
-            self._rounds.notify_all()
+        if limit == 0:
+            self._calls.serve(timeout)
+            return ()
+        self._calls.serve(0)
+        self._note_ends()
         first = self._consumer.poll(timeout)
         if first is None:
             return ()
@@ -88,8 +81,23 @@ class KafkaFetch:
             return None
         return None if topic is None or partition is None else TopicPartition(topic, partition)
 
-    def reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        """ListOffsets at the leader of each partition."""
+    def close(self) -> None:
+        """Release the client."""
+        self._consumer.close()
+
+    def _add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
+        self._remove(positions)
+        self._consumer.incremental_assign([KafkaPartition(*each, at) for each, at in positions.items()])
+        self._added.update(positions)
+        added()
+
+    def _remove(self, partitions: Collection[TopicPartition]) -> None:
+        gone = [each for each in partitions if each in self._added]
+        if gone:
+            self._consumer.incremental_unassign([KafkaPartition(*each) for each in gone])
+            self._added.difference_update(gone)
+
+    def _reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
         result: dict[TopicPartition, int] = {}
         for each in partitions:
             try:
@@ -101,14 +109,12 @@ class KafkaFetch:
                 result[each] = marks[0] if to is Reset.EARLIEST else marks[1]
         return result
 
-    def end_of(self, partition: TopicPartition) -> int | None:
-        """High watermark of the last fetch."""
-        marks = self._consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
-        return None if marks is None or marks[1] < 0 else int(marks[1])
-
-    def close(self) -> None:
-        """Only after the polling thread has ended."""
-        with self._rounds:
-            self._closed = True
-            self._rounds.notify_all()
-        self._consumer.close()
+    def _note_ends(self) -> None:
+        if time.monotonic() < self._ends_due:
+            return
+        self._ends_due = time.monotonic() + _ENDS_EVERY_S
+        marks = {
+            each: self._consumer.get_watermark_offsets(KafkaPartition(*each), cached=True)
+            for each in self._added
+        }
+        self._ends = {each: mark[1] for each, mark in marks.items() if mark is not None and mark[1] >= 0}

@@ -27,7 +27,7 @@ from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
 from groupshift.errors import GroupshiftError, Rejected, Transient
 
-_PUMP_S = 0.1
+_PUMP_S = 0.01
 _BATCH = 500
 _COMMIT_S = 10.0
 _CLOSE_S = 9.0
@@ -158,8 +158,7 @@ class GroupConsumer:
         parts.fetch.resume(wanted)
         for each in self._delivery.pause(wanted, paused=False):
             at = self._delivery.next_offsets()[each]
-            self._delivery.move(each, at)
-            parts.fetch.seek(each, at)
+            parts.fetch.add({each: at}, self._delivery.move(each, at))
 
     # -- offsets ---------------------------------------------------------------------------------
 
@@ -252,9 +251,7 @@ class GroupConsumer:
         ended = self._reconciler is None or self._reconciler.close(_CLOSE_S)
         self._delivery.close()
         if self._pump.is_alive():
-            self._pump.join(max(deadline - time.monotonic(), _PUMP_S * 2))
-        if self._parts is not None and not self._pump.is_alive():
-            self._parts.fetch.close()
+            self._pump.join(max(deadline - time.monotonic(), 1.0))
         if not ended:
             raise Transient(f"close: {self.consumer_id} could not leave the group in {_CLOSE_S:g} s")
 
@@ -272,7 +269,7 @@ class GroupConsumer:
         """Move what was fetched into the buffers; nothing else is done here."""
         while not self._delivery.closed and self._parts is not None and self._reconciler is not None:
             records = []
-            for record in self._parts.fetch.poll(_BATCH, _PUMP_S):
+            for record in self._parts.fetch.poll(0 if self._delivery.full else _BATCH, _PUMP_S):
                 error = record.error() if isinstance(record, Message) else None
                 if error is None:
                     records.append(record)
@@ -280,7 +277,10 @@ class GroupConsumer:
                     self._reconciler.out_of_range(partition)
                 else:
                     self._delivery.notify(record)
-            self._delivery.offer(records)
+            if records:
+                self._delivery.offer(records)
+        if self._parts is not None:
+            self._parts.fetch.close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -109,10 +109,8 @@ class Holdings:
         missing = [each for each in waiting if each not in known]
         starts = known | dict(self._parts.fetch.reset(missing, self._policy.reset) if missing else {})
         starts = {each: at for each, at in starts.items() if each in self._held}
-        self._parts.delivery.open(
-            {each: (stream_of(waiting[each].thread), at) for each, at in starts.items()}
-        )
-        self._parts.fetch.add(starts)
+        opened = {each: (stream_of(waiting[each].thread), at) for each, at in starts.items()}
+        self._parts.fetch.add(starts, self._parts.delivery.open(opened))
         for each in starts:
             self._held[each].started = True
         if len(starts) < len(waiting):
@@ -124,8 +122,7 @@ class Holdings:
         self._astray &= {each for each, held in self._held.items() if held.started}
         for each, at in self._parts.fetch.reset(list(self._astray), self._policy.reset).items():
             _LOG.warning("%s: position out of range, going on at %d", each, at)
-            self._parts.delivery.move(each, at)
-            self._parts.fetch.seek(each, at)
+            self._parts.fetch.add({each: at}, self._parts.delivery.move(each, at))
             self._astray.discard(each)
         if self._astray:
             raise Transient("some positions are out of range and their leader does not answer")
@@ -143,8 +140,13 @@ class Holdings:
             return
         for each, held in waiting.items():
             held.kafka = found.get(each)
-            if None not in (held.kafka, held.node.value) and held.kafka != held.node.value:
-                _LOG.info("%s: offset %s in Kafka, %s in ZooKeeper", each, held.kafka, held.node.value)
+        apart = [
+            f"{each}: {held.kafka} in Kafka, {held.node.value} in ZooKeeper"
+            for each, held in sorted(waiting.items())
+            if None not in (held.kafka, held.node.value) and held.kafka != held.node.value
+        ]
+        if apart:
+            _LOG.info("starting at the higher of two committed offsets: %s", "; ".join(apart))
 
     # -- committing ------------------------------------------------------------------------------
 

@@ -3,16 +3,18 @@
 It never fetches: ``assign([])`` in the callback keeps the membership and leaves the records to the
 fetcher; ``unassign()`` at the end of a revocation lets the rebalance go on
 (specs/zookeeper-coordination.md §8.1, checked). It has a thread of its own and takes no lock of
-the reconciler (L1). Commits run on a second thread, in order, so that a coordinator that does not
-answer can never hold a hand-over longer than the caller allows (L2).
+the reconciler (L1). Commits are made on that thread too, in order and also while a revocation is
+under way (O1); the reconciler waits for them within a bound, so that a coordinator that does not
+answer cannot hold a hand-over (L2).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
@@ -20,12 +22,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
+from groupshift.consumers.confinement import Calls
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.membership import MembershipListener
 
 _LOG = logging.getLogger(__name__)
-_POLL_S = 0.2
+_TURN_S = 0.02
+_REVOKE_S = 5.0
 _FORGOTTEN = frozenset(
     {
         KafkaError.UNKNOWN_MEMBER_ID,
@@ -47,18 +51,21 @@ class KafkaMembership:
         self._group = str(properties["group.id"])
         self._topics = sorted(topics)
         self._consumer = Consumer(self._properties)
-        self._admin: AdminClient | None = None
-        name = str(properties["client.id"])
-        self._committer = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"groupshift-commit-{name}")
+        self._calls = Calls()
         self._later: Future[None] | None = None
-        self._thread = threading.Thread(target=self._run, name=f"groupshift-member-{name}", daemon=True)
-        self._stopping = threading.Event()
+        self._admin: AdminClient | None = None
+        self._thread = threading.Thread(
+            target=self._run, name=f"groupshift-member-{properties['client.id']}", daemon=True
+        )
+        self._stopping = False
         self._listener: MembershipListener | None = None
 
     @property
     def session_s(self) -> float:
         """``session.timeout.ms`` in seconds."""
         return float(self._properties["session.timeout.ms"]) / 1000
+
+    # -- the thread ------------------------------------------------------------------------------
 
     def start(self, listener: MembershipListener) -> None:
         """Subscribe and poll on the own thread."""
@@ -69,8 +76,9 @@ class KafkaMembership:
         self._consumer.subscribe(
             self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
-        while not self._stopping.is_set():
-            message = self._consumer.poll(_POLL_S)
+        while not self._stopping:
+            self._calls.serve(_TURN_S)
+            message = self._consumer.poll(0)
             if message is not None and message.error() is not None:
                 _LOG.warning("group %s: %s", self._group, message.error())
         self._consumer.close()
@@ -78,35 +86,36 @@ class KafkaMembership:
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         consumer.assign([])
         if self._listener is not None:
-            self._listener.assigned(
-                frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
-            )
+            found = frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
+            self._listener.assigned(found)
 
     def _on_revoke(self, consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
-        if self._listener is not None and not self._stopping.is_set():
-            self._listener.revoked()
+        """Serve the listener's commits until it has let go: the generation is still valid (D3)."""
+        if self._listener is not None and not self._stopping:
+            released = self._listener.revoked()
+            deadline = time.monotonic() + _REVOKE_S
+            while not released.is_set() and time.monotonic() < deadline:
+                self._calls.serve(_TURN_S)
+            if not released.is_set():
+                _LOG.warning("group %s: revocation not finished in %g s", self._group, _REVOKE_S)
         consumer.unassign()
 
     def _on_lost(self, consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
-        if self._listener is not None and not self._stopping.is_set():
+        if self._listener is not None and not self._stopping:
             self._listener.lost()
         consumer.unassign()
 
     # -- offsets ---------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
-        """Synchronous, on the committer's thread; see the port for what is raised."""
-        if not offsets:
-            return
-        try:
-            self._committer.submit(self._commit, offsets).result(timeout)
-        except (FutureTimeoutError, RuntimeError) as error:
-            raise Transient(f"the group coordinator did not answer a commit within {timeout:g} s") from error
+        """Synchronous, on the own thread; see the port for what is raised."""
+        if offsets:
+            self._calls.ask(lambda: self._commit(offsets), timeout, "commit to Kafka")
 
     def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Skipped while an earlier one is still under way: the next call carries newer offsets."""
         if offsets and (self._later is None or self._later.done()):
-            self._later = self._committer.submit(self._try_commit, offsets)
+            self._later = self._calls.hand(lambda: self._try_commit(offsets))
 
     def _try_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         try:
@@ -132,7 +141,9 @@ class KafkaMembership:
         """One OffsetFetch for all."""
         asked = [KafkaPartition(*each) for each in partitions]
         try:
-            answer = self._consumer.committed(asked, timeout=timeout)
+            answer = self._calls.ask(
+                lambda: self._consumer.committed(asked, timeout=timeout), timeout, "committed offsets"
+            )
         except (KafkaException, RuntimeError) as error:
             raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
         failed = next((each.error for each in answer if each.error is not None), None)
@@ -162,10 +173,11 @@ class KafkaMembership:
 
     def close(self, timeout: float) -> None:
         """Leave the group; waits at most ``timeout`` seconds for the broker."""
-        self._stopping.set()
+        self._stopping = True
         if self._thread.is_alive():
             self._thread.join(timeout)
-        self._committer.shutdown(wait=False, cancel_futures=True)
+        else:
+            self._consumer.close()
 
 
 _ADMIN = frozenset({"bootstrap.servers", "client.id"})

@@ -27,7 +27,6 @@ _RETRY_S = 0.2
 _IDLE_S = 1.0
 _REFRESH_S = 30.0
 _CLIENTS_S = 1.0
-_REVOKE_S = 5.0
 _LEAVE_S = 4.0
 
 
@@ -131,13 +130,12 @@ class Reconciler:
             self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(now, membership.session_s))
         self._inbox.put(lambda: self._adopt(partitions))
 
-    def revoked(self) -> None:
-        """Blocks the Kafka callback until everything is released (D3), within a bound."""
+    def revoked(self) -> threading.Event:
+        """Delivery stops at once; the event says that everything is released (D3)."""
         self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
         released = threading.Event()
         self._inbox.put(lambda: self._give_back(released))
-        if not released.wait(_REVOKE_S):
-            _LOG.warning("revocation not finished within %g s; the owner nodes still fence", _REVOKE_S)
+        return released
 
     def lost(self) -> None:
         """Stop at once; no Kafka commit will be accepted."""

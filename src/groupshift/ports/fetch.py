@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -33,18 +33,18 @@ class Reset(StrEnum):
 
 
 class Fetch(Protocol):
-    """The fetcher. `poll` runs on one thread of its own; the rest may be called from any other."""
+    """The fetcher. `poll` and `close` run on one thread of its own, which must poll all the time: it
+    carries out what the others ask for."""
 
-    def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Fetch these partitions from these offsets; nothing fetched earlier is returned for them."""
+    def add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
+        """Fetch these partitions from these offsets, in place of former ones.
+
+        ``added`` is called on the polling thread between two polls: what earlier polls returned for
+        these partitions is void, what later ones return starts at the given offsets."""
         ...
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching them."""
-        ...
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on elsewhere."""
         ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
@@ -56,7 +56,8 @@ class Fetch(Protocol):
         ...
 
     def poll(self, limit: int, timeout: float) -> Sequence[Record]:
-        """Up to ``limit`` records; waits up to ``timeout`` seconds for the first."""
+        """Up to ``limit`` records; waits up to ``timeout`` seconds for the first. With limit 0, only
+        carries out what was asked for."""
         ...
 
     def out_of_range(self, record: Record) -> TopicPartition | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from threading import Event
 from typing import Protocol
 
 from groupshift.domain.partitions import TopicPartition
@@ -15,8 +16,9 @@ class MembershipListener(Protocol):
         """A new generation; returns at once."""
         ...
 
-    def revoked(self) -> None:
-        """The generation ends when this returns (D3): stop, commit, let go, within a bound."""
+    def revoked(self) -> Event:
+        """The generation is about to end: delivery has stopped when this returns, and the generation
+        ends when the event is set (D3), or after a bound. Commits are still carried out until then."""
         ...
 
     def lost(self) -> None:
