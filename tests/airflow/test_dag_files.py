@@ -35,7 +35,7 @@ def parsed() -> dict[str, Any]:
     command = [sys.executable, "-c", PARSE]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / "plugins")}
     done = subprocess.run(
-        [sys.executable, "-c", PARSE],
+        command,
         env=environment,
         capture_output=True,
         text=True,

@@ -1,0 +1,171 @@
+"""The pages: nobody without a login and a role, nothing unescaped, no path from a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from groupshift.application.status import MigrationStatus, StageProgress, ValidationStatus
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.evidence import Moment
+from groupshift.domain.moves import StageName, Until
+from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Stage
+from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
+from groupshift.ports.journal import Event, EventKind, StepState
+
+ADDRESSES = ("/groupshift/", "/groupshift/migrations/orders-1/", "/groupshift/run?dag_id=d&run_id=r")
+EVIL = "<script>alert(1)</script>"
+
+
+class _Journal:
+    """What the pages read, with hostile text wherever a person or a server can put text."""
+
+    def __init__(self, report: Path) -> None:
+        self.report = report
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def status(self, migration: str | None) -> tuple[MigrationStatus, ...]:
+        if migration not in {None, "orders-1"}:
+            raise Rejected(f"migration {migration} is not known; list them with groupshift status")
+        return (_migration(self.report),)
+
+
+def _migration(report: Path) -> MigrationStatus:
+    step = ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
+    judged = ValidationStatus(
+        moment=Moment.AFTER, verdict=Verdict.FAIL, report=str(report), judged_at_ms=1_763_740_000_000
+    )
+    canary = StageProgress(
+        stage=Stage(name=StageName.CANARY, step=step),
+        step=StepState.ACTED,
+        began_at_ms=1_763_740_000_000,
+        validations=(judged,),
+    )
+    answered = {"gate": "plan", "choice": "approve", "who": EVIL, "fingerprint": "f"}
+    claimed = {"run": "migrate_coordination/run-1", "secret": "hush"}
+    kinds = ((EventKind.CLAIMED, claimed), (EventKind.GATE_ANSWERED, answered))
+    events = tuple(
+        Event(seq=number, at_ms=0, token=1, kind=kind, stage=None, body=body)
+        for number, (kind, body) in enumerate(kinds, 1)
+    )
+    return MigrationStatus(
+        migration="orders-1",
+        group="orders",
+        phase=Phase.ROLLING_BACK,
+        until=Until.TOGGLE,
+        plan_hash="f" * 64,
+        created_at_ms=0,
+        updated_at_ms=0,
+        stages=(canary,),
+        verdict=Verdict.FAIL,
+        reason=EVIL,
+        events=events,
+    )
+
+
+@pytest.fixture(scope="module")
+def server(database: None) -> Iterator[Any]:
+    """Airflow's API server with the plugin, in this process."""
+    from airflow.api_fastapi.app import create_app
+    from fastapi.testclient import TestClient
+
+    with TestClient(create_app()) as client:
+        yield client
+
+
+@pytest.fixture
+def viewer(server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """Headers of a logged-in viewer; the pages read a journal with one hostile migration."""
+    from groupshift_airflow.web import pages
+
+    report = tmp_path / "report.html"
+    report.write_text("<h1>Compared</h1>")
+    monkeypatch.setattr(pages, "build_reading_app", lambda: _Journal(report))
+    answer = server.post("/auth/token", json={"username": "viewer", "password": "viewer"})
+    return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, "/groupshift/migrations/orders-1/reports/canary/after"])
+def test_a_page_without_a_login_is_refused(server: Any, viewer: Any, address: str) -> None:
+    """FastAPI apps of plugins are open unless they demand a user."""
+    assert server.get(address, headers={"Accept": "application/json"}).status_code == 401
+
+
+def test_a_browser_without_a_login_is_sent_to_it(server: Any, viewer: Any) -> None:
+    """And back to the page afterwards."""
+    answer = server.get("/groupshift/", headers={"Accept": "text/html"}, follow_redirects=False)
+    assert answer.status_code == 307
+    assert "login" in answer.headers["location"]
+    assert "groupshift" in answer.headers["location"]
+
+
+def test_a_user_without_a_role_is_refused(
+    server: Any, viewer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login alone is not enough: the right to read runs is demanded."""
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", lambda *_, **__: False)
+    assert server.get("/groupshift/", headers=viewer).status_code == 403
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_pages_show_what_the_journal_holds_escaped(server: Any, viewer: dict[str, str], address: str) -> None:
+    """No text from outside becomes markup, and no unknown key of an event is shown."""
+    answer = server.get(address, headers=viewer)
+    assert answer.status_code == 200
+    assert "<script" not in answer.text
+    assert "hush" not in answer.text
+    assert "script-src" not in answer.headers["content-security-policy"]
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_migration_shows_its_stages_verdicts_and_reports(server: Any, viewer: dict[str, str]) -> None:
+    """What was done, what was judged, where the report is, who approved."""
+    text = server.get("/groupshift/migrations/orders-1/", headers=viewer).text
+    for part in ("m1: old → aware", "rolling back", 'href="reports/canary/after"', "plan: approve by"):
+        assert part in text
+
+
+def test_the_tab_of_a_run_finds_its_migration(server: Any, viewer: dict[str, str]) -> None:
+    """By the run that claimed it; another run has none yet."""
+    address = "/groupshift/run?dag_id=migrate_coordination&run_id="
+    found = server.get(f"{address}run-1", headers=viewer).text
+    assert 'href="migrations/orders-1/reports/canary/after"' in found
+    assert "has not made or taken over" in server.get(f"{address}run-2", headers=viewer).text
+
+
+def test_a_report_is_shown_without_the_right_to_run_anything(server: Any, viewer: dict[str, str]) -> None:
+    """As written by the job, sandboxed."""
+    answer = server.get("/groupshift/migrations/orders-1/reports/canary/after", headers=viewer)
+    assert (answer.status_code, answer.text) == (200, "<h1>Compared</h1>")
+    assert answer.headers["content-security-policy"].endswith("sandbox")
+
+
+@pytest.mark.parametrize(
+    "tail", ["orders-2/", "orders-1/reports/roll/after", "orders-1/reports/canary/..%2f..%2fjournal.db"]
+)
+def test_what_the_journal_does_not_know_is_not_found(server: Any, viewer: dict[str, str], tail: str) -> None:
+    """Paths come from the journal only."""
+    assert server.get(f"/groupshift/migrations/{tail}", headers=viewer).status_code == 404
+
+
+def test_the_plugin_loads_without_errors(server: Any, viewer: dict[str, str]) -> None:
+    """Airflow lists it, its menu entry and its tab, and no import error."""
+    token = server.post("/auth/token", json={"username": "admin", "password": "admin"}).json()["access_token"]
+    admin = {"Authorization": f"Bearer {token}"}
+    assert server.get("/api/v2/plugins/importErrors", headers=admin).json()["import_errors"] == []
+    plugins = server.get("/api/v2/plugins", headers=admin).json()["plugins"]
+    ours = next(plugin for plugin in plugins if plugin["name"] == "groupshift")
+    assert [each["destination"] for each in ours["external_views"]] == ["nav", "dag_run"]
