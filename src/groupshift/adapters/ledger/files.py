@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,14 +35,16 @@ class LedgerFiles:
     def __init__(self, folder: str | Path | None) -> None:
         self._folder = Path(folder) if folder else None
         self._files: dict[Path, _Progress] = {}
+        self._lock = threading.Lock()
 
     def last_delivered(self, group: str) -> Mapping[TopicPartition, int]:
         """The highest offset delivered by any member of the group, per partition."""
         highest: dict[TopicPartition, int] = {}
-        for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
-            for (member, partition), offset in self._read(path).items():
-                if member.startswith(f"{group}_"):
-                    highest[partition] = max(offset, highest.get(partition, offset))
+        with self._lock:
+            for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
+                for (member, partition), offset in self._read(path).items():
+                    if member.startswith(f"{group}_"):
+                        highest[partition] = max(offset, highest.get(partition, offset))
         return dict(sorted(highest.items()))
 
     def close(self) -> None:
