@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from groupshift.spark.html import Markup, join, tag
 
-# Hues far apart in steps of the golden angle; one lightness that reads on white and on black.
-_GOLDEN_ANGLE = 137.508
+_HUES = (212, 150, 38, 268, 185, 90, 300, 55, 236, 125, 20, 170)
+"""Far apart for neighbours, and none is red: red means that nobody, or more than one, owns a partition."""
 
 Owners = Mapping[tuple[str, int], tuple[str, ...]]
 """The owners' member ids of each (topic, partition); normally exactly one."""
 
 
 def colour(index: int) -> str:
-    """The colour of the member with that index."""
-    return f"hsl({(205 + index * _GOLDEN_ANGLE) % 360:.0f} 58% 52%)"
+    """The colour of the member with that index; reads on white and on black."""
+    light = 50 + 9 * (index // len(_HUES) % 3)
+    return f"hsl({_HUES[index % len(_HUES)]} 55% {light}%)"
 
 
 def palette(members: Sequence[str]) -> dict[str, str]:
