@@ -152,12 +152,16 @@ class App:
         """Keep the way back open: phase ``moved``."""
         return finalise.keep(self._env, migration, token)
 
-    def begin_roll_back(self, migration: str, to: WayBack | str, token: int) -> tuple[str, ...]:
+    def begin_roll_back(
+        self, migration: str, to: WayBack | str, token: int, *, because: str = ""
+    ) -> tuple[str, ...]:
         """Enter phase ``rolling_back`` and return the undo stages needed, in order (may be empty).
+
+        ``because`` is the reason when a run has to go back (it then ends red), empty when asked for.
 
         Raises `Rejected` when there is nothing to take back (never acted, finalised, or a later
         migration of the group exists)."""
-        return roll_back.begin(self._env, migration, WayBack(to), token)
+        return roll_back.begin(self._env, migration, (WayBack(to), because), token)
 
     def close(self, migration: str, token: int) -> Closing:
         """End the run: phase, verdict and reason. A verdict other than pass means a red run."""

@@ -85,8 +85,8 @@ def _question(gate: Gate, plan: Plan, stage: StageName | None) -> str:
 
 def _plan_table(plan: Plan) -> str:
     rows = [
-        f"| {number} | {stage.name} | {step_text(stage.step)} | {stage.gate or '–'} | "
-        f"{step_text(stage.step.inverse) if stage.step.inverse else '–'} |"
+        f"| {number} | {stage.name} | {step_text(stage.step)} | {stage.gate or '-'} | "
+        f"{step_text(stage.step.inverse) if stage.step.inverse else '-'} |"
         for number, stage in enumerate(plan.stages, 1)
     ]
     return "\n".join(["| # | stage | step | gate | way back |", "|---|---|---|---|---|", *rows])
@@ -95,7 +95,7 @@ def _plan_table(plan: Plan) -> str:
 def findings_table(findings: tuple[Finding, ...]) -> str:
     """Findings as a Markdown table."""
     rows = [
-        f"| {_MARK[f.verdict]} {f.verdict} | {f.rule} | {_cell(f.reason)} | {_cell(f.hint) or '–'} |"
+        f"| {_MARK[f.verdict]} {f.verdict} | {f.rule} | {_cell(f.reason)} | {_cell(f.hint) or '-'} |"
         for f in findings
     ]
     return "\n".join(["| verdict | rule | reason | hint |", "|---|---|---|---|", *rows])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from groupshift.application.approval import answered
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration, load
-from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Closing
 from groupshift.domain.moves import Choice, Gate, StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind
+
+SHOWN = 3
+"""How many failed findings a reason names; all of them are in the report."""
 
 
 def close(env: Environment, migration: str, token: int) -> Closing:
@@ -66,12 +68,13 @@ def _not_approved(found: Migration) -> str:
 
 
 def failed_judgement(found: Migration) -> str:
-    """The worst sentence of the last failed forward judgement; empty when none failed."""
+    """The sentences of the last failed forward judgement; empty when none failed."""
     for event in reversed(found.events):
         forward = event.kind is EventKind.JUDGED and event.stage and not event.stage.undoes
         if forward and event.body["verdict"] == Verdict.FAIL.value:
-            bad = next(f for f in event.body["findings"] if f["verdict"] == Verdict.FAIL.value)
-            return f"stage {event.stage} failed {event.body['moment']} it: {bad['rule']}: {bad['reason']}"
+            bad = [f for f in event.body["findings"] if f["verdict"] == Verdict.FAIL.value][:SHOWN]
+            said = "; ".join(f"{finding['rule']}: {finding['reason']}" for finding in bad)
+            return f"stage {event.stage} failed {event.body['moment']} it: {said}"
     return ""
 
 
@@ -80,9 +83,9 @@ def _after_roll_back(env: Environment, found: Migration, token: int) -> Closing:
 
     The run that moved the group and had to take it back ends red; a run that was asked to take it back
     ends green."""
-    unproven = [stage.name for stage in found.undo if not _passed(found, stage.name)]
+    unproven = [stage.name for stage in found.undo if not found.passed(stage.name)]
     if unproven:
-        reason = f"on the way back, not proven yet: {', '.join(unproven)}; run the roll back again"
+        reason = _not_back(found, unproven[0])
         return Closing(phase=Phase.ROLLING_BACK, verdict=Verdict.FAIL, reason=reason)
     if _forced(env, found, token):
         why = failed_judgement(found) or "the run could not go on"
@@ -92,12 +95,23 @@ def _after_roll_back(env: Environment, found: Migration, token: int) -> Closing:
     return Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.PASS, reason=f"rolled back to {to}, proven equal")
 
 
-def _passed(found: Migration, stage: StageName) -> bool:
-    return found.verdict(stage, Moment.AFTER) in {Verdict.PASS, Verdict.INCONCLUSIVE}
+def _not_back(found: Migration, stage: StageName) -> str:
+    judged = found.latest(EventKind.JUDGED, stage)
+    bad = [f for f in judged.body["findings"] if f["verdict"] != Verdict.PASS.value] if judged else []
+    why = f"{bad[0]['rule']}: {bad[0]['reason']}" if bad else "not done yet"
+    first = failed_judgement(found)
+    begun = f"{first}; " if first else ""
+    return (
+        f"{begun}on the way back stage {stage} is not proven ({why}); "
+        f"correct that and run: groupshift roll-back {found.id}"
+    )
 
 
 def _forced(env: Environment, found: Migration, token: int) -> bool:
-    """Whether the run that closes is one that also acted forward."""
+    """Whether a run had to go back: it says why, or the run that closes is one that acted forward."""
+    begun = found.latest(EventKind.ROLL_BACK_BEGUN)
+    if begun and begun.body["because"]:
+        return True
     claims = env.journal.claims(found.id)
     forward = {
         claims.get(event.token)
@@ -123,7 +137,7 @@ def _unfinished(found: Migration) -> Closing | None:
             )
             return Closing(phase=Phase.MOVED, verdict=Verdict.INCONCLUSIVE, reason=reason)
     open_ = [s.name for s in found.plan.stages if s.name is not StageName.FINALISE]
-    open_ = [name for name in open_ if not _passed(found, name)]
+    open_ = [name for name in open_ if not found.passed(name)]
     if not open_:
         return None
     why = failed_judgement(found) or f"the run ended before stage {open_[0]} was judged as passed"

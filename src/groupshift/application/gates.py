@@ -60,6 +60,7 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
             migration=migration,
             at_ms=env.clock.now_ms(),
             kind=EventKind.GATE_ANSWERED,
+            stage=_reviewed(found, given),
             body={
                 "gate": gate.value,
                 "choice": given.choice.value,
@@ -69,6 +70,13 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
             phase=_next_phase(found, gate, given),
         )
     )
+
+
+def _reviewed(found: Migration, given: Answer) -> StageName | None:
+    """The stage that was shown under this fingerprint (gate ``review`` only)."""
+    shown_ = [event for event in found.events if event.kind is EventKind.GATE_SHOWN]
+    stages = [event.stage for event in shown_ if event.body["fingerprint"] == given.fingerprint]
+    return stages[-1] if stages else None
 
 
 def _usable(gate: Gate, given: Answer) -> None:

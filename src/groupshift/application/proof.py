@@ -70,7 +70,8 @@ def baseline(found: Migration, stage: StageName, moment: Moment) -> tuple[StageN
     """The snapshot that this one is compared with.
 
     After a stage: the one before it, and after the last way back to old members the migration's first
-    one. Before a stage: the one taken last before it; the very first is compared with itself."""
+    one. Before a stage: the one taken last before it; the very first is compared with itself, and so is
+    one before a stage of the way back, for what failed before it is known already."""
     taken = [(name, when) for name, when, _ in found.snapshots()]
     if (stage, moment) not in taken:
         raise Rejected(f"migration {found.id} has no snapshot {stage}/{moment}; take it first")
@@ -78,7 +79,7 @@ def baseline(found: Migration, stage: StageName, moment: Moment) -> tuple[StageN
         return taken[0] if taken else (stage, moment)
     if moment is Moment.AFTER:
         return stage, Moment.BEFORE
-    earlier = taken[: taken.index((stage, moment))]
+    earlier = [] if stage.undoes else taken[: taken.index((stage, moment))]
     return earlier[-1] if earlier else (stage, moment)
 
 

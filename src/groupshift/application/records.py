@@ -67,6 +67,17 @@ class Migration:
         ]
         return Verdict(judged[-1]) if judged else None
 
+    def passed(self, stage: StageName) -> bool:
+        """Whether the stage was judged as passed after its act, or a person accepted what was found."""
+        if self.verdict(stage, Moment.AFTER) is Verdict.PASS:
+            return True
+        last = self.latest(EventKind.JUDGED, stage)
+        return any(
+            event.seq > last.seq and event.body["gate"] == "review" and event.body["choice"] == "approve"
+            for event in self.events
+            if last and event.kind is EventKind.GATE_ANSWERED and event.stage is stage
+        )
+
     def snapshots(self) -> tuple[tuple[StageName, Moment, str], ...]:
         """Stage, moment and digest of each snapshot, in the order of their last taking."""
         last: dict[tuple[StageName, Moment], str] = {}

@@ -14,8 +14,9 @@ from groupshift.ports.journal import Entry, EventKind
 _NOTHING_DONE = frozenset({Phase.PLANNED, Phase.APPROVED, Phase.PREVIEW, Phase.REJECTED})
 
 
-def begin(env: Environment, migration: str, to: WayBack, token: int) -> tuple[str, ...]:
-    """See `App.begin_roll_back`."""
+def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: int) -> tuple[str, ...]:
+    """See `App.begin_roll_back`; ``wanted`` is how far, and why when it was not asked for."""
+    to, because = wanted
     found = load(env, migration)
     if found.phase in _NOTHING_DONE:
         return ()
@@ -29,7 +30,7 @@ def begin(env: Environment, migration: str, to: WayBack, token: int) -> tuple[st
             migration=migration,
             at_ms=env.clock.now_ms(),
             kind=EventKind.ROLL_BACK_BEGUN,
-            body={"to": to.value, "stages": [stage_data(stage) for stage in stages]},
+            body={"to": to.value, "because": because, "stages": [stage_data(stage) for stage in stages]},
             token=token,
             phase=Phase.ROLLING_BACK,
         )

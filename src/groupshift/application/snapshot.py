@@ -8,6 +8,7 @@ from groupshift.application.records import Migration, load
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.moves import StageName
 from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind
 
 _SETTLED = ("C11",)
@@ -37,10 +38,12 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
 
 
 def _relied_on(found: Migration, stage: StageName, moment: Moment) -> bool:
-    """A snapshot before an act is fixed once the act is intended; one after it once it was judged."""
+    """A snapshot before an act is fixed once the act is intended; any other once it was judged, unless
+    that is to be measured again: an error, or a way back that could not be proven."""
     taken = any(each[:2] == (stage, moment) for each in found.snapshots())
     if not taken:
         return False
     if moment is Moment.BEFORE and stage in found.steps:
         return True
-    return found.verdict(stage, moment) is not None
+    again = {None, Verdict.ERROR, Verdict.FAIL if stage.undoes else None}
+    return found.verdict(stage, moment) not in again

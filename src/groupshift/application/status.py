@@ -33,6 +33,7 @@ class StageProgress:
     step: StepState | None
     began_at_ms: int | None
     validations: tuple[ValidationStatus, ...]
+    passed: bool
 
     def verdict(self, moment: Moment) -> Verdict | None:
         """The verdict on a moment, None when it was not judged."""
@@ -105,6 +106,7 @@ def _progress(env: Environment, found: Migration, stage: Stage) -> StageProgress
             for moment in Moment
             if (validation := _validation(env, found, stage.name, moment)) is not None
         ),
+        passed=found.passed(stage.name),
     )
 
 

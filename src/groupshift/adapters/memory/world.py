@@ -50,6 +50,7 @@ class World:
     problems: tuple[str, ...] = ()
     kafka_state: str = "Stable"
     strangers: tuple[str, ...] = ()
+    idle: set[TopicPartition] = field(default_factory=set)
     zxid: int = 1000
     mode_writes: int = 0
 
@@ -76,6 +77,8 @@ class World:
         """Records are produced, consumed and committed, as the members' kinds do it."""
         kinds = {o.kind for o in self.places.values() if o.running}
         for partition in self.all_partitions():
+            if partition in self.idle:
+                continue
             self.ends[partition] = self.ends.get(partition, 0) + records
             if MemberKind.PLAIN in kinds or MemberKind.AWARE in kinds:
                 self.kafka[partition] = self.ends[partition]
