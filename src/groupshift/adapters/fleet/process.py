@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +29,36 @@ def ask(path: Path, request: dict[str, Any], answer_s: float = _ANSWER_S) -> dic
             with connection.makefile("rb") as answers:
                 line = answers.readline()
     except OSError as error:
-        raise Transient(
-            f"supervisor at {path} did not answer ({error}); see `groupshift sandbox status`"
-        ) from error
+        raise Transient(f"{path} did not answer ({error}); see `groupshift sandbox status`") from error
     try:
         answer: dict[str, Any] = json.loads(line)
     except ValueError as error:
-        raise Transient(f"supervisor at {path} ended in the middle of its answer; try again") from error
+        raise Transient(f"the process behind {path} ended in the middle of its answer; try again") from error
     if "error" in answer:
         raise Rejected(str(answer["error"]))
     return answer
+
+
+@contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """An address for the Unix socket at ``path`` that the kernel takes however long the path is;
+    valid inside the block."""
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def _connect(path: Path, answer_s: float) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(answer_s)
     try:
-        if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
-            connection.connect(str(path))
-            return connection
-        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-        try:
-            connection.connect(f"/proc/self/fd/{folder}/{path.name}")
-        finally:
-            os.close(folder)
+        with socket_address(path) as address:
+            connection.connect(address)
     except OSError:
         connection.close()
         raise
