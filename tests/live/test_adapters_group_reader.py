@@ -18,7 +18,8 @@ from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
-from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.evidence import Moment
 from groupshift.domain.group import GroupView
 from groupshift.domain.partitions import TopicPartition
@@ -235,3 +236,39 @@ def test_a_wrong_property_is_rejected_without_its_secret(cluster) -> None:
     with pytest.raises(Rejected, match=r"a property of \[kafka\.properties\] cannot be used") as caught:
         groups.observe("g")
     assert "wonder-1" not in str(caught.value)
+
+
+def test_a_toggle_is_seen_in_what_every_aware_member_publishes(
+    reader: LiveGroupReader, cluster, topic, group: str, consume_member
+) -> None:
+    """The switch writes, members act, the reader tells which write each of them acts on: there and back."""
+    name = topic(4)
+    connection = ZookeeperConnection(cluster.zookeeper)
+    switch = ZookeeperModeSwitch(connection)
+    members = [consume_member("migrating", f"m{number}-1", [name]).member_id for number in (1, 2)]
+    expected = ABSENT_MODE
+    for wanted in (Mode.KAFKA, Mode.ZOOKEEPER):
+
+        def joined() -> bool:
+            view = reader.read(group)
+            held = view.owners_of()
+            return (
+                view.migration_ids == tuple(members)
+                and {member.client_id for member in view.kafka.members} == set(members)
+                and len(held) == 4
+                and all(len(owners) == 1 for owners in held.values())
+            )
+
+        wait_until(joined, 60.0, "both members are in and own everything", every_s=0.1)
+        expected = switch.compare_and_set(group, expected, wanted)
+
+        def settled(wanted: Mode = wanted, identity: str = expected.identity) -> bool:
+            aware = reader.read(group).of_kind(MemberKind.AWARE)
+            return [(m.mode, m.acting_on) for m in aware] == [(wanted, identity)] * 2
+
+        wait_until(settled, 30.0, f"every member acts on {wanted}", every_s=0.1)
+        view = reader.read(group)
+        assert (view.effective_mode, view.mode) == (wanted, expected)
+        assert [(m.fence, m.version is not None) for m in view.members] == [(1, True)] * 2
+        assert view.problems == ()
+    connection.close()
