@@ -47,7 +47,8 @@ class ZookeeperCoordination:
     def __init__(self, hosts: str, group: str, consumer_id: str, session_s: float) -> None:
         self._hosts, self._consumer_id = hosts, consumer_id
         self._paths = GroupPaths(group)
-        self._client = KazooClient(hosts=hosts, timeout=session_s)
+        retry = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
+        self._client = KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)
         self._observer = Observer(self._client, self._paths, self._answer, self._view_changed)
         self._owner_watches: dict[TopicPartition, Callable[[Any], None]] = {}
         self._parents: set[str] = set()

@@ -1,0 +1,59 @@
+"""Scenarios 12 and 13: a ZooKeeper session that ends, and one that is only silent for a moment."""
+
+from __future__ import annotations
+
+from group_probe import PATIENCE_S, GroupProbe
+
+from groupshift.sandbox import ledger as ledgers
+from groupshift.sandbox.processes import wait_until
+
+SESSION = {"zookeeper.session.timeout.ms": "4000"}
+
+
+def test_scenario_12_expiry(topic, group, producer, consume_member, relay, kazoo, ledger, log_ends):
+    """The member stops before its successor may start, and comes back under the same id."""
+    name, probe, link = topic(4), GroupProbe(kazoo, group), relay("zookeeper")
+    producer(name, 4, rate=50)
+    cut_off = consume_member("migrating", "m1-1", [name], zookeeper=link.address, properties=SESSION)
+    stays = consume_member("migrating", "m2-1", [name], properties=SESSION)
+    both = {cut_off.member_id: 2, stays.member_id: 2}
+    probe.await_shares(name, both)
+    wait_until(lambda: len(cut_off.deliveries()) > 20, 30, "the first is delivered records")
+    before = probe.owners(name)
+    link.stall()
+    probe.await_shares(name, {stays.member_id: 4})
+    after = probe.owners(name)
+    last = {each.partition.partition: each.at_ms for each in cut_off.deliveries()}
+    moved = [number for number, (member, _, _) in before.items() if member == cut_off.member_id]
+    assert all(last[number] <= after[number][2] for number in moved)
+    assert all(after[number][1] == before[number][1] for number in before if number not in moved)
+    link.restore()
+    probe.await_shares(name, both)
+    ledger.await_all({each: end + 10 for each, end in log_ends(name, 4).items()})
+    ledger.assert_no_overlap()
+    assert sorted(kazoo.get_children(probe.paths.ids)) == sorted(both)
+    assert sorted(kazoo.get_children(probe.paths.migration_ids)) == sorted(both)
+
+
+def test_scenario_13_suspended_brief(topic, group, producer, consume_member, relay, kazoo, ledger, log_ends):
+    """Delivery pauses with the link and goes on at the same position in the same session."""
+    name, probe, link = topic(2), GroupProbe(kazoo, group), relay("zookeeper")
+    producer(name, 2, rate=50)
+    session = {"zookeeper.session.timeout.ms": "20000"}
+    member = consume_member("migrating", "m1-1", [name], zookeeper=link.address, properties=session)
+    probe.await_shares(name, {member.member_id: 2})
+    wait_until(lambda: len(member.deliveries()) > 20, 30, "records are delivered")
+    before = probe.owners(name)
+    link.cut()
+    ends = log_ends(name, 2)
+    wait_until(
+        lambda: all(log_ends(name, 2)[each] > end + 50 for each, end in ends.items()),
+        PATIENCE_S,
+        "50 records are written meanwhile",
+    )
+    delivered = {each.partition: each.offset for each in member.deliveries()}
+    assert all(delivered[each] < end + 25 for each, end in ends.items())
+    link.restore()
+    ledger.await_all({each: end + 10 for each, end in log_ends(name, 2).items()})
+    assert probe.owners(name) == before
+    assert not ledgers.duplicates(ledger.deliveries())
