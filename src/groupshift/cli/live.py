@@ -1,0 +1,114 @@
+"""Live progress of a run in the terminal, and the questions at its gates."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.prompt import Prompt
+from rich.status import Status
+
+from groupshift.application.brief_text import step_text
+from groupshift.cli.render import verdict_text
+from groupshift.domain.evidence import Moment
+from groupshift.domain.judgement import ActOutcome, ActState, GateBrief, Judgement
+from groupshift.domain.moves import Choice, Gate
+from groupshift.domain.plan import Stage
+from groupshift.errors import Rejected
+
+_CHOICES = {
+    Gate.PLAN: (Choice.APPROVE, Choice.REJECT),
+    Gate.TOGGLE: (Choice.APPROVE, Choice.REJECT),
+    Gate.REVIEW: (Choice.APPROVE, Choice.REJECT),
+    Gate.FINALISE: (Choice.KEEP, Choice.FINALISE),
+}
+
+
+@dataclass(slots=True)
+class LiveListener:
+    """`groupshift.cli.runner.Listener`: one line a thing done, a spinner for what is waited for."""
+
+    console: Console
+    _status: Status = field(init=False)
+    _began: float = field(init=False, default=0.0)
+    _last: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self._status = self.console.status("starting")
+
+    def stop(self) -> None:
+        """Stop the spinner."""
+        self._status.stop()
+
+    def stage(self, stage: Stage) -> None:
+        """A heading."""
+        self._began = time.monotonic()
+        self.console.print(f"[bold]{stage.name}[/bold]  {escape(step_text(stage.step))}")
+        self._status.start()
+
+    def doing(self, text: str) -> None:
+        """The spinner; without a terminal a line when it changes."""
+        self._status.update(f"  {escape(text)}")
+        if not self.console.is_terminal and text != self._last:
+            self.console.print(f"  [dim]{escape(text)}[/dim]", soft_wrap=True)
+        self._last = text
+
+    def acted(self, stage: Stage, outcome: ActOutcome) -> None:
+        """What was done, or what a person has to do."""
+        self.console.print(f"  act {stage.name}: {outcome.state}, {escape(outcome.detail)}", soft_wrap=True)
+        if outcome.state is ActState.PENDING:
+            self.console.print(Markdown(outcome.instruction))
+
+    def judged(self, stage: Stage, moment: Moment, judged: Judgement) -> None:
+        """The verdict, and why it is not pass."""
+        self.console.print(
+            f"  {moment} {stage.name}: {verdict_text(judged.verdict)} ({len(judged.findings)} findings)"
+        )
+        for reason in judged.reasons:
+            self.console.print(f"    {escape(reason)}", soft_wrap=True)
+
+    def ended(self, stage: Stage) -> None:
+        """How long it took."""
+        self._status.stop()
+        self.console.print(f"  [dim]{stage.name} took {time.monotonic() - self._began:.1f} s[/dim]")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """Asks at every gate; without a terminal nobody can answer, which is the answer 'waiting'."""
+
+    listener: LiveListener
+
+    def __call__(self, brief: GateBrief) -> Choice:
+        """Show the brief and ask. Raises `Waiting` when nobody can be asked."""
+        console = self.listener.console
+        self.listener.stop()
+        console.rule(escape(brief.subject))
+        console.print(Markdown(brief.body))
+        if not console.is_terminal:
+            raise Waiting(f"gate {brief.gate} waits for a person: answer it in a terminal, or use --yes")
+        choices = [choice.value for choice in _CHOICES[brief.gate]]
+        default = Choice.KEEP.value if brief.gate is Gate.FINALISE else Choice.REJECT.value
+        return Choice(Prompt.ask(brief.subject, choices=choices, default=default, console=console))
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """``--yes``: approves plan and toggle; never a doubt (gate ``review``); keeps, unless told otherwise."""
+
+    finalise: bool = False
+
+    def __call__(self, brief: GateBrief) -> Choice:
+        """The answer."""
+        if brief.gate is Gate.FINALISE:
+            return Choice.FINALISE if self.finalise else Choice.KEEP
+        return Choice.REJECT if brief.gate is Gate.REVIEW else Choice.APPROVE
+
+
+class Waiting(Rejected):
+    """A person has to answer and none is there; exit code 6."""
+
+    exit_code = 6

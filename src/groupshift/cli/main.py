@@ -1,0 +1,49 @@
+"""``groupshift``: the entry point. Verbs are loaded when they are called.
+
+``consume`` needs the base dependencies only; every other verb needs the extra ``tool``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from groupshift.errors import GroupshiftError
+
+NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code (see `groupshift --help`)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if arguments[:1] == ["consume"]:
+            from groupshift.cli.consume import main as consume
+
+            return consume(arguments[1:])
+        return _tool(arguments)
+    except GroupshiftError as error:
+        print(f"{type(error).__name__.lower()}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; every verb is safe to repeat", file=sys.stderr)
+        return 130
+
+
+def _tool(arguments: list[str]) -> int:
+    try:
+        from groupshift.cli.verbs import app
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("groupshift"):
+            raise
+        print(f"{NEEDS_TOOL} ({missing.name} is missing)", file=sys.stderr)
+        return 2
+    try:
+        app(arguments, prog_name="groupshift")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,166 @@
+"""What the verbs print: tables for people, JSON for programs, and the next command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from groupshift.application.brief_text import step_text
+from groupshift.application.status import MigrationStatus, StageProgress
+from groupshift.domain.evidence import Moment
+from groupshift.domain.judgement import Assessment, Closing, Planned, Readiness
+from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Plan
+from groupshift.domain.verdict import Finding, Verdict
+
+COLOUR = {
+    Verdict.PASS: "green",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.ERROR: "magenta",
+    Verdict.FAIL: "red",
+}
+_READY = {Readiness.READY: "green", Readiness.NOT_READY: "red", Readiness.UNKNOWN: "magenta"}
+_PHASE = {Phase.MOVED: "green", Phase.FINALISED: "green", Phase.ROLLED_BACK: "cyan", Phase.REJECTED: "yellow"}
+
+
+def plain(value: object) -> Any:
+    """Dataclasses, enums, tuples, sets and bytes as what JSON knows."""
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(each) for each in value)
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(plain(data), indent=2, ensure_ascii=False))
+
+
+def next_command(console: Console, command: str) -> None:
+    """What to do next."""
+    console.print(f"[dim]next:[/dim] [bold]{escape(command)}[/bold]", soft_wrap=True)
+
+
+def verdict_text(verdict: Verdict | None) -> str:
+    """A verdict in its colour; a dash for none."""
+    return "-" if verdict is None else f"[{COLOUR[verdict]}]{verdict}[/]"
+
+
+def findings_table(findings: Iterable[Finding], title: str) -> Table:
+    """One row a finding, passed ones included."""
+    table = Table(title=title, title_justify="left")
+    for name in ("rule", "verdict", "reason", "hint"):
+        table.add_column(name, overflow="fold")
+    for finding in findings:
+        reason, hint = escape(finding.reason), escape(finding.hint)
+        table.add_row(finding.rule, verdict_text(finding.verdict), reason, hint)
+    return table
+
+
+def show_assessment(console: Console, assessment: Assessment) -> None:
+    """Findings and readiness."""
+    view = assessment.view
+    console.print(findings_table(assessment.findings, f"group {view.group}"))
+    ready = assessment.readiness
+    console.print(
+        f"[{_READY[ready]}]{ready}[/]: {len(view.members)} members, {len(view.partitions)} partitions, "
+        f"{view.effective_mode} mode"
+    )
+
+
+def plan_table(plan: Plan) -> Table:
+    """The stages of a plan."""
+    table = Table(title=f"plan for group {plan.group}, until {plan.until}", title_justify="left")
+    for name in ("#", "stage", "step", "gate", "way back"):
+        table.add_column(name, overflow="fold")
+    for number, stage in enumerate(plan.stages, 1):
+        back = step_text(stage.step.inverse) if stage.step.inverse else "-"
+        table.add_row(str(number), stage.name, step_text(stage.step), stage.gate or "-", back)
+    return table
+
+
+def show_planned(console: Console, planned: Planned) -> None:
+    """A plan with its hash."""
+    console.print(plan_table(planned.plan))
+    console.print(
+        f"migration [bold]{planned.migration}[/bold], plan hash {planned.plan_hash}", soft_wrap=True
+    )
+
+
+def show_closing(console: Console, closing: Closing) -> None:
+    """How a run ended."""
+    console.print(f"{verdict_text(closing.verdict)} [bold]{closing.phase}[/bold]: {escape(closing.reason)}")
+
+
+def status_table(status: MigrationStatus) -> Table:
+    """The stages of one migration."""
+    table = Table(title=f"migration {status.migration}", title_justify="left")
+    for name in ("stage", "step", "act", "before", "after", "began (UTC)", "took"):
+        table.add_column(name, overflow="fold")
+    for progress in status.stages:
+        table.add_row(
+            progress.stage.name,
+            step_text(progress.stage.step),
+            progress.step or "-",
+            verdict_text(progress.verdict(Moment.BEFORE)),
+            verdict_text(progress.verdict(Moment.AFTER)),
+            _clock(progress.began_at_ms),
+            _took(progress),
+        )
+    return table
+
+
+def list_table(found: Iterable[MigrationStatus]) -> Table:
+    """The latest migrations."""
+    table = Table(title="migrations", title_justify="left")
+    for name in ("migration", "group", "until", "phase", "verdict", "reason"):
+        table.add_column(name, overflow="fold")
+    for each in found:
+        phase = f"[{_PHASE.get(each.phase, 'blue')}]{each.phase}[/]"
+        table.add_row(
+            each.migration, each.group, each.until, phase, verdict_text(each.verdict), escape(each.reason)
+        )
+    return table
+
+
+def reports_table(status: MigrationStatus) -> Table:
+    """Every validation with the path of its report."""
+    table = Table(title=f"reports of {status.migration}", title_justify="left")
+    for name in ("stage", "moment", "verdict", "report"):
+        table.add_column(name, overflow="fold")
+    for progress in status.stages:
+        for each in progress.validations:
+            table.add_row(progress.stage.name, each.moment, verdict_text(each.verdict), each.report)
+    return table
+
+
+def status_data(status: MigrationStatus) -> dict[str, Any]:
+    """A migration for programs; the events are those of the journal."""
+    data: dict[str, Any] = plain(status)
+    return data
+
+
+def _clock(at_ms: int | None) -> str:
+    return "-" if at_ms is None else datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%H:%M:%S")
+
+
+def _took(progress: StageProgress) -> str:
+    ends = [each.judged_at_ms for each in progress.validations if each.moment is Moment.AFTER]
+    if not ends or progress.began_at_ms is None:
+        return "-"
+    return f"{(ends[-1] - progress.began_at_ms) / 1000:.1f} s"

@@ -1,0 +1,54 @@
+"""From command line options to an open App."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from groupshift.bootstrap import App, build
+from groupshift.errors import Rejected
+from groupshift.settings import Settings, load
+
+SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
+HOME_VARIABLE = "GROUPSHIFT_HOME"
+DEFAULT_HOME = ".groupshift/sandbox"
+
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        envvar=SETTINGS_VARIABLE,
+        help="Settings file (TOML). Default: the sandbox's, when it is up.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+def settings(path: Path | None) -> Settings:
+    """The settings of that file, or of the sandbox. Raises `Rejected` when there are none."""
+    chosen = path or Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME) / "settings.toml"
+    if path is None and not chosen.exists():
+        raise Rejected(
+            f"no settings: name a file with --settings or {SETTINGS_VARIABLE}, "
+            "or bring a sandbox up with: groupshift sandbox up"
+        )
+    return load(chosen)
+
+
+def open_app(path: Path | None) -> tuple[App, Settings]:
+    """A ready App; use it in a ``with`` statement."""
+    parsed = settings(path)
+    return build(parsed), parsed
+
+
+def who() -> str:
+    """The person at the keyboard."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return f"uid {os.getuid()}"

@@ -1,0 +1,300 @@
+"""The verbs of the move: parse, call, render."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.bootstrap import App
+from groupshift.cli import render
+from groupshift.cli.demo import demo
+from groupshift.cli.live import Agreed, LiveListener, Prompted
+from groupshift.cli.runner import Runner, claim
+from groupshift.cli.sandbox import app as sandbox
+from groupshift.cli.session import Json, SettingsFile, open_app, who
+from groupshift.domain.evidence import Moment
+from groupshift.domain.judgement import Closing
+from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
+from groupshift.domain.phases import Phase
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
+from groupshift.settings import Settings
+
+EXIT_CODES = (
+    "Exit codes: 0 passed, 1 failed or rolled back, 2 rejected (your input), 3 conflict (someone else "
+    "acted), 4 transient (run it again), 5 broken promise, 6 waiting for a person."
+)
+
+
+def _exit(code: object) -> None:
+    """What a verb returns is its exit code."""
+    if isinstance(code, int) and code:
+        raise typer.Exit(code)
+
+
+app = typer.Typer(
+    name="groupshift",
+    help="Move Kafka consumer groups between coordinators without stopping them, and prove it.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    result_callback=_exit,
+)
+app.add_typer(sandbox, name="sandbox")
+app.command("demo")(demo)
+
+
+@app.command("consume", add_help_option=False, context_settings={"ignore_unknown_options": True})
+def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")] = None) -> int:
+    """One member of a group on the command line (see: groupshift consume --help)."""
+    from groupshift.cli.consume import main
+
+    return main(arguments or [])
+
+
+Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]
+Driver = Annotated[str, typer.Option(help="Fleet driver: process or manual.")]
+Canary = Annotated[int, typer.Option(help="Members replaced first.")]
+Soak = Annotated[int, typer.Option(help="Seconds to keep judging after the last act.")]
+UntilOption = Annotated[Until, typer.Option(help="The last act.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a plan is made.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Approve plan and toggle; keep the way back open.")]
+MigrationId = Annotated[str, typer.Argument(metavar="MIGRATION", show_default=False)]
+
+
+@app.command("assess")
+def assess(
+    *, group: Group, driver: Driver = "process", settings: SettingsFile = None, as_json: Json = False
+) -> int:
+    """Say whether a group is ready, one line a rule."""
+    opened, _ = open_app(settings)
+    with opened:
+        found = opened.assess(MoveRequest(group=group, driver=driver, actor=who()))
+    if as_json:
+        render.print_json({"readiness": found.readiness, "findings": found.findings, "view": found.view})
+    else:
+        console = Console()
+        render.show_assessment(console, found)
+        again = f"groupshift assess --group {group}"
+        render.next_command(console, f"groupshift run --group {group}" if found.ready else again)
+    return 0 if found.ready else 1
+
+
+@app.command("plan")
+def plan(  # noqa: PLR0913 - the options of a verb
+    *,
+    group: Group,
+    driver: Driver = "process",
+    canary: Canary = 1,
+    soak: Soak = 60,
+    until: UntilOption = Until.TOGGLE,
+    settings: SettingsFile = None,
+    execute: Execute = False,
+    as_json: Json = False,
+) -> int:
+    """Assess and journal a plan; with --execute it may be run."""
+    request = MoveRequest(
+        group=group,
+        driver=driver,
+        canary=canary,
+        soak_s=soak,
+        until=until,
+        execute=execute,
+        actor=who(),
+        run=_run_name("plan"),
+    )
+    opened, _ = open_app(settings)
+    with opened:
+        planned = opened.plan(request)
+    follow = f"groupshift run --migration {planned.migration}"
+    if not execute:
+        follow = f"groupshift run --group {group} --until {until} --execute"
+    if as_json:
+        render.print_json({**render.plain(planned), "next": follow})
+    else:
+        console = Console()
+        render.show_planned(console, planned)
+        render.next_command(console, follow)
+    return 0
+
+
+@app.command("run")
+def run(  # noqa: PLR0913 - the options of a verb
+    *,
+    group: Annotated[str, typer.Option("--group", "-g", help="The group.", show_default=False)] = "",
+    migration: Annotated[
+        str, typer.Option("--migration", help="Continue this one.", show_default=False)
+    ] = "",
+    driver: Driver = "process",
+    canary: Canary = 1,
+    soak: Soak = 60,
+    until: UntilOption = Until.TOGGLE,
+    settings: SettingsFile = None,
+    execute: Execute = False,
+    yes: Yes = False,
+    finalise: Annotated[bool, typer.Option("--finalise", help="With --yes: finalise, not keep.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Run the whole move, asking at the gates; run it again with --migration to continue."""
+    if bool(group) == bool(migration):
+        raise Rejected("name either --group (a new migration) or --migration (continue one)")
+    if group and not execute:
+        return plan(
+            group=group,
+            driver=driver,
+            canary=canary,
+            soak=soak,
+            until=until,
+            settings=settings,
+            as_json=as_json,
+        )
+    opened, parsed = open_app(settings)
+    with opened:
+        if group:
+            request = MoveRequest(
+                group=group,
+                driver=driver,
+                canary=canary,
+                soak_s=soak,
+                until=until,
+                execute=True,
+                actor=who(),
+                run=_run_name("plan"),
+            )
+            migration = opened.plan(request).migration
+        runner, console = _runner(opened, parsed, migration, yes=yes, finalise=finalise)
+        return _finish(opened, migration, runner.forward(), console, as_json=as_json)
+
+
+@app.command("roll-back")
+def roll_back(
+    migration: MigrationId,
+    to: Annotated[WayBack, typer.Option(help="How far back.")] = WayBack.OLD_MEMBERS,
+    settings: SettingsFile = None,
+    *,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Take a migration back, from any stage, and prove it."""
+    opened, parsed = open_app(settings)
+    with opened:
+        runner, console = _runner(opened, parsed, migration, yes=yes, finalise=False)
+        return _finish(opened, migration, runner.back(to), console, as_json=as_json)
+
+
+@app.command("status")
+def status(
+    migration: Annotated[str | None, typer.Argument(metavar="[MIGRATION]", show_default=False)] = None,
+    settings: SettingsFile = None,
+    *,
+    as_json: Json = False,
+) -> int:
+    """Show one migration, or the latest ones."""
+    opened, _ = open_app(settings)
+    with opened:
+        found = opened.status(migration)
+    if as_json:
+        render.print_json({"migrations": [render.status_data(each) for each in found]})
+        return 0
+    console = Console()
+    if migration is None:
+        console.print(render.list_table(found))
+        follow = f"groupshift status {found[0].migration}" if found else "groupshift run --group GROUP"
+    else:
+        console.print(f"{found[0].phase}: {found[0].reason}" if found[0].reason else found[0].phase)
+        console.print(render.status_table(found[0]))
+        follow = _follow(migration, found[0].phase)
+    render.next_command(console, follow)
+    return 0
+
+
+@app.command("validate")
+def validate(
+    migration: MigrationId,
+    stage: Annotated[StageName, typer.Argument(show_default=False)],
+    moment: Annotated[Moment, typer.Argument()] = Moment.AFTER,
+    settings: SettingsFile = None,
+    *,
+    as_json: Json = False,
+) -> int:
+    """Compare the snapshots of a stage again, and judge it."""
+    opened, _ = open_app(settings)
+    with opened:
+        request = opened.proof(migration, stage, moment)
+        opened.prove(request)
+        judged = opened.judge(migration, stage, moment)
+    if as_json:
+        render.print_json({"verdict": judged.verdict, "findings": judged.findings, "output": request.output})
+    else:
+        console = Console()
+        console.print(render.findings_table(judged.findings, f"{stage}/{moment}: {judged.verdict}"))
+        console.print(f"report: {request.output}/report.html", soft_wrap=True)
+        render.next_command(console, f"groupshift status {migration}")
+    return 0 if judged.verdict is Verdict.PASS else 1
+
+
+@app.command("report")
+def report(migration: MigrationId, settings: SettingsFile = None, *, as_json: Json = False) -> int:
+    """List the reports of a migration."""
+    opened, _ = open_app(settings)
+    with opened:
+        (found,) = opened.status(migration)
+    if as_json:
+        stages = {each.stage.name.value: render.plain(each.validations) for each in found.stages}
+        render.print_json({"migration": migration, "validations": stages})
+    else:
+        console = Console()
+        console.print(render.reports_table(found))
+        render.next_command(console, _follow(migration, found.phase))
+    return 0
+
+
+def _run_name(verb: str) -> str:
+    """A name no other process has: every process that claims fences the ones before it."""
+    return f"cli-{verb}-{who()}-{os.getpid()}-{time.time_ns()}"
+
+
+def _runner(
+    opened: App, parsed: Settings, migration: str, *, yes: bool, finalise: bool
+) -> tuple[Runner, Console]:
+    console = Console(stderr=True)
+    listener = LiveListener(console)
+    runner = Runner(
+        app=opened,
+        claimed=claim(opened, migration, _run_name("run"), who()),
+        decide=Agreed(finalise) if yes else Prompted(listener),
+        listener=listener,
+        clock=SystemClock(),
+        settle_s=parsed.thresholds.settle_s,
+    )
+    console.print(f"migration [bold]{migration}[/bold]", soft_wrap=True)
+    return runner, console
+
+
+def _finish(opened: App, migration: str, closing: Closing, console: Console, *, as_json: bool) -> int:
+    (found,) = opened.status(migration)
+    if as_json:
+        render.print_json({**render.status_data(found), "closing": render.plain(closing)})
+    else:
+        console.print(render.status_table(found))
+        render.show_closing(console, closing)
+        render.next_command(console, _follow(migration, closing.phase))
+    return 0 if closing.verdict is Verdict.PASS else 1
+
+
+def _follow(migration: str, phase: Phase) -> str:
+    """The next command that makes sense in a phase."""
+    return {
+        Phase.PREVIEW: "groupshift run --group GROUP --execute",
+        Phase.PLANNED: f"groupshift run --migration {migration}",
+        Phase.APPROVED: f"groupshift run --migration {migration}",
+        Phase.RUNNING: f"groupshift run --migration {migration}",
+        Phase.MOVED: f"groupshift roll-back {migration}",
+        Phase.ROLLING_BACK: f"groupshift roll-back {migration}",
+    }.get(phase, f"groupshift report {migration}")
