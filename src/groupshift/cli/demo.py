@@ -6,9 +6,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -107,13 +107,7 @@ def _show(result: DemoResult) -> None:
             str(row.lost),
         )
     _console.print(table)
-    audit = result.audit
-    verdict = Verdict(audit["verdict"])
-    _console.print(
-        f"Audit of every delivery: [{_COLOURS[verdict]}]{verdict.value}[/{_COLOURS[verdict]}]"
-        f"  lost {audit['lost']}, delivered twice {audit['duplicates']}"
-        f" (unexplained {audit['unexplained']}), overlapping owners {audit['overlaps']}"
-    )
+    _show_audit(result.audit)
     _console.print("Reports:")
     for row in result.rows:
         _console.print(f"  {row.stage:12} {row.report}", soft_wrap=True, highlight=False)
@@ -125,3 +119,12 @@ def _show(result: DemoResult) -> None:
         _console.print(
             f"[red]Not every verdict is pass[/red] ({runs}). Next: read the first red report above."
         )
+
+
+def _show_audit(audit: Mapping[str, Any]) -> None:
+    verdict = Verdict(audit["verdict"])
+    _console.print(
+        f"Audit of every delivery: [{_COLOURS[verdict]}]{verdict.value}[/{_COLOURS[verdict]}]"
+        f"  lost {audit['lost']}, delivered twice {audit['duplicates']}"
+        f" (unexplained {audit['unexplained']}), overlapping owners {audit['overlaps']}"
+    )

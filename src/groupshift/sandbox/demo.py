@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -154,8 +155,9 @@ class Demo:
         ends = app.assess(MoveRequest(group=GROUP)).view.log_ends
 
         def everything() -> bool:
-            counts = delivered(read_ledgers(self._home.ledgers, GROUP))
-            return all(counts.get(end.partition, {}).get(end.end - 1) for end in ends if end.end)
+            seen = delivered(read_ledgers(self._home.ledgers, GROUP))
+            counts = defaultdict(Counter, seen)
+            return all(counts[end.partition][end.end - 1] for end in ends if end.end)
 
         self._told("producer stopped; waiting until every record is delivered")
         try:
