@@ -89,9 +89,7 @@ def snapshot(members: Sequence[Mapping[str, Any]], base: int = 500, *, kafka: bo
             {"member_id": one["member_id"], "topic": "orders", "streams": 1} for one in members
         ],
         "owners": [owner(number, names[number * len(names) // 6]) for number in PARTITIONS],
-        "offsets": [
-            offset(number, base + 10 * number, store) for number in PARTITIONS for store in stores
-        ],
+        "offsets": [offset(number, base + 10 * number, store) for number in PARTITIONS for store in stores],
         "log_ends": [
             {"topic": "orders", "partition": number, "log_start": 0, "log_end": base + 10 * number + 5}
             for number in PARTITIONS

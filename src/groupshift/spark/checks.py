@@ -16,7 +16,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.spark.rules import Rules
 from groupshift.spark.verdicts import Offence, Ruled, ruled
 
-_SHOWN_PARAMETERS = {
+_PARAMETERS = {
     "stores_agree": ("gap",),
     "member_kinds": ("old", "new", "replaced"),
     "mode_as_expected": ("mode_text", "effective_mode"),
@@ -25,13 +25,16 @@ _SHOWN_PARAMETERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One statement: rule number, file name, the sentence when nothing offends, and the hint."""
+    """One statement: rule number, file name, the sentence when nothing offends, the hint, when it is
+    asked, and the verdict when it finds something."""
 
     rule: str
     name: str
     holds: str
     hint: str
     kafka_mode_only: bool = False
+    stage_only: str = ""
+    verdict: Verdict = Verdict.FAIL
 
 
 SNAPSHOT_CHECKS = (
@@ -115,6 +118,14 @@ SNAPSHOT_CHECKS = (
         hint="let the members commit once in kafka mode before plain consumers join (O8)",
         kafka_mode_only=True,
     ),
+    Check(
+        rule="V24",
+        name="even_share",
+        holds="the canary owns its even share of the partitions",
+        hint="the canary would prove less (or risk more) than planned; look at the members' streams",
+        stage_only="canary",
+        verdict=Verdict.INCONCLUSIVE,
+    ),
 )
 
 
@@ -140,6 +151,8 @@ def run(spark: SparkSession, rules: Rules) -> tuple[Ruled, ...]:
 def _run_one(spark: SparkSession, check: Check, rules: Rules) -> Ruled:
     if check.kafka_mode_only and not rules.kafka_mode:
         return ruled(check.rule, f"{check.holds}: not asked in zookeeper mode", ())
-    arguments = {name: getattr(rules, name) for name in _SHOWN_PARAMETERS.get(check.name, ())}
+    if check.stage_only not in {"", rules.stage} or (check.stage_only and rules.moment != "after"):
+        return ruled(check.rule, f"{check.holds}: asked after stage {check.stage_only} only", ())
+    arguments = {name: getattr(rules, name) for name in _PARAMETERS.get(check.name, ())}
     found = offences(spark, statement("checks/snapshot", check.name), arguments)
-    return ruled(check.rule, check.holds, found, verdict=Verdict.FAIL, hint=check.hint)
+    return ruled(check.rule, check.holds, found, verdict=check.verdict, hint=check.hint)

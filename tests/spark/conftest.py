@@ -1,0 +1,25 @@
+"""One Spark session for all tests of this folder; Great Expectations is imported beside its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from groupshift.spark.expectations import Library
+from groupshift.spark.session import local_session
+
+
+@pytest.fixture(scope="session")
+def library() -> Library:
+    """Great Expectations, on its way."""
+    return Library()
+
+
+@pytest.fixture(scope="session")
+def spark(library: Library) -> Iterator[SparkSession]:
+    """The session that the jobs under test get too."""
+    session = local_session("groupshift tests")
+    yield session
+    session.stop()

@@ -1,0 +1,277 @@
+"""Every SQL check of snapshots: silent on a sound one, and naming the row on the one it exists for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from groupshift.domain.evidence import TABLES
+from groupshift.domain.verdict import Verdict
+from groupshift.spark import checks
+from groupshift.spark.rules import Rules, from_data
+from groupshift.spark.schemas import struct_of
+from spark.snapshots import (
+    AWARE_KAFKA,
+    AWARE_ZOOKEEPER,
+    CANARY,
+    OLD_THREE,
+    Snapshot,
+    canary_rules,
+    member,
+    offset,
+    owner,
+    snapshot,
+    toggle_rules,
+)
+
+Change = Callable[[Snapshot], Any]
+
+
+def register(spark: SparkSession, moment: str, tables: Snapshot) -> None:
+    """Make literal tables visible as the views the checks read."""
+    for name, rows in tables.items():
+        schema = struct_of(TABLES[name])
+        frame = spark.createDataFrame([tuple(row[column] for column in schema.names) for row in rows], schema)
+        frame.createOrReplaceTempView(f"{moment}_{name}")
+
+
+def run(spark: SparkSession, before: Snapshot, after: Snapshot, rules: Rules) -> dict[str, list[str]]:
+    """Sentences of the checks that found something, by the name of the check."""
+    register(spark, "before", before)
+    register(spark, "after", after)
+    names = {check.rule: check.name for check in checks.SNAPSHOT_CHECKS}
+    return {
+        names[result.finding.rule]: [str(offence) for offence in result.offences]
+        for result in checks.run(spark, rules)
+        if result.offences
+    }
+
+
+def test_a_sound_canary_offends_nothing(spark: SparkSession) -> None:
+    """One old member became an aware one, offsets advanced as far as delivered."""
+    assert run(spark, snapshot(OLD_THREE), snapshot(CANARY, 520), from_data(canary_rules())) == {}
+
+
+def test_a_sound_toggle_offends_nothing(spark: SparkSession) -> None:
+    """The mode became kafka, both stores hold the offsets, all members follow."""
+    before, after = snapshot(AWARE_ZOOKEEPER), snapshot(AWARE_KAFKA, 520, kafka=True)
+    assert run(spark, before, after, from_data(toggle_rules())) == {}
+
+
+def replace_row(table: str, index: int, **values: Any) -> Change:
+    """A change that sets values of one row."""
+    return lambda tables: tables[table][index].update(values)
+
+
+def drop(table: str, index: int) -> Change:
+    """A change that removes one row."""
+    return lambda tables: tables[table].pop(index)
+
+
+def add(table: str, row: dict[str, Any]) -> Change:
+    """A change that appends one row."""
+    return lambda tables: tables[table].append(row)
+
+
+CANARY_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
+    (
+        "a key twice",
+        add("offsets", offset(2, 540)),
+        {"keys_unique": ["orders-2: its zookeeper offset is in table offsets 2 times"]},
+    ),
+    (
+        "an offset nobody delivered",
+        replace_row("ledger", 1, last_delivered=520),
+        {
+            "offset_delivered": [
+                "orders-1: the zookeeper offset advanced from 510 to 530 but the last record delivered is 520"
+            ]
+        },
+    ),
+    (
+        "an advance without any delivery",
+        drop("ledger", 1),
+        {
+            "offset_delivered": [
+                "orders-1: the zookeeper offset advanced from 510 to 530 but no member delivered any record of it"
+            ]
+        },
+    ),
+    (
+        "an offset beyond the log",
+        replace_row("log_ends", 3, log_end=549),
+        {"offset_in_log": ["orders-3: the zookeeper offset 550 is outside the log [0, 549]"]},
+    ),
+    (
+        "a partition more",
+        add("log_ends", {"topic": "orders", "partition": 6, "log_start": 0, "log_end": 0}),
+        {
+            "partition_set_equal": ["orders-6: the partition was not there before"],
+            "one_owner": ["orders-6: no member owns it"],
+        },
+    ),
+    (
+        "a log made anew",
+        lambda tables: (tables["log_ends"][0].update(log_end=400), tables["offsets"].pop(0)),
+        {"log_not_truncated": ["orders-0: the log end went back from 505 to 400"]},
+    ),
+    ("nobody owns it", drop("owners", 0), {"one_owner": ["orders-0: no member owns it"]}),
+    (
+        "two owners",
+        add("owners", owner(4, "m1-1")),
+        {
+            "keys_unique": ["orders-4: is in table owners 2 times"],
+            "one_owner": ["orders-4: 2 owners at once: payments_m1-1-0 and payments_m3-2-0"],
+        },
+    ),
+    (
+        "an owner who is no member",
+        replace_row("owners", 5, member_id="payments_m9-1"),
+        {"owner_is_member": ["orders-5: owned by payments_m9-1, which is not a member of the group"]},
+    ),
+    (
+        "one member too few of a kind",
+        replace_row("members", 2, kind="old", mode=None),
+        {
+            "member_kinds": [
+                "0 members of kind aware where 1 were expected",
+                "3 members of kind old where 2 were expected (payments_m1-1, payments_m2-1, payments_m3-2)",
+            ]
+        },
+    ),
+    (
+        "another subscription",
+        replace_row("subscriptions", 2, topic="clicks"),
+        {
+            "subscriptions_equal": [
+                "clicks: 0 streams subscribed before, 1 after",
+                "orders: 3 streams subscribed before, 2 after",
+            ]
+        },
+    ),
+    (
+        "a mode node that nobody here wrote",
+        replace_row("group", 0, mode_text="kafka"),
+        {"mode_as_expected": ["the mode node holds kafka where nothing was expected"]},
+    ),
+    (
+        "a member that does not follow",
+        replace_row("members", 2, mode="kafka"),
+        {"members_follow_mode": ["member payments_m3-2 acts in kafka mode where zookeeper is in effect"]},
+    ),
+    (
+        "a canary with more than its share",
+        lambda tables: [row.update(member_id="payments_m3-2") for row in tables["owners"][3:]],
+        {"even_share": ["payments_m3-2 owns 3 of 6 partitions, its even share is 2"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "offends"), [plant[1:] for plant in CANARY_PLANTS], ids=[plant[0] for plant in CANARY_PLANTS]
+)
+def test_a_plant_in_a_canary_is_named(
+    spark: SparkSession, change: Change, offends: dict[str, list[str]]
+) -> None:
+    """Each plant offends the checks it must and no others, with where and why."""
+    after = snapshot(CANARY, 520)
+    change(after)
+    assert run(spark, snapshot(OLD_THREE), after, from_data(canary_rules())) == offends
+
+
+TOGGLE_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
+    (
+        "a znode ahead",
+        replace_row("offsets", 0, offset=521),
+        {"stores_agree": ["orders-0: the znode 521 is ahead of Kafka 520"]},
+    ),
+    (
+        "a znode too far behind",
+        replace_row("offsets", 2, offset=489),
+        {
+            "stores_agree": [
+                "orders-1: the znode 489 is 41 behind Kafka 530, more than one commit interval (40)"
+            ]
+        },
+    ),
+    (
+        "no znode at all",
+        drop("offsets", 0),
+        {
+            "stores_agree": [
+                "orders-0: Kafka has 520 and there is no znode: the way back would start elsewhere"
+            ]
+        },
+    ),
+    (
+        "no Kafka offset",
+        drop("offsets", 1),
+        {
+            "kafka_store_complete": [
+                "orders-0: the znode has 520 and Kafka has no offset: "
+                "a plain Kafka consumer would use its reset policy"
+            ]
+        },
+    ),
+    (
+        "a mode that is not in effect",
+        lambda tables: [
+            tables["group"][0].update(effective_mode="zookeeper"),
+            *(row.update(mode="zookeeper") for row in tables["members"]),
+        ],
+        {"mode_as_expected": ["the mode in effect is zookeeper where kafka was expected"]},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "offends"), [plant[1:] for plant in TOGGLE_PLANTS], ids=[plant[0] for plant in TOGGLE_PLANTS]
+)
+def test_a_plant_in_a_toggle_is_named(
+    spark: SparkSession, change: Change, offends: dict[str, list[str]]
+) -> None:
+    """Each plant offends the checks it must and no others, with where and why."""
+    after = snapshot(AWARE_KAFKA, 520, kafka=True)
+    change(after)
+    assert run(spark, snapshot(AWARE_ZOOKEEPER), after, from_data(toggle_rules())) == offends
+
+
+def test_plain_members_are_not_asked_for_znodes_or_streams(spark: SparkSession) -> None:
+    """What only ZooKeeper members keep up is not held against partitions of plain consumers."""
+    plain = tuple(member(f"m{number}-3", "plain") for number in (1, 2, 3))
+    after = snapshot(plain, 700, kafka=True)
+    for row in after["owners"]:
+        row.update(store="kafka", thread_id=None)
+    after["offsets"] = [
+        offset(row["partition"], 520 if row["store"] == "zookeeper" else row["offset"], row["store"])
+        for row in after["offsets"]
+    ]
+    data = toggle_rules() | {
+        "stage": "retire",
+        "members": {"change": "replaced", "count": 3, "from": "aware", "to": "plain"},
+    }
+    before = snapshot(AWARE_KAFKA, 520, kafka=True)
+    before["subscriptions"][0]["streams"] = 2
+    assert run(spark, before, after, from_data(data)) == {}
+
+
+def test_a_passed_check_is_a_finding_too(spark: SparkSession) -> None:
+    """Every check leaves a finding; those asked in kafka mode only say so."""
+    register(spark, "before", snapshot(OLD_THREE))
+    register(spark, "after", snapshot(CANARY, 520))
+    results = checks.run(spark, from_data(canary_rules()))
+    assert {result.finding.verdict for result in results} == {Verdict.PASS}
+    assert len(results) == len(checks.SNAPSHOT_CHECKS)
+
+
+def test_every_statement_is_run() -> None:
+    """No file below ``sql/checks/snapshot`` is forgotten."""
+    there = {
+        path.name.removesuffix(".sql")
+        for path in files("groupshift").joinpath("sql/checks/snapshot").iterdir()
+    }
+    assert there == {check.name for check in checks.SNAPSHOT_CHECKS}
