@@ -21,6 +21,9 @@ T = TypeVar("T")
 _LOG = logging.getLogger("groupshift.kafka")
 _SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
 _PAUSE_S = 0.1
+_FIRST_SLICE_S = 1.0
+"""The first attempt's share of the time, doubled for each further one: while a broker makes the offsets
+topic, librdkafka lets a request for the coordinator hang that is answered at once when asked again."""
 
 _REFUSED = frozenset(
     {
@@ -60,7 +63,7 @@ class KafkaConnection:
     """
 
     def __init__(
-        self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 6.0
+        self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 7.0
     ) -> None:
         self._address = bootstrap_servers
         self._properties = dict(properties or {})
@@ -83,9 +86,12 @@ class KafkaConnection:
         """
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
+            slice_s = _FIRST_SLICE_S
             while True:
+                until = min(deadline, time.monotonic() + slice_s)
+                slice_s *= 2
                 try:
-                    return work(Requests(self._connected(), deadline))
+                    return work(Requests(self._connected(), until))
                 except (KafkaException, FutureTimeoutError) as failed:
                     self._judge(failed)
                     if time.monotonic() + _PAUSE_S >= deadline:
