@@ -5,8 +5,10 @@ Whatever a fixture starts it also ends, by process id, when its test (or the ses
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox import ledger as ledgers
@@ -141,13 +144,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def _log_tails(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Attach the end of every log of the session to a failing test's report."""
+    """Attach the end of every log written during a failing test to its report."""
+    begun = time.time()
     yield
     report = getattr(request.node, "call_report", None)
     if report is None or not report.failed or "cluster" not in request.fixturenames:
         return
     home = request.getfixturevalue("cluster").home
-    for log in sorted(home.logs.glob("*.log")):
+    for log in sorted(path for path in home.logs.glob("*.log") if path.stat().st_mtime >= begun):
         tail = log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
         sys.stdout.write(f"--- {log.name}\n" + "\n".join(tail) + "\n")
 
@@ -337,13 +341,11 @@ def owners(kazoo: KazooClient, group: str) -> Callable[[str], dict[int, str]]:
     """The owner nodes of a topic in this test's group: partition → thread id."""
 
     def read(topic: str) -> dict[int, str]:
-        parent = f"/consumers/{group}/owners/{topic}"
+        parent, found = f"/consumers/{group}/owners/{topic}", {}
         if not kazoo.exists(parent):
-            return {}
-        found = {}
+            return found
         for child in kazoo.get_children(parent):
-            stat = kazoo.exists(f"{parent}/{child}")
-            if stat is not None:
+            with contextlib.suppress(NoNodeError):  # released since the listing
                 found[int(child)] = kazoo.get(f"{parent}/{child}")[0].decode()
         return found
 

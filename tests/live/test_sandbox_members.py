@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Producer
 
 from groupshift.sandbox import faults, legacy
-from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.processes import is_running, wait_until
 
 
 @pytest.mark.parametrize("release", legacy.RELEASES)
@@ -66,3 +67,58 @@ def test_an_expired_session_takes_the_members_nodes_and_it_comes_back(
         "registered under a new session",
     )
     wait_until(lambda: owners(name) == {0: f"{member.member_id}-0"}, 30, "owner node again")
+
+
+def test_the_producer_keeps_sequence_and_offset_equal_over_a_broker_restart(
+    cluster, topic, producer, scala_member, ledger, log_ends
+):
+    """It checks every delivery report itself: a clean end means that none differed."""
+    name = topic(2)
+    writing = producer(name, 2, rate=100, count=600)
+    scala_member("1.1.1", "m1-1", [name], seed=2)
+    wait_until(lambda: min(log_ends(name, 2).values()) > 50, 30, "records written")
+    faults.restart_server(cluster.home, "kafka")
+    wait_until(lambda: not is_running(writing), 90, "producer ended by itself", every_s=0.2)
+    assert set(log_ends(name, 2).values()) == {600}
+    ledger.await_all(log_ends(name, 2))
+    log = (cluster.home.logs / f"producer-{name}.log").read_text()
+    assert "somebody else writes" not in log
+
+
+def test_a_second_producer_goes_on_where_the_first_ended(topic, producer, scala_member, ledger, log_ends):
+    """Its first sequence is the log end."""
+    name = topic(1)
+    for total in (50, 100):
+        writing = producer(name, 1, rate=500, count=50)
+        wait_until(lambda writing=writing: not is_running(writing), 30, "producer ended")
+        assert sum(log_ends(name, 1).values()) == total
+    scala_member("0.10.2.2", "m1-1", [name], seed=1)
+    ledger.await_all(log_ends(name, 1))
+
+
+def test_a_producer_that_is_not_alone_says_so(cluster, topic, producer, log_ends):
+    """Records of somebody else would make offsets differ from sequences: it ends with one sentence."""
+    name = topic(1)
+    writing = producer(name, 1, rate=50)
+    wait_until(lambda: log_ends(name, 1).popitem()[1] > 10, 30, "records written")
+    intruder = Producer({"bootstrap.servers": cluster.bootstrap})
+    intruder.produce(name, b"mine", partition=0)
+    intruder.flush(10)
+    wait_until(lambda: not is_running(writing), 30, "producer ended")
+    assert "somebody else writes to this topic" in (cluster.home.logs / f"producer-{name}.log").read_text()
+
+
+def test_a_killed_scala_member_leaves_no_process_and_its_successor_takes_over(
+    topic, producer, scala_member, ledger, log_ends, group, owners
+):
+    """Kill -9 takes recorder and JVM; after the session's end the other member owns everything."""
+    name = topic(2)
+    producer(name, 2, rate=50)
+    first = scala_member("1.1.1", "m1-1", [name], seed=2)
+    wait_until(lambda: len(owners(name)) == 2, 30, "m1 owns both")
+    second = scala_member("0.10.2.2", "m2-1", [name])
+    wait_until(lambda: len(set(owners(name).values())) == 2, 40, "one partition each")
+    faults.kill(first.process)
+    assert faults.session_of(first.process.pid) == []
+    wait_until(lambda: set(owners(name).values()) == {f"{second.member_id}-0"}, 60, "m2 owns both")
+    ledger.await_all(log_ends(name, 2))

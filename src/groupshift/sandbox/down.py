@@ -14,6 +14,7 @@ from groupshift.sandbox.state import SandboxState, read_document
 
 _SHUTDOWN_S = 90.0
 _STRAYS_S = 15.0
+_SERVERS = ("zookeeper", "kafka")  # others need them to end cleanly
 
 
 def down(home: Home) -> int:
@@ -27,10 +28,13 @@ def down(home: Home) -> int:
     before = _all(home, names)
     _shut_members(home)
     _end_strays([process for process in _all(home, []) if process.pid not in _pids(home, names)])
+    running = {name: process for name in names if (process := known(home, name)) is not None}
+    for name, process in running.items():
+        if name not in _SERVERS:
+            send(process, signal.SIGTERM)  # all at once; each is waited for below
     for name in reversed(names):
-        process = known(home, name)
-        if process is not None:
-            stop(process)
+        if name in running:
+            stop(running[name])
         state.forget_process(name)
     _end_strays([process for process in (*before, *_all(home, [])) if is_running(process)])
     left = [process for process in (*before, *_all(home, [])) if is_running(process)]
