@@ -31,14 +31,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.wiring import connect
-
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.group_reader import LiveGroupReader
+from groupshift.adapters.kafka.connection import KafkaConnection
+from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
 from groupshift.domain.ownership import Interval, history
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import merge, parse
-from groupshift.ports.crash import NoCrash
 from groupshift.sandbox.artifacts import ALL, jars
 from groupshift.sandbox.demo_table import hand_overs
 from groupshift.sandbox.down import down
@@ -48,9 +52,8 @@ from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
 from groupshift.sandbox.ledger import Delivery, overlaps, read_ledgers
 from groupshift.sandbox.members import is_ready, member_command
 from groupshift.sandbox.processes import Running, is_running, send, start, wait_until
-from groupshift.sandbox.up import UpOptions, start_producer, write_settings
+from groupshift.sandbox.up import UpOptions, start_producer
 from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.settings import load
 
 GROUP, TOPIC, MEMBERS, RATE = "bench", "orders", 5, 20.0
 SETTLED_S = 60.0
@@ -102,7 +105,6 @@ class Bench:
         zookeeper = start_zookeeper(home)
         broker = start_kafka(home, zookeeper, KafkaOptions())
         create_topic(broker.address, TOPIC, partitions)
-        write_settings(home, zookeeper, broker.address)
         options = UpOptions(partitions=partitions, rate=RATE, group=GROUP, topic=TOPIC)
         start_producer(home, options, broker.address)
         slots = tuple(
@@ -120,16 +122,21 @@ class Bench:
                 properties=PROPERTIES,
             ),
         )
-        self.env = connect(load(home.settings_file), NoCrash())
-        self.toggles: list[tuple[Mode, int, int]] = []
+        connection = ZookeeperConnection(zookeeper)
+        kafka = KafkaGroups(KafkaConnection(broker.address))
+        self.groups = LiveGroupReader(ZookeeperGroups(connection), kafka, SystemClock())
+        self.mode = ZookeeperModeSwitch(connection)
+        self.toggles: list[tuple[int, int, int]] = []  # began to write, t0, settled
         self.restarts: list[tuple[int, int]] = []
 
     def settled(self, mode: Mode) -> bool:
-        """Every member acts on the mode node as it is now and every partition has one owner."""
-        view: GroupView = self.env.groups.read(GROUP)
+        """F7 holds, every member is in this mode, and every partition has one owner."""
+        view: GroupView = self.groups.read(GROUP)
         owners = view.owners_of()
         return (
             len(view.migration_ids) == MEMBERS
+            and view.kafka.state == "Stable"
+            and len(view.kafka.members) == MEMBERS
             and len(owners) == self.partitions
             and all(len(each) == 1 for each in owners.values())
             and all(member.mode is mode for member in view.members)
@@ -143,10 +150,11 @@ class Bench:
 
     def toggle(self, to: Mode) -> None:
         """Write the mode node, note t0, wait until settled."""
-        self.env.mode.compare_and_set(GROUP, self.env.mode.read(GROUP), to)
+        node, began = self.mode.read(GROUP), _now()
+        self.mode.compare_and_set(GROUP, node, to)
         t0 = _now()
         self.await_settled(to)
-        self.toggles.append((to, t0, _now()))
+        self.toggles.append((began, t0, _now()))
 
     def restart(self, mode: Mode) -> None:
         """The peer: stop all, start all."""
@@ -177,7 +185,7 @@ class Bench:
         deliveries = read_ledgers(self.home.ledgers, GROUP)
         changes = hand_overs(intervals)
         firsts = _Firsts(intervals, deliveries)
-        moved = [[c for c in changes if t0 <= c.at_ms < end] for _, t0, end in self.toggles]
+        moved = [[c for c in changes if began <= c.at_ms < end] for began, _, end in self.toggles]
         peer = [c for t0, end in self.restarts for c in changes if t0 <= c.at_ms < end]
         return {
             "partitions": self.partitions,
