@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from group_probe import GroupProbe
 
+from group_probe import GroupProbe
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox.processes import wait_until
 

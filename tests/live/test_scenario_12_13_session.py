@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from group_probe import PATIENCE_S, GroupProbe
-
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox.processes import wait_until
 
@@ -15,6 +14,7 @@ def test_scenario_12_expiry(topic, group, producer, consume_member, relay, kazoo
     name, probe, link = topic(4), GroupProbe(kazoo, group), relay("zookeeper")
     producer(name, 4, rate=50)
     cut_off = consume_member("migrating", "m1-1", [name], zookeeper=link.address, properties=SESSION)
+    probe.await_shares(name, {cut_off.member_id: 4})
     stays = consume_member("migrating", "m2-1", [name], properties=SESSION)
     both = {cut_off.member_id: 2, stays.member_id: 2}
     probe.await_shares(name, both)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from group_probe import PATIENCE_S, GroupProbe
 
+from group_probe import PATIENCE_S, GroupProbe
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.producer import NumberedProducer

@@ -353,6 +353,7 @@ class Reconciler:
         membership = self._parts.membership
         in_kafka = self._acting is Mode.KAFKA and membership is not None
         every_s = self._commit_every_s if self._policy.auto_commit else _REFRESH_S
+        self._due.setdefault("commit", time.monotonic() + every_s)
         if in_kafka and membership is not None:
             every_s = min(every_s, membership.session_s / 3)
             unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
