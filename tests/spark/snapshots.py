@@ -10,15 +10,23 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence, schema_of
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.equality import AllowedChanges, MemberChange
-from groupshift.domain.evidence import MANIFEST, TABLES, Moment
+from groupshift.domain.evidence import MANIFEST, TABLES, ColumnType, Moment
 from groupshift.domain.moves import StageName
 
 Rows = list[dict[str, Any]]
 Snapshot = dict[str, Rows]
+
+_SQL = {
+    ColumnType.STRING: "STRING",
+    ColumnType.INT: "INT",
+    ColumnType.LONG: "BIGINT",
+    ColumnType.BOOL: "BOOLEAN",
+}
 
 GROUP, MIGRATION = "payments", "mig-1"
 TAKEN_MS = 1_763_740_000_000
@@ -132,6 +140,25 @@ def toggle_rules() -> dict[str, Any]:
         commit_interval_records=40,
         mode_after="kafka",
     ).to_data()
+
+
+def frame(spark: SparkSession, table: str, rows: Rows) -> DataFrame:
+    """Literal rows as a frame of the table's schema (a local relation: no job is needed to read it)."""
+    columns = TABLES[table].columns
+    names = ", ".join(f"`{column.name}`" for column in columns)
+    wanted = ", ".join(
+        f"CAST(`{column.name}` AS {_SQL[column.type]}) AS `{column.name}`" for column in columns
+    )
+    values = rows or [dict.fromkeys((column.name for column in columns), None)]
+    literals = ("(" + ", ".join(_literal(row[column.name]) for column in columns) + ")" for row in values)
+    text = f"SELECT {wanted} FROM VALUES {', '.join(literals)} AS literal({names})"
+    return spark.sql(text if rows else f"{text} WHERE false")
+
+
+def _literal(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return f"'{value}'" if isinstance(value, str) else str(value)
 
 
 def store(root: Path, stage: str, moment: Moment, tables: Snapshot, *, taken_at_ms: int = TAKEN_MS) -> Path:

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.domain.evidence import TABLES
 from groupshift.domain.verdict import Verdict
 from groupshift.spark import checks
 from groupshift.spark.rules import Rules, from_data
-from groupshift.spark.schemas import struct_of
 from spark.snapshots import (
     AWARE_KAFKA,
     AWARE_ZOOKEEPER,
@@ -21,6 +19,7 @@ from spark.snapshots import (
     OLD_THREE,
     Snapshot,
     canary_rules,
+    frame,
     member,
     offset,
     owner,
@@ -34,9 +33,7 @@ Change = Callable[[Snapshot], Any]
 def register(spark: SparkSession, moment: str, tables: Snapshot) -> None:
     """Make literal tables visible as the views the checks read."""
     for name, rows in tables.items():
-        schema = struct_of(TABLES[name])
-        frame = spark.createDataFrame([tuple(row[column] for column in schema.names) for row in rows], schema)
-        frame.createOrReplaceTempView(f"{moment}_{name}")
+        frame(spark, name, rows).createOrReplaceTempView(f"{moment}_{name}")
 
 
 def run(spark: SparkSession, before: Snapshot, after: Snapshot, rules: Rules) -> dict[str, list[str]]:
@@ -97,7 +94,7 @@ CANARY_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
         drop("ledger", 1),
         {
             "offset_delivered": [
-                "orders-1: the zookeeper offset advanced from 510 to 530 but no member delivered any record of it"
+                "orders-1: the zookeeper offset advanced from 510 to 530 but no member delivered it"
             ]
         },
     ),
@@ -212,8 +209,7 @@ TOGGLE_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
         drop("offsets", 1),
         {
             "kafka_store_complete": [
-                "orders-0: the znode has 520 and Kafka has no offset: "
-                "a plain Kafka consumer would use its reset policy"
+                "orders-0: the znode has 520, Kafka has nothing: a plain consumer would use its reset policy"
             ]
         },
     ),

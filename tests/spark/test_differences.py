@@ -5,19 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from groupshift.domain.evidence import TABLES
 from groupshift.spark import transforms
-from groupshift.spark.schemas import struct_of
 from spark import snapshots
-from spark.snapshots import AWARE_KAFKA, CANARY, OLD_THREE, Snapshot, offset, owner, snapshot
-
-
-def frame(spark: SparkSession, table: str, rows: list[dict[str, Any]]) -> DataFrame:
-    """Rows as a frame of the table's schema."""
-    schema = struct_of(TABLES[table])
-    return spark.createDataFrame([tuple(row[name] for name in schema.names) for row in rows], schema)
+from spark.snapshots import AWARE_KAFKA, CANARY, OLD_THREE, Snapshot, frame, offset, owner, snapshot
 
 
 def found(spark: SparkSession, before: Snapshot, after: Snapshot) -> list[tuple[Any, ...]]:

@@ -1,7 +1,7 @@
 -- Kafka mode: every partition that has a position anywhere has one in Kafka (a plain consumer reads only that).
 SELECT z.topic,
        z.partition,
-       concat('the znode has ', z.offset, ' and Kafka has no offset: a plain Kafka consumer would use its reset policy') AS reason
+       concat('the znode has ', z.offset, ', Kafka has nothing: a plain consumer would use its reset policy') AS reason
 FROM after_offsets AS z
 LEFT ANTI JOIN after_offsets AS k ON k.topic = z.topic AND k.partition = z.partition AND k.store = 'kafka'
 WHERE z.store = 'zookeeper'

@@ -2,7 +2,7 @@
 SELECT a.topic,
        a.partition,
        concat('the ', a.store, ' offset advanced from ', b.offset, ' to ', a.offset,
-              CASE WHEN d.topic IS NULL THEN ' but no member delivered any record of it'
+              CASE WHEN d.topic IS NULL THEN ' but no member delivered it'
                    ELSE concat(' but the last record delivered is ', d.last_delivered) END) AS reason
 FROM after_offsets AS a
 JOIN before_offsets AS b ON b.topic = a.topic AND b.partition = a.partition AND b.store = a.store

@@ -1,0 +1,185 @@
+"""The validation job end to end on snapshots that the real evidence store wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from groupshift.domain.evidence import MANIFEST, Moment
+from groupshift.errors import Broken, Rejected
+from groupshift.spark import sources
+from groupshift.spark.jobs import validate
+from spark.snapshots import CANARY, OLD_THREE, canary_rules, offset, owner, snapshot, store, tamper
+
+Run = Callable[..., tuple[int, dict[str, Any], Path]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, spark: SparkSession) -> Run:
+    """Run the job on two folders; returns exit code, verdict.json and the output folder."""
+
+    def job(
+        before: Path, after: Path, rules: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any], Path]:
+        output, file = tmp_path / "out", tmp_path / "rules.json"
+        file.write_text(json.dumps(rules or canary_rules()))
+        arguments = ["--before", before, "--after", after, "--output", output, "--rules", file]
+        code = validate.main([*map(str, arguments), "--stage", "canary", "--moment", "after"])
+        verdict = output / validate.VERDICT
+        return code, json.loads(verdict.read_text()) if verdict.exists() else {}, output
+
+    return job
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    """A sound snapshot before and after a canary; partition 5 is idle."""
+    before, after = snapshot(OLD_THREE), snapshot(CANARY, 520)
+    after["offsets"][5] = offset(5, 550)
+    after["log_ends"][5]["log_end"] = 555
+    return (
+        store(tmp_path / "evidence", "canary", Moment.BEFORE, before),
+        store(tmp_path / "evidence", "canary", Moment.AFTER, after, taken_at_ms=1_763_740_021_500),
+    )
+
+
+def rules_of(verdict: dict[str, Any], outcome: str) -> dict[str, str]:
+    """Reasons of the findings with that verdict, by rule."""
+    return {one["rule"]: one["reason"] for one in verdict["findings"] if one["verdict"] == outcome}
+
+
+def test_a_sound_stage_passes(run: Run, pair: tuple[Path, Path]) -> None:
+    """Every rule is named in the verdict, all differences are in Parquet, the report stands alone."""
+    code, verdict, output = run(*pair)
+    assert (code, verdict["verdict"], verdict["version"]) == (0, "pass", 1)
+    assert (verdict["migration"], verdict["stage"], verdict["moment"]) == ("mig-1", "canary", "after")
+    assert verdict["counts"] == {"lost": 0, "extra": 0, "regressed": 0, "advanced": 5, "metadata_only": 0}
+    assert set(rules_of(verdict, "pass")) == {f"V{number:02d}" for number in range(1, 25) if number != 23}
+    assert verdict["manifests"] == {
+        moment: sources.verify(folder).digest
+        for moment, folder in zip(("before", "after"), pair, strict=True)
+    }
+    differences = pq.read_table(output / validate.DIFFERENCES).to_pylist()
+    assert {row["class"] for row in differences} == {"lost", "extra", "advanced", "metadata_only"}
+    assert all(row["allowed"] for row in differences)
+    page = (output / verdict["report"]).read_text()
+    assert not re.search(r"(?:src|href)=|url\(|@import|https?://", page)
+    assert page.count("payments_m3-2") >= 2
+
+
+def test_an_idle_znode_one_lower_is_named(run: Run, pair: tuple[Path, Path]) -> None:
+    """The plant of the issue: an idle partition's offset went back by one; the report says which."""
+    rows = pq.read_table(pair[1] / "offsets.parquet").to_pylist()
+    rows[5]["offset"] = 549
+    tamper(pair[1], "offsets", rows)
+    code, verdict, output = run(*pair)
+    assert (code, verdict["verdict"]) == (0, "fail")
+    assert rules_of(verdict, "fail") == {"V06": "orders-5: its zookeeper offset went back from 550 to 549"}
+    assert verdict["counts"]["regressed"] == 1
+    assert (
+        "orders-5: its zookeeper offset went back from 550 to 549" in (output / validate.REPORT).read_text()
+    )
+
+
+def test_a_second_owner_fails(run: Run, pair: tuple[Path, Path]) -> None:
+    """The plant of the issue: an owner row with another owner, the manifest re-hashed to cover it."""
+    rows = pq.read_table(pair[1] / "owners.parquet").to_pylist()
+    tamper(pair[1], "owners", [*rows, owner(4, "m1-1")])
+    code, verdict, output = run(*pair)
+    assert (code, verdict["verdict"]) == (0, "fail")
+    failed = rules_of(verdict, "fail")
+    assert set(failed) == {"V03", "V13", "V22"}
+    assert failed["V13"] == "orders-4: 2 owners at once: payments_m1-1-0 and payments_m3-2-0"
+    assert "key (topic, partition) is unique" in failed["V22"]
+    assert failed["V13"] in (output / validate.REPORT).read_text()
+
+
+def test_a_changed_file_is_refused_before_spark(
+    run: Run, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not the one its manifest names stops the job before a session exists."""
+
+    def no_session(_: str) -> SparkSession:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(validate, "local_session", no_session)
+    path = pair[1] / "offsets.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    code, verdict, output = run(*pair)
+    assert (code, verdict["verdict"]) == (5, "fail")
+    assert list(rules_of(verdict, "fail")) == ["V01"]
+    assert str(path) in rules_of(verdict, "fail")["V01"]
+    assert str(path) in capsys.readouterr().err
+    assert str(path) in (output / validate.REPORT).read_text()
+
+
+def _without(manifest: dict[str, Any]) -> None:
+    manifest["files"] = [entry for entry in manifest["files"] if entry["table"] != "owners"]
+
+
+def _more_rows(manifest: dict[str, Any]) -> None:
+    manifest["files"][0]["rows"] += 1
+
+
+def _outside(manifest: dict[str, Any]) -> None:
+    manifest["files"][0]["file"] = "../group.parquet"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (_without, "lists no table owners"),
+        (_more_rows, "where its manifest promises 2"),
+        (_outside, "outside its own folder"),
+    ],
+)
+def test_a_manifest_that_lies_is_refused(
+    pair: tuple[Path, Path], change: Callable[[dict[str, Any]], None], sentence: str
+) -> None:
+    """A manifest that leaves a table out, counts wrong, or points elsewhere is no manifest."""
+    file = pair[0] / MANIFEST
+    manifest = json.loads(file.read_text())
+    change(manifest)
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(Broken, match=sentence):
+        sources.verify(pair[0])
+
+
+def test_strays_and_absences_are_refused(pair: tuple[Path, Path]) -> None:
+    """A Parquet file nobody listed, a listed one that is gone, and no manifest at all."""
+    before, after = pair
+    (before / "more.parquet").write_bytes(b"")
+    with pytest.raises(Broken, match=r"more\.parquet is not in the manifest"):
+        sources.verify(before)
+    (after / "ledger.parquet").unlink()
+    with pytest.raises(Broken, match=r"ledger\.parquet is named in the manifest and missing"):
+        sources.verify(after)
+    (after / MANIFEST).unlink()
+    with pytest.raises(Rejected, match=r"has no manifest\.json"):
+        sources.verify(after)
+
+
+def test_rules_of_another_stage_are_rejected(run: Run, pair: tuple[Path, Path]) -> None:
+    """The job compares under the rules of its own stage only; no verdict is left behind."""
+    code, verdict, _ = run(*pair, canary_rules() | {"stage": "roll"})
+    assert (code, verdict) == (2, {})
+
+
+def test_a_class_that_is_not_allowed_fails(run: Run, pair: tuple[Path, Path]) -> None:
+    """What a stage does not allow is not allowed: the rules decide, not the class."""
+    rules = canary_rules()
+    rules["offsets"]["advanced"] = "never"
+    _, verdict, output = run(*pair, rules)
+    assert list(rules_of(verdict, "fail")) == ["V07"]
+    assert rules_of(verdict, "fail")["V07"].endswith("; and 2 more")
+    rows = pq.read_table(output / validate.DIFFERENCES).to_pylist()
+    assert {row["class"] for row in rows if not row["allowed"]} == {"advanced"}
