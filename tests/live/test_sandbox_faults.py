@@ -136,9 +136,9 @@ def test_a_zookeeper_client_behind_a_cut_relay_keeps_its_session(relay):
     try:
         session = client.client_id
         link.cut()
-        wait_until(lambda: client.state == KazooState.SUSPENDED, 10, "suspended")
+        wait_until(lambda: client.state == KazooState.SUSPENDED, 90, "suspended")
         link.restore()
-        wait_until(lambda: client.state == KazooState.CONNECTED, 10, "connected")
+        wait_until(lambda: client.state == KazooState.CONNECTED, 90, "connected")
         assert client.client_id == session
     finally:
         client.stop()
@@ -183,7 +183,7 @@ def test_a_server_is_restarted_on_its_port_with_its_data(cluster, topic, name):
     process = faults.restart_server(cluster.home, name)
     assert is_running(process)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    wait_until(lambda: created in admin.list_topics(timeout=10).topics, 30, "topic known again")
+    wait_until(lambda: created in admin.list_topics(timeout=10).topics, 90, "topic known again")
 
 
 def test_an_unknown_server_cannot_be_restarted(cluster):

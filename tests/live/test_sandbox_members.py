@@ -17,7 +17,7 @@ def test_a_scala_member_is_delivered_every_record_of_the_topic(
     name = topic(4)
     writing = producer(name, 4, rate=200, count=150)
     member = scala_member(release, "m1-1", [name], seed=4)
-    wait_until(lambda: sum(log_ends(name, 4).values()) == 600, 60, "600 records written", every_s=0.2)
+    wait_until(lambda: sum(log_ends(name, 4).values()) == 600, 90, "600 records written", every_s=0.2)
     ledger.await_all(log_ends(name, 4))
     assert member.member_id == f"{group}_m1-1"
     assert len(ledger.deliveries()) == 600
@@ -37,11 +37,11 @@ def test_a_stopped_scala_member_hands_over_without_loss_or_repetition(
             {owner.rpartition("-")[0] for owner in owners(name).values()}
             == {first.member_id, second.member_id}
         ),
-        40,
+        90,
         "one partition each",
     )
     wait_until(
-        lambda: len(first.deliveries()) > 20 < len(second.deliveries()), 30, "both are delivered records"
+        lambda: len(first.deliveries()) > 20 < len(second.deliveries()), 90, "both are delivered records"
     )
     first.stop()
     ends = log_ends(name, 2)
@@ -58,15 +58,15 @@ def test_an_expired_session_takes_the_members_nodes_and_it_comes_back(
     producer(name, 1)
     member = scala_member("1.1.1", "m1-1", [name], seed=1)
     path = f"/consumers/{group}/ids/{member.member_id}"
-    wait_until(lambda: owners(name) == {0: f"{member.member_id}-0"}, 30, "owner node there")
+    wait_until(lambda: owners(name) == {0: f"{member.member_id}-0"}, 90, "owner node there")
     session = kazoo.exists(path).owner_session_id
     faults.expire_session(cluster.zookeeper, session)
     wait_until(
         lambda: (stat := kazoo.exists(path)) is not None and stat.owner_session_id != session,
-        30,
+        90,
         "registered under a new session",
     )
-    wait_until(lambda: owners(name) == {0: f"{member.member_id}-0"}, 30, "owner node again")
+    wait_until(lambda: owners(name) == {0: f"{member.member_id}-0"}, 90, "owner node again")
 
 
 def test_the_producer_keeps_sequence_and_offset_equal_over_a_broker_restart(
@@ -76,7 +76,7 @@ def test_the_producer_keeps_sequence_and_offset_equal_over_a_broker_restart(
     name = topic(2)
     writing = producer(name, 2, rate=100, count=600)
     scala_member("1.1.1", "m1-1", [name], seed=2)
-    wait_until(lambda: min(log_ends(name, 2).values()) > 50, 30, "records written")
+    wait_until(lambda: min(log_ends(name, 2).values()) > 50, 90, "records written")
     faults.restart_server(cluster.home, "kafka")
     wait_until(lambda: not is_running(writing), 90, "producer ended by itself", every_s=0.2)
     assert set(log_ends(name, 2).values()) == {600}
@@ -90,7 +90,7 @@ def test_a_second_producer_goes_on_where_the_first_ended(topic, producer, scala_
     name = topic(1)
     for total in (50, 100):
         writing = producer(name, 1, rate=500, count=50)
-        wait_until(lambda writing=writing: not is_running(writing), 30, "producer ended")
+        wait_until(lambda writing=writing: not is_running(writing), 90, "producer ended")
         assert sum(log_ends(name, 1).values()) == total
     scala_member("0.10.2.2", "m1-1", [name], seed=1)
     ledger.await_all(log_ends(name, 1))
@@ -100,11 +100,11 @@ def test_a_producer_that_is_not_alone_says_so(cluster, topic, producer, log_ends
     """Records of somebody else would make offsets differ from sequences: it ends with one sentence."""
     name = topic(1)
     writing = producer(name, 1, rate=50)
-    wait_until(lambda: log_ends(name, 1).popitem()[1] > 10, 30, "records written")
+    wait_until(lambda: log_ends(name, 1).popitem()[1] > 10, 90, "records written")
     intruder = Producer({"bootstrap.servers": cluster.bootstrap})
     intruder.produce(name, b"mine", partition=0)
     intruder.flush(10)
-    wait_until(lambda: not is_running(writing), 30, "producer ended")
+    wait_until(lambda: not is_running(writing), 90, "producer ended")
     assert "somebody else writes to this topic" in (cluster.home.logs / f"producer-{name}.log").read_text()
 
 
@@ -115,10 +115,10 @@ def test_a_killed_scala_member_leaves_no_process_and_its_successor_takes_over(
     name = topic(2)
     producer(name, 2, rate=50)
     first = scala_member("1.1.1", "m1-1", [name], seed=2)
-    wait_until(lambda: len(owners(name)) == 2, 30, "m1 owns both")
+    wait_until(lambda: len(owners(name)) == 2, 90, "m1 owns both")
     second = scala_member("0.10.2.2", "m2-1", [name])
-    wait_until(lambda: len(set(owners(name).values())) == 2, 40, "one partition each")
+    wait_until(lambda: len(set(owners(name).values())) == 2, 90, "one partition each")
     faults.kill(first.process)
     assert faults.session_of(first.process.pid) == []
-    wait_until(lambda: set(owners(name).values()) == {f"{second.member_id}-0"}, 60, "m2 owns both")
+    wait_until(lambda: set(owners(name).values()) == {f"{second.member_id}-0"}, 90, "m2 owns both")
     ledger.await_all(log_ends(name, 2))

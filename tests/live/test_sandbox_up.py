@@ -62,7 +62,7 @@ def _slot(fleet: ProcessFleet, name: str) -> Slot:
 def _await_running(fleet: ProcessFleet) -> None:
     wait_until(
         lambda: all(slot.state is SlotState.RUNNING for slot in fleet.slots(GROUP)),
-        60,
+        90,
         "every slot runs",
         every_s=0.1,
     )
@@ -90,11 +90,11 @@ def test_the_scala_fleet_is_delivered_everything_once(home, fleet):
     """Three members of both releases share the partitions and miss nothing."""
     ends = {TopicPartition("orders", number): 40 for number in range(OPTIONS.partitions)}
     wait_until(
-        lambda: not ledgers.lost(ledgers.read_ledgers(home.ledgers), ends), 60, "40 records each", every_s=0.2
+        lambda: not ledgers.lost(ledgers.read_ledgers(home.ledgers), ends), 90, "40 records each", every_s=0.2
     )
     members = {f"{GROUP}_m{number}-1" for number in (1, 2, 3)}
     wait_until(
-        lambda: {one.member for one in ledgers.read_ledgers(home.ledgers)} == members, 30, "all are delivered"
+        lambda: {one.member for one in ledgers.read_ledgers(home.ledgers)} == members, 90, "all are delivered"
     )
     assert ledgers.overlaps(ledgers.read_ledgers(home.ledgers)) == []
     used = [slot["release"] for slot in read_document(home.fleet_file)["slots"]]
@@ -113,7 +113,7 @@ def test_a_killed_member_is_restarted_unless_its_slot_is_held(home, fleet):
     before = _slot(fleet, "m3").member_id
     ask(home.supervisor_socket, {"verb": "hold", "slot": "m3"})
     kill(_process(home, "m3"))
-    wait_until(lambda: _slot(fleet, "m3").state is SlotState.DOWN, 10, "m3 down")
+    wait_until(lambda: _slot(fleet, "m3").state is SlotState.DOWN, 90, "m3 down")
     ask(home.supervisor_socket, {"verb": "release", "slot": "m3"})
     _await_running(fleet)
     assert _slot(fleet, "m3").member_id != before
@@ -131,7 +131,7 @@ def test_members_outlive_a_killed_supervisor_and_are_adopted_again(home, fleet):
     assert fleet.slots(GROUP) == before
     assert {name: _process(home, name).pid for name in pids} == pids
     kill(_process(home, "m1"))
-    wait_until(lambda: _slot(fleet, "m1").member_id != before[0].member_id, 30, "m1 restarted")
+    wait_until(lambda: _slot(fleet, "m1").member_id != before[0].member_id, 90, "m1 restarted")
 
 
 def test_a_second_supervisor_is_refused(home, fleet):
@@ -148,11 +148,11 @@ def test_a_change_is_carried_out_once_whoever_repeats_it(home, fleet):
     before = {slot.name: slot.member_id for slot in fleet.slots(GROUP)}
     assert not fleet.observe(change).done
     assert fleet.start(change) == Started(change_id="roll-1")
-    wait_until(lambda: _slot(fleet, "m1").member_id != before["m1"], 30, "m1 replaced")
+    wait_until(lambda: _slot(fleet, "m1").member_id != before["m1"], 90, "m1 replaced")
     kill(known(home, "supervisor"))
     start_supervisor(home)
     assert fleet.start(change) == Started(change_id="roll-1")
-    wait_until(lambda: fleet.observe(change).done, 60, "change done", every_s=0.1)
+    wait_until(lambda: fleet.observe(change).done, 90, "change done", every_s=0.1)
     after = {slot.name: slot.member_id for slot in fleet.slots(GROUP)}
     assert fleet.start(change) == Started(change_id="roll-1")
     assert {slot.name: slot.member_id for slot in fleet.slots(GROUP)} == after
@@ -218,7 +218,7 @@ def test_an_interrupted_up_leaves_nothing(tmp_path, number):
     home = Home(tmp_path / "home")
     starter = _up_in_background(home)
     try:
-        wait_until(lambda: "kafka" in {process.name for process in marked(home)}, 60, "Kafka started")
+        wait_until(lambda: "kafka" in {process.name for process in marked(home)}, 90, "Kafka started")
         starter.send_signal(number)
         starter.wait(60)
         assert number is not signal.SIGKILL or marked(home)
