@@ -72,7 +72,7 @@ def body(
 def _question(gate: Gate, plan: Plan, stage: StageName | None) -> str:
     if gate is Gate.FINALISE and plan.until is not Until.RETIRE:
         return (
-            "The group is moved as far as planned. Its members still need the mode node, so both answers keep "
+            "The group is moved as far as planned. Its members need the mode node, so both answers keep "
             "it and the way back: the run ends as *moved*."
         )
     return {

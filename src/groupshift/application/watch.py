@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from groupshift.application.acts import change_of, members_of
 from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
@@ -9,7 +11,7 @@ from groupshift.application.records import Migration, load
 from groupshift.domain.coordination import Mode
 from groupshift.domain.judgement import Judgement, StageStatus
 from groupshift.domain.moves import StageName
-from groupshift.domain.rulebook import MODE_WANTED, SETTLED
+from groupshift.domain.rulebook import JOINED, MODE_WANTED, SETTLED
 from groupshift.domain.rules import ask
 from groupshift.domain.steps import ReplaceMembers
 from groupshift.domain.verdict import Verdict
@@ -42,12 +44,15 @@ def watch(env: Environment, migration: str, name: StageName) -> StageStatus:
     step = found.steps.get(name)
     if step is None:
         return StageStatus(settled=False, detail=f"stage {name} has not acted yet")
+    changed: tuple[str, ...] = ()
     if isinstance(stage.step, ReplaceMembers):
+        changed = stage.step.slots
         status = env.fleets(found.plan.driver).observe(change_of(found, step.intent))
         if not status.done and not _seen_in_group(env, found, step):
             return StageStatus(settled=False, detail=status.detail)
     rules = tuple(rule for rule in stage.after if rule in SETTLED)
     seen = facts(env, found.record.group, found.plan.driver, wanted_mode(found, name))
-    judged = Judgement(findings=ask(rules, seen))
+    new = replace(seen, places=tuple(place for place in seen.places if place.name in changed))
+    judged = Judgement(findings=(*ask(rules, seen), *ask(JOINED if changed else (), new)))
     settled = not rules or judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
     return StageStatus(settled=settled, detail="settled" if settled else judged.reasons[0])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import CommittedOffset, GroupView
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,10 @@ class OffsetTable:
     def of(cls, offsets: tuple[CommittedOffset, ...]) -> OffsetTable:
         """The table of a view's list."""
         return cls({offset.partition: offset.offset for offset in offsets})
+
+
+Complaint = tuple[Verdict, str, str]
+"""What a rule has to say against a group: verdict, reason, hint."""
 
 
 def sentence_list(names: list[str], limit: int = 5) -> str:

@@ -29,19 +29,22 @@ BEFORE: Mapping[StageName, tuple[str, ...]] = {
 
 AFTER: Mapping[StageName, tuple[str, ...]] = {
     StageName.CANARY: ("C03", "C08", "C11", "C17", "C18", "C19"),
-    StageName.ROLL: ("C03", "C08", "C11", "C13", "C17", "C18"),
+    StageName.ROLL: ("C03", "C08", "C11", "C13", "C17", "C18", "C19"),
     StageName.TOGGLE: ("C03", "C08", "C11", "C13", "C14", "C15", "C16", "C17", "C18"),
     StageName.RETIRE: ("C03", "C11", "C14", "C18", "C21", "C22"),
     StageName.SOAK: ("C03", "C11", "C17", "C18"),
     StageName.FINALISE: (),
     StageName.UNDO_RETIRE: ("C03", "C11", "C13", "C15", "C16", "C17", "C18"),
     StageName.UNDO_TOGGLE: ("C03", "C11", "C16", "C17", "C18"),
-    StageName.UNDO_MEMBERS: ("C03", "C11", "C16", "C17", "C18"),
+    StageName.UNDO_MEMBERS: ("C03", "C11", "C16", "C17", "C18", "C19"),
 }
 """What must hold once the stage has settled; the judge asks these."""
 
-SETTLED = ("C11", "C14", "C15", "C17", "C21")
+SETTLED = ("C11", "C14", "C15", "C17", "C19", "C21")
 """Of the rules after a stage, those that only need time: the sensor waits for them."""
+
+JOINED = ("C18",)
+"""Asked of the changed places only: a member that its driver calls running may not have joined yet."""
 
 MODE_WANTED: Mapping[StageName, Mode] = {
     StageName.CANARY: Mode.ZOOKEEPER,
