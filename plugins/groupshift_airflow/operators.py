@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 PLAN = "plan"
 """Task that makes the migration (``migrate_coordination``) or names it (``roll_back``), with the token."""
 TOKEN = "token"
+_SPARK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""A job lives for seconds: what starts the JVM fastest (must be known before it starts)."""
 UNKNOWN = "None"
 """What an id renders to when the task that makes it failed."""
 
@@ -30,7 +33,7 @@ UNKNOWN = "None"
 class UseCase(BaseOperator):
     """Base: which migration, over which connections; ``app()`` is the way to every use case."""
 
-    template_fields = ("migration", "token", "kafka_conn_id", "zookeeper_conn_id")
+    template_fields: Sequence[str] = ("migration", "token", "kafka_conn_id", "zookeeper_conn_id")
     operator_extra_links = (MigrationLink(),)
 
     def __init__(
@@ -158,7 +161,7 @@ class Snapshot(UseCase):
                 self.require_stage(app, self.stage)
             manifest = app.snapshot(self.migration, self.stage, self.moment)
         for entry in manifest.files:
-            self.log.info("%s: %d rows", entry.name, entry.rows)
+            self.log.info("%s: %d rows", entry.table, entry.rows)
 
 
 class Validate(UseCase, SparkSubmitOperator):
@@ -167,7 +170,7 @@ class Validate(UseCase, SparkSubmitOperator):
     template_fields = (*SparkSubmitOperator.template_fields, *UseCase.template_fields)
 
     def __init__(self, *, stage: str, moment: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"name": f"groupshift {stage} {moment}", "conf": dict(_SPARK), **kwargs})
         self.stage = stage
         self.moment = moment
 
