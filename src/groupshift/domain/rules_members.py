@@ -140,7 +140,7 @@ def even_share(facts: Facts) -> Iterator[Complaint]:
         if not low <= owned[member.member_id] <= high:
             yield (
                 Verdict.FAIL,
-                f"{member.member_id} owns {owned[member.member_id]} partitions, not its share of {low} to {high}",
+                f"{member.member_id} owns {owned[member.member_id]} partitions, not {low} to {high}, its share",
                 "wait until the group has settled; then compare its assignor and streams with the others'",
             )
 

@@ -41,7 +41,7 @@ class SqlJournal:
         self._shown = parsed.render_as_string(hide_password=True)
         self._lite = parsed.get_backend_name() == "sqlite"
         if self._lite and parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(parsed.database).parent)
         self._engine = _engine(url, lite=self._lite)
         self._ready = False
 
@@ -185,6 +185,15 @@ class SqlJournal:
         """See the port."""
         rows = self._rows("list_claims", migration=migration)
         return {int(row["token"]): str(row["run"]) for row in rows}
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Rejected(
+            f"journal.url names the folder {folder}, which cannot be made ({error.strerror}); choose another"
+        ) from error
 
 
 def _engine(url: str, *, lite: bool) -> Engine:

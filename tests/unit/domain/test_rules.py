@@ -1,0 +1,213 @@
+"""Every rule of the move: what it lets pass, and what it says when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+from simulated_move import make_bench
+
+from groupshift.adapters.memory.world import World
+from groupshift.domain import rulebook
+from groupshift.domain.coordination import MemberKind, Mode, ModeNode
+from groupshift.domain.facts import Facts, Place
+from groupshift.domain.group import Owner
+from groupshift.domain.moves import StageName
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rules import RULES, ask
+from groupshift.domain.verdict import Verdict
+
+OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+P0, P5 = TopicPartition("orders", 0), TopicPartition("orders", 5)
+
+
+def facts(kind: MemberKind = OLD, spoil: Callable[[World], object] = bool, **wanted: object) -> Facts:
+    """A healthy group of one kind, then spoiled."""
+    world = make_bench(kind).world
+    if kind is PLAIN:
+        world.write_mode(b"kafka")
+    spoil(world)
+    places = tuple(
+        Place(name=name, kind=o.kind, running=o.running, member_id=world.identity(name))
+        for name, o in world.places.items()
+    )
+    return Facts(view=world.read(world.group), places=places, **wanted)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One rule, a way to break it, and a word that its sentence must hold."""
+
+    rule: str
+    kind: MemberKind
+    spoil: Callable[[World], object]
+    says: str
+    verdict: Verdict = Verdict.FAIL
+    wanted: Mode | None = None
+
+
+def set_kind(place: str, kind: MemberKind) -> Callable[[World], object]:
+    """Somebody changes one member."""
+    return lambda world: setattr(world.places[place], "kind", kind)
+
+
+def stop_all(world: World) -> None:
+    """Nobody is left."""
+    for occupant in world.places.values():
+        occupant.running = False
+
+
+CASES = [
+    Case("C01", OLD, lambda w: setattr(w, "group", "other"), "neither"),
+    Case("C02", OLD, stop_all, "no members"),
+    Case("C02", PLAIN, bool, "only 3 plain"),
+    Case("C03", OLD, lambda w: setattr(w, "problems", ("registration x is no JSON",)), "x is no JSON"),
+    Case("C04", OLD, lambda w: setattr(w, "strangers", ("kc-1",)), "kc-1"),
+    Case("C04", AWARE, lambda w: setattr(w, "strangers", ("kc-1",)), "D11"),
+    Case("C05", OLD, lambda w: w.znode.pop(P0), "orders-0"),
+    Case("C06", OLD, lambda w: w.write_mode(b"kafka"), "D13"),
+    Case("C07", OLD, lambda w: w.write_mode(b"kafka\n"), "neither kafka nor zookeeper"),
+    Case("C08", AWARE, lambda w: setattr(w.places["m2"], "fence", None), "m2"),
+    Case("C12", AWARE, lambda w: w.kafka.pop(P5), "O8"),
+    Case("C12", AWARE, lambda w: w.kafka.update({P5: 89}), "behind"),
+    Case("C13", AWARE, set_kind("m1", OLD), "m1"),
+    Case("C14", AWARE, lambda w: setattr(w, "kafka_state", "PreparingRebalance"), "Preparing", Verdict.ERROR),
+    Case("C15", AWARE, lambda w: setattr(w, "strangers", ("kc-1",)), "kc-1"),
+    Case("C16", AWARE, lambda w: setattr(w, "strangers", ("kc-1",)), "forbid a toggle"),
+    Case("C17", AWARE, bool, "not kafka", wanted=Mode.KAFKA),
+    Case("C18", OLD, lambda w: setattr(w.places["m3"], "running", False), "m3"),
+    Case("C21", AWARE, bool, "still in ZooKeeper"),
+    Case("C21", PLAIN, stop_all, "has no members"),
+    Case("C22", AWARE, bool, "zookeeper mode"),
+    Case("C23", AWARE, lambda w: w.write_mode(b"kafka"), "kafka mode"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule}-{case.says}")
+def test_a_broken_rule_says_what_is_wrong_and_what_to_do(case: Case) -> None:
+    """The verdict is the rule's, the sentence names what was met, and there is a hint."""
+    world_facts = facts(case.kind, case.spoil, wanted=case.wanted)
+    if case.rule == "C01":
+        world_facts = replace(world_facts, view=replace(world_facts.view, exists=False))
+    findings = ask((case.rule,), world_facts)
+    bad = [finding for finding in findings if finding.verdict is case.verdict]
+    assert any(case.says in finding.reason for finding in bad), findings
+    assert all(finding.hint for finding in bad)
+
+
+@pytest.mark.parametrize("kind", [OLD, AWARE])
+def test_a_healthy_group_passes_every_rule_of_assess(kind: MemberKind) -> None:
+    """Passed rules are findings too, one each."""
+    findings = ask(rulebook.ASSESS, facts(kind))
+    assert [finding.verdict for finding in findings] == [Verdict.PASS] * len(rulebook.ASSESS)
+    assert [finding.rule for finding in findings] == list(rulebook.ASSESS)
+
+
+@pytest.mark.parametrize("stage", [StageName.TOGGLE, StageName.UNDO_TOGGLE])
+def test_an_aware_group_may_be_toggled_both_ways(stage: StageName) -> None:
+    """F7 holds for a healthy group of aware members."""
+    assert {f.verdict for f in ask(rulebook.BEFORE[stage], facts(AWARE))} == {Verdict.PASS}
+
+
+def test_a_plain_member_beside_aware_ones_is_allowed_in_kafka_mode() -> None:
+    """That is how retire begins (§9)."""
+
+    def one_retired(world: World) -> None:
+        world.write_mode(b"kafka")
+        world.places["m3"].kind = PLAIN
+
+    assert [f.verdict for f in ask(("C04",), facts(AWARE, one_retired))] == [Verdict.PASS]
+
+
+def test_a_partition_without_records_needs_no_offset_yet() -> None:
+    """A warning: with the reset position of an empty log nothing can be lost so far."""
+
+    def empty(world: World) -> None:
+        world.znode.pop(P0)
+        world.ends[P0] = 0
+
+    (finding,) = ask(("C05",), facts(OLD, empty))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+def test_owners_are_counted_and_must_be_members() -> None:
+    """Nobody, twice, and a stranger are three different sentences."""
+    healthy = facts(OLD)
+    first, *rest = healthy.view.owners
+    again = Owner(partition=rest[0].partition, thread_id="orders-app_m1-1-0", czxid=1, session_id=1)
+    gone = Owner(partition=rest[-1].partition, thread_id="orders-app_gone-1-0", czxid=1, session_id=1)
+    spoiled = replace(healthy.view, owners=(*rest[:-1], again, gone))
+    reasons = [finding.reason for finding in ask(("C11",), replace(healthy, view=spoiled))]
+    assert [reason.split(":")[0] for reason in reasons] == [
+        "owned by nobody",
+        "owned more than once",
+        "owned by someone who is no member",
+    ]
+    assert str(first.partition) in reasons[0]
+
+
+def test_an_unread_topic_is_an_error_not_a_pass() -> None:
+    """No partitions at all proves nothing."""
+    blind = facts(OLD)
+    blind = replace(blind, view=replace(blind.view, log_ends=(), owners=()))
+    assert [f.verdict for f in ask(("C11",), blind)] == [Verdict.ERROR]
+
+
+def test_a_member_must_act_on_this_very_write_of_the_mode_node() -> None:
+    """F6: an older write with the same text is not enough."""
+
+    def toggled(world: World) -> None:
+        world.write_mode(b"kafka")
+
+    seen = facts(AWARE, toggled, wanted=Mode.KAFKA)
+    assert [f.verdict for f in ask(("C17",), seen)] == [Verdict.PASS]
+    newer = replace(seen.view, mode=replace(seen.view.mode, mzxid=seen.view.mode.mzxid + 1))
+    (late,) = ask(("C17",), replace(seen, view=newer))
+    assert "do not act on" in late.reason
+
+
+def test_the_even_share_is_floor_to_ceiling_for_each_stream() -> None:
+    """Six partitions, three members: two each; a member with none is not even."""
+    healthy = facts(AWARE)
+    assert [f.verdict for f in ask(("C19",), healthy)] == [Verdict.PASS]
+    hoarded = tuple(replace(o, thread_id="orders-app_m1-1-0") for o in healthy.view.owners)
+    uneven = ask(("C19",), replace(healthy, view=replace(healthy.view, owners=hoarded)))
+    assert len(uneven) == 3
+    assert "owns 6 partitions" in uneven[0].reason
+
+
+def test_different_subscriptions_are_a_question_for_people() -> None:
+    """Allowed by the old protocol, but shares change in kafka mode."""
+    healthy = facts(OLD)
+    odd = replace(healthy.view.members[0], subscription=(("clicks", 1),))
+    view = replace(healthy.view, members=(odd, *healthy.view.members[1:]))
+    assert [f.verdict for f in ask(("C09",), replace(healthy, view=view))] == [Verdict.INCONCLUSIVE]
+
+
+def test_an_assignor_that_aware_members_lack_is_refused() -> None:
+    """L7: cooperative and eager members cannot share a group."""
+    seen = facts(AWARE)
+    sticky = replace(seen.view, kafka=replace(seen.view.kafka, protocol="cooperative-sticky"))
+    assert [f.verdict for f in ask(("C10",), replace(seen, view=sticky))] == [Verdict.FAIL]
+
+
+def test_an_unknown_group_is_one_finding_only() -> None:
+    """Nothing else can be said about it."""
+    unknown = replace(facts(OLD).view, exists=False)
+    assert [f.rule for f in ask(rulebook.ASSESS, Facts(view=unknown))] == ["C01"]
+
+
+def test_every_rule_of_the_rulebook_exists_and_is_asked_somewhere() -> None:
+    """No number without a rule, no rule without a use."""
+    asked = {*rulebook.ASSESS, *rulebook.SETTLED}
+    for table in (rulebook.BEFORE, rulebook.AFTER):
+        asked |= {number for numbers in table.values() for number in numbers}
+        assert set(table) == set(StageName)
+    assert asked == set(RULES)
+
+
+def test_left_over_zookeeper_is_fine() -> None:
+    """Only kafka would act by itself."""
+    view = replace(facts(OLD).view, mode=ModeNode(data=b"zookeeper", version=3, czxid=1, mzxid=9))
+    assert [f.verdict for f in ask(("C06", "C07"), Facts(view=view))] == [Verdict.PASS] * 2

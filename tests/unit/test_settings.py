@@ -1,0 +1,86 @@
+"""Settings: everything wrong is said at once, and secrets are not repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from groupshift.errors import Rejected
+from groupshift.settings import Thresholds, load, parse
+
+GOOD = {
+    "kafka": {"bootstrap_servers": "127.0.0.1:9092", "properties": {"sasl.password": "hush"}},
+    "zookeeper": {"hosts": "127.0.0.1:2181", "chroot": "/kafka", "password": "hush"},
+    "fleet": {"driver": "process", "socket": "/run/supervisor.sock"},
+    "journal": {"url": "sqlite:///journal.db"},
+    "evidence": {"root": "/evidence"},
+}
+
+
+def test_defaults_fill_what_is_not_said() -> None:
+    """Spark and thresholds need not be named."""
+    settings = parse(GOOD)
+    assert settings.spark.master == "local[*]"
+    assert settings.thresholds == Thresholds()
+    assert settings.evidence.ledgers == ""
+
+
+def test_all_problems_are_reported_together() -> None:
+    """Unknown sections and keys, missing keys and wrong types in one sentence."""
+    bad = {
+        "kafka": {"bootstrap": "x"},
+        "zookeeper": {"hosts": 1},
+        "journal": {"url": "sqlite://"},
+        "evidence": {"root": "/e"},
+        "sparks": {},
+    }
+    with pytest.raises(Rejected) as caught:
+        parse(bad, source="connection c")
+    for clause in (
+        "connection c",
+        "unknown section [sparks]",
+        "unknown key kafka.bootstrap",
+        "kafka.bootstrap_servers is missing",
+        "zookeeper.hosts is not a text",
+    ):
+        assert clause in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "clause"),
+    [
+        ("zookeeper", {"hosts": "h:2181/kafka"}, "put it into zookeeper.chroot"),
+        ("zookeeper", {"hosts": "h:2181", "chroot": "kafka"}, "does not start with /"),
+        ("fleet", {"driver": "puppet"}, "'puppet' is none of process, manual"),
+        ("fleet", {"driver": "process"}, "fleet.socket is missing"),
+        ("kafka", {"bootstrap_servers": " "}, "kafka.bootstrap_servers is empty"),
+        ("thresholds", {"patience_s": -1}, "thresholds.patience_s -1 is negative"),
+        ("spark", {"timeout_s": True}, "spark.timeout_s is not a whole number"),
+        (
+            "kafka",
+            {"bootstrap_servers": "b", "properties": {"a": 1}},
+            "kafka.properties is not a table of texts",
+        ),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named(section: str, values: dict[str, object], clause: str) -> None:
+    """Field and remedy."""
+    with pytest.raises(Rejected) as caught:
+        parse({**GOOD, section: values})
+    assert clause in str(caught.value)
+
+
+def test_secrets_are_in_no_text_of_the_settings() -> None:
+    """Not in repr, which ends up in logs."""
+    assert "hush" not in repr(parse(GOOD))
+
+
+def test_a_file_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:
+    """With what to do about it."""
+    with pytest.raises(Rejected, match="cannot be read"):
+        load(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[kafka\n")
+    with pytest.raises(Rejected, match="not valid TOML"):
+        load(broken)
