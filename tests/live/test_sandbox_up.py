@@ -101,6 +101,32 @@ def test_the_scala_fleet_is_delivered_everything_once(home, fleet):
     assert set(used) == set(legacy.RELEASES)
 
 
+def _command_line(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GROUPSHIFT_HOME": str(home.root), "COLUMNS": "200"}
+    argv = [sys.executable, "-m", "groupshift.cli.main", "sandbox", *arguments]
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_status_tells_people_and_programs_what_runs(home, fleet):
+    """A table with every member and the next command, or one JSON object; exit code 0 while all runs."""
+    shown, told = _command_line(home, "status"), _command_line(home, "status", "--json")
+    assert (shown.returncode, told.returncode) == (0, 0)
+    for part in ("zookeeper", "kafka", "producer", f"{GROUP}_m1-1", "Next: export GROUPSHIFT_SETTINGS="):
+        assert part in shown.stdout
+    document = json.loads(told.stdout)
+    assert document["up"]
+    assert document["addresses"].keys() == {"zookeeper", "kafka"}
+    assert [slot["name"] for slot in document["slots"]] == ["m1", "m2", "m3"]
+
+
+def test_status_of_no_sandbox_says_what_to_do(tmp_path):
+    """Exit code 1, and nothing is created."""
+    shown = _command_line(Home(tmp_path / "none"), "status")
+    assert shown.returncode == 1
+    assert "Next: groupshift sandbox up" in shown.stdout
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_second_up_in_the_same_home_is_refused(home):
     """Nothing is touched while a sandbox is up."""
     with pytest.raises(Rejected, match="a sandbox is up in"):
