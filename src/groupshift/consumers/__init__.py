@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupshift.consumers.group_consumer import ConsumerStatus, Stream
 from groupshift.consumers.migrating import MigratingConsumer
+from groupshift.consumers.streams import ConsumerStatus, Stream
 from groupshift.consumers.zookeeper import ZookeeperConsumer
 
 __all__ = ["ConsumerStatus", "MigratingConsumer", "Stream", "ZookeeperConsumer"]

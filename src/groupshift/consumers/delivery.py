@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from groupshift.domain.leases import Lease
 from groupshift.domain.partitions import TopicPartition
@@ -37,16 +37,6 @@ class _Open:
     skipped: bool = False
 
 
-@dataclass(slots=True)
-class _Handles:
-    """What each reader (a stream, or -1 for the parent) was given and has not come back from."""
-
-    given: dict[int, frozenset[TopicPartition]] = field(default_factory=dict)
-
-    def busy(self, partitions: Collection[TopicPartition]) -> bool:
-        return any(not each.isdisjoint(partitions) for each in self.given.values())
-
-
 class Delivery:
     """Buffers between the fetcher and the readers, one for each stream.
 
@@ -56,13 +46,12 @@ class Delivery:
 
     def __init__(self, *, store_on_delivery: bool) -> None:
         self._store_on_delivery = store_on_delivery
-        lock = threading.RLock()
-        self._changed, self._drained = threading.Condition(lock), threading.Condition(lock)
+        self._changed = threading.Condition()
         self._lease = Lease()
         self._open: dict[TopicPartition, _Open] = {}
         self._queues: dict[int, deque[tuple[_Open, Record]]] = {}
         self._notices: deque[Record] = deque()
-        self._handles = _Handles()
+        self._given: dict[int, frozenset[TopicPartition]] = {}
         self._buffered = 0
         self._closed = False
 
@@ -98,16 +87,23 @@ class Delivery:
 
         return arm
 
-    def cut_off(self, partitions: Collection[TopicPartition], drain_s: float) -> dict[TopicPartition, int]:
-        """End the delivery of ``partitions``; the positions to commit.
-
-        Waits up to ``drain_s`` seconds for readers that were given one of their records to come back
-        for the next, which says that they are done with it."""
+    def cut_off(self, partitions: Collection[TopicPartition]) -> None:
+        """End the delivery of ``partitions``: no record of them is handed out after this."""
         with self._changed:
             for each in partitions:
                 if each in self._open:
                     self._open[each].closed = True
-            self._drained.wait_for(lambda: not self._handles.busy(partitions), drain_s)
+
+    def busy(self, partitions: Collection[TopicPartition]) -> bool:
+        """True while a reader that was given records of ``partitions`` has not come back for more, which
+        says that it is done with them."""
+        with self._changed:
+            return any(not given.isdisjoint(partitions) for given in self._given.values())
+
+    def end(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Cut off and forget ``partitions``; the positions to commit."""
+        with self._changed:
+            self.cut_off(partitions)
             ended = [self._open.pop(each) for each in partitions if each in self._open]
         return {each.partition: each.stored for each in ended if each.stored is not None}
 
@@ -196,8 +192,7 @@ class Delivery:
     def done(self, handle: int = _PARENT) -> None:
         """The reader (a stream number; by default the parent) has dealt with all it was given."""
         with self._changed:
-            if self._handles.given.pop(handle, None):
-                self._drained.notify_all()
+            self._given.pop(handle, None)
 
     def _pick(self, stream: int | None, limit: int) -> list[Record]:
         if self._notices:
@@ -215,7 +210,7 @@ class Delivery:
                     taken.append(record)
                     given.add(entry.partition)
         if given:
-            self._handles.given[_PARENT if stream is None else stream] = frozenset(given)
+            self._given[_PARENT if stream is None else stream] = frozenset(given)
         return taken
 
     def _admits(self, entry: _Open) -> bool:
@@ -238,4 +233,3 @@ class Delivery:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-            self._drained.notify_all()

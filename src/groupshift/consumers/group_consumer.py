@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,49 +18,20 @@ from groupshift.consumers.coordination import ZookeeperCoordination
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.consumers.holdings import Parts, Policy
+from groupshift.consumers.identity import Identity
 from groupshift.consumers.membership import KafkaMembership
-from groupshift.consumers.reconciler import Identity, Reconciler
-from groupshift.domain.coordination import Mode
+from groupshift.consumers.reconciler import Reconciler
+from groupshift.consumers.streams import ConsumerStatus, Stream
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
-from groupshift.errors import GroupshiftError, Rejected, Transient
+from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
 
 _PUMP_S = 0.01
 _BATCH = 500
 _COMMIT_S = 10.0
 _CLOSE_S = 9.0
 _OFFSET_INVALID = -1001
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerStatus:
-    """A consumer's state: ``mode`` in effect (None before the first decision), partitions owned, lag of
-    those whose log end is known (records), and alarms for people (D11, F6)."""
-
-    mode: Mode | None
-    owned: frozenset[TopicPartition]
-    lag: Mapping[TopicPartition, int]
-    alarms: tuple[str, ...]
-
-
-class Stream:
-    """One stream of a consumer: the partitions its thread id owns, in every topic that has it."""
-
-    def __init__(self, delivery: Delivery, number: int) -> None:
-        self._delivery, self._number = delivery, number
-
-    def poll(self, timeout: float = -1) -> Message | None:
-        """The next record of this stream, or None after ``timeout`` seconds (negative: wait for ever).
-
-        Raises `RuntimeError` when the consumer is closed."""
-        records: Sequence[Any] = self._delivery.take(self._number, 1, timeout)
-        return records[0] if records else None
-
-    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """Up to ``num_messages`` records; returns as soon as there is at least one."""
-        records: list[Any] = self._delivery.take(self._number, num_messages, timeout)
-        return records
 
 
 class GroupConsumer:
@@ -106,25 +76,29 @@ class GroupConsumer:
                 f"subscribe: {subscription!r} needs at least one topic, each with 1 or more streams"
             )
         self._streams = max(subscription.values())
-        config = self._config
-        coordination = ZookeeperCoordination(
-            config.zookeeper, config.group, config.consumer_id, config.session_s
+        self._parts = self._make_parts(subscription)
+        self._reconciler = Reconciler(
+            _identity(self._config, subscription, aware=self._migrating),
+            self._parts,
+            Policy(
+                reset=self._config.reset, auto_commit=self._config.auto_commit, drain_s=self._config.drain_s
+            ),
+            self._config.commit_every_s,
         )
-        self._parts = Parts(
-            coordination=coordination,
+        self._parts.coordination.start(self._reconciler, self._config.connect_s)
+        self._pump.start()
+        self._reconciler.start()
+
+    def _make_parts(self, subscription: Mapping[str, int]) -> Parts:
+        config = self._config
+        return Parts(
+            coordination=ZookeeperCoordination(
+                config.zookeeper, config.group, config.consumer_id, config.session_s
+            ),
             membership=KafkaMembership(config.embedded(), subscription) if self._migrating else None,
             fetch=KafkaFetch(config.fetcher()),
             delivery=self._delivery,
         )
-        self._reconciler = Reconciler(
-            _identity(config, subscription, aware=self._migrating),
-            self._parts,
-            Policy(reset=config.reset, auto_commit=config.auto_commit, drain_s=config.drain_s),
-            config.commit_every_s,
-        )
-        coordination.start(self._reconciler, config.connect_s)
-        self._pump.start()
-        self._reconciler.start()
 
     def stream(self, number: int) -> Stream:
         """The handle of one stream. Raises `Rejected` when the subscription has no such stream."""
@@ -175,8 +149,6 @@ class GroupConsumer:
         wanted = self._offsets(message, offsets)
         if wanted is None:
             wanted = self._delivery.positions()
-        elif missing := [each for each in wanted if each not in self._delivery.positions()]:
-            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
         if self._reconciler is None:
             raise RuntimeError("not subscribed")
         done = self._reconciler.commit(wanted)
@@ -184,6 +156,8 @@ class GroupConsumer:
             return None
         try:
             done.result(_COMMIT_S)
+        except Conflict as error:
+            raise _error(KafkaError._ASSIGNMENT_LOST, f"commit: {error}") from error  # noqa: SLF001
         except (GroupshiftError, FutureTimeoutError) as error:
             raise _error(KafkaError.REQUEST_TIMED_OUT, f"commit: {error}") from error
         return [KafkaPartition(*each, at) for each, at in wanted.items()]

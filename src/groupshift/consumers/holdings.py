@@ -48,16 +48,20 @@ class Policy:
 
 @dataclass(slots=True)
 class _Held:
-    """An owner node of mine. ``kafka`` is what Kafka is known to hold, ``left`` where delivery ended."""
+    """An owner node of mine. ``kafka`` is what Kafka is known to hold; delivery began at ``first`` and
+    ended at ``left`` (while it is given up)."""
 
     thread: str
     node: OffsetNode
     kafka: int | None = None
     started: bool = False
     left: int | None = None
+    first: int | None = None
 
     def settled(self) -> int | None:
-        """The offset that was committed last, in either store."""
+        """Where delivery ended, or the offset that was committed last, in either store."""
+        if self.left is not None:
+            return self.left
         known = [each for each in (self.node.value, self.kafka) if each is not None]
         return max(known, default=None)
 
@@ -96,7 +100,7 @@ class Holdings:
 
     def start(self, mode: Mode) -> None:
         """Start what is held but not yet delivered. Raises `Transient`: to be repeated."""
-        waiting = {each: held for each, held in self._held.items() if not held.started and held.left is None}
+        waiting = {each: held for each, held in self._held.items() if not held.started}
         if not waiting:
             return
         self._read_kafka(waiting, mode)
@@ -111,8 +115,9 @@ class Holdings:
         starts = {each: at for each, at in starts.items() if each in self._held}
         opened = {each: (stream_of(waiting[each].thread), at) for each, at in starts.items()}
         self._parts.fetch.add(starts, self._parts.delivery.open(opened))
-        for each in starts:
-            self._held[each].started = True
+        for each, at in starts.items():
+            held = self._held[each]
+            held.started, held.left, held.first = True, None, at
         if len(starts) < len(waiting):
             raise Transient("some start positions are not known yet")
 
@@ -151,12 +156,12 @@ class Holdings:
     # -- committing ------------------------------------------------------------------------------
 
     def commit(self, mode: Mode, offsets: Offsets | None = None) -> None:
-        """Commit ``offsets``, by default what is due, in the order of the mode (F8)."""
-        due = (
-            self._due()
-            if offsets is None
-            else {each: at for each, at in offsets.items() if each in self._held}
-        )
+        """Commit ``offsets``, by default what is due, in the order of the mode (F8).
+
+        Raises `Conflict` when a partition of ``offsets`` is not held, `Transient` when a store is silent."""
+        due = self._due() if offsets is None else offsets
+        if strangers := [str(each) for each in due if each not in self._held]:
+            raise Conflict(f"{', '.join(strangers)} moved to another member before the commit")
         if mode is Mode.KAFKA:
             self._prove(due)
             self._write_nodes(due)
@@ -167,7 +172,10 @@ class Holdings:
     def _due(self) -> dict[TopicPartition, int]:
         if self._policy.auto_commit:
             return {each: at for each, at in self._parts.delivery.positions().items() if each in self._held}
-        settled = {each: held.settled() for each, held in self._held.items() if held.started}
+        started = {each: held for each, held in self._held.items() if held.started}
+        settled = {
+            each: held.first if held.settled() is None else held.settled() for each, held in started.items()
+        }
         return {each: at for each, at in settled.items() if at is not None}
 
     def prove(self) -> None:
@@ -211,7 +219,7 @@ class Holdings:
                 self._held[each].node = node
                 continue
             _LOG.error("%s: the owner node is no longer mine; stopping", each)
-            self._end([each], drain_s=0)
+            self._end([each])
             self._held.pop(each, None)
 
     # -- giving up -------------------------------------------------------------------------------
@@ -221,7 +229,7 @@ class Holdings:
         leaving = [each for each in partitions if each in self._held]
         if not leaving:
             return
-        self._end([each for each in leaving if self._held[each].started], drain_s=self._policy.drain_s)
+        self._end([each for each in leaving if self._held[each].started])
         left = {each: at for each in leaving if (at := self._held[each].left) is not None}
         if mode is Mode.KAFKA:
             try:
@@ -232,12 +240,12 @@ class Holdings:
         for each in leaving:
             del self._held[each]
 
-    def _end(self, partitions: Collection[TopicPartition], *, drain_s: float) -> None:
-        positions = self._parts.delivery.cut_off(partitions, drain_s)
+    def _end(self, partitions: Collection[TopicPartition]) -> None:
+        positions = self._parts.delivery.end(partitions)
         self._parts.fetch.remove(partitions)
         for each in partitions:
             held = self._held[each]
-            held.left = (positions.get(each) if self._policy.auto_commit else held.settled()) or held.left
+            held.left = positions.get(each, held.left) if self._policy.auto_commit else held.settled()
             held.started = False
 
     def _last_write(self, partition: TopicPartition, at: int | None) -> OffsetWrite | None:
@@ -246,12 +254,12 @@ class Holdings:
 
     def settle(self) -> None:
         """Stop everything and commit it to Kafka; ZooKeeper follows with the release."""
-        self._end([each for each, held in self._held.items() if held.started], drain_s=self._policy.drain_s)
+        self._end([each for each, held in self._held.items() if held.started])
         self._prove({each: held.left for each, held in self._held.items() if held.left is not None})
 
     def abandon(self) -> dict[TopicPartition, OffsetWrite]:
         """The session is gone: stop, forget all nodes; what could still be committed (O9)."""
-        self._end(list(self._held), drain_s=0)
+        self._end(list(self._held))
         writes = {each: self._last_write(each, held.left) for each, held in self._held.items()}
         self._held.clear()
         self.unblock()
@@ -262,6 +270,6 @@ class Holdings:
         self.unblock()
         kept = self._parts.coordination.resync(self.threads())
         gone = [each for each in self._held if each not in kept]
-        self._end(gone, drain_s=0)
+        self._end(gone)
         for each in gone:
             del self._held[each]

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -157,7 +156,10 @@ class KafkaMembership:
     # -- the group -------------------------------------------------------------------------------
 
     def clients(self, timeout: float) -> frozenset[str]:
-        """DescribeGroups; the client ids identify members in ``migration/ids`` and plain consumers."""
+        """An answer without this very member is no answer: absence proves nothing.
+
+        By the older listing call: the admin client's DescribeConsumerGroups aborts the process (an
+        assertion in librdkafka 2.16.0) when it times out after the process was paused."""
         if self._admin is None:
             kept = {
                 key: value
@@ -166,10 +168,13 @@ class KafkaMembership:
             }
             self._admin = AdminClient(kept)
         try:
-            asked = self._admin.describe_consumer_groups([self._group], request_timeout=timeout)
-            return frozenset(member.client_id for member in asked[self._group].result(timeout).members)
-        except (KafkaException, FutureTimeoutError) as error:
+            listed = self._admin.list_groups(self._group, timeout=timeout)
+        except KafkaException as error:
             raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
+        found = frozenset(member.client_id for group in listed for member in group.members)
+        if self._properties["client.id"] not in found:
+            raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
+        return found
 
     def close(self, timeout: float) -> None:
         """Leave the group; waits at most ``timeout`` seconds for the broker."""

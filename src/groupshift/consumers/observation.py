@@ -49,22 +49,18 @@ class Observer:
         raise Transient(f"the members of {self._paths.group} change faster than they can be listed")
 
     def _attempt(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView | None:
-        listing, partitions = self._list(known, topics)
-        if (
-            known is not None
-            and not known.problems
-            and _same(known, listing)
-            and set(partitions) >= set(known.partitions)
-        ):
-            registrations, unfenced, problems = known.registrations, known.unfenced, known.problems
+        listing, topic_nodes = self._list(known, topics)
+        if listing is None:
+            return None
+        partitions, problems = self._partitions(topic_nodes)
+        if known is not None and not known.problems and _same(known, listing):
+            registrations, unfenced = known.registrations, known.unfenced
         else:
-            again = self._client.exists_async(self._paths.ids)
-            registrations, unfenced, problems = self._members(listing)
-            if self._pzxid(again) != listing.ids_pzxid or len(registrations) + len(problems) < len(
-                listing.ids
-            ):
+            registrations, unfenced, malformed = self._members(listing)
+            if len(registrations) + len(malformed) < len(listing.ids):
                 return None
-            partitions |= self._more_partitions(registrations.values(), partitions)
+            more, broken = self._partitions(self._further_topics(registrations.values(), partitions))
+            partitions, problems = partitions | more, (*problems, *malformed, *broken)
         return CoordinationView(
             mode=listing.mode,
             ids_pzxid=listing.ids_pzxid,
@@ -78,15 +74,17 @@ class Observer:
 
     def _list(
         self, known: CoordinationView | None, topics: Sequence[str]
-    ) -> tuple[_Listing, dict[str, tuple[int, ...]]]:
-        """One round trip: sync, ``ids``, ``migration/ids``, mode, topics; ``ids`` once more at the end."""
+    ) -> tuple[_Listing | None, dict[str, Any]]:
+        """One round trip: sync, ``ids``, ``migration/ids``, mode, topics; ``ids`` once more at the end.
+
+        No listing when ``ids`` changed in between; topic → the request for its node."""
         names = sorted({*topics, *(known.partitions if known is not None else ())})
         synced = self._client.sync_async(self._paths.root)
         ids = self._directory(self._paths.ids)
         migration = self._directory(self._paths.migration_ids)
         mode = self._client.get_async(self._paths.mode, watch=self._changed)
         appeared = self._client.exists_async(self._paths.mode, watch=self._changed)
-        read = {name: self._client.get_async(topic_path(name), watch=self._changed) for name in names}
+        topic_nodes = {name: self._topic(name) for name in names}
         again = self._client.exists_async(self._paths.ids)
         self._optional(synced)
         listed, pzxid = self._listed(ids)
@@ -98,9 +96,12 @@ class Observer:
             migration_ids=aware,
             migration_pzxid=migration_pzxid,
         )
-        if self._pzxid(again) != pzxid:
-            return self._list(known, topics)
-        return listing, {name: self._partitions(name, result) for name, result in read.items()}
+        return listing if self._pzxid(again) == pzxid else None, topic_nodes
+
+    def _topic(self, name: str) -> Any:
+        """Ask for a topic's node; the second watch reports that an absent one appears."""
+        self._client.exists_async(topic_path(name), watch=self._changed)
+        return self._client.get_async(topic_path(name), watch=self._changed)
 
     def _directory(self, path: str) -> tuple[Any, Any]:
         children = self._client.get_children_async(path, watch=self._changed, include_data=True)
@@ -143,29 +144,29 @@ class Observer:
                 unfenced.add(cid)
         return registrations, frozenset(unfenced), tuple(problems)
 
-    def _more_partitions(
-        self, registrations: Collection[Registration], read: Mapping[str, tuple[int, ...]]
-    ) -> dict[str, tuple[int, ...]]:
-        """Partitions of the other members' topics; of all topics when one subscribes by a pattern."""
-        wanted = {
-            topic
-            for each in registrations
-            for topic, _ in each.subscription
-            if each.pattern is Pattern.STATIC
-        }
-        wildcards = [each for each in registrations if each.pattern is not Pattern.STATIC]
-        if wildcards:
+    def _further_topics(
+        self, registrations: Collection[Registration], read: Collection[str]
+    ) -> dict[str, Any]:
+        """Requests for the other members' topics; of all topics when one subscribes by a pattern."""
+        static = [each for each in registrations if each.pattern is Pattern.STATIC]
+        wanted = {topic for each in static for topic, _ in each.subscription}
+        if len(static) < len(registrations):
             listed = self._optional(self._client.get_children_async(BROKER_TOPICS)) or ()
-            wanted |= {topic for each in wildcards for topic in each.topics(listed)}
-        missing = {
-            name: self._client.get_async(topic_path(name), watch=self._changed)
-            for name in sorted(wanted - set(read))
-        }
-        return {name: self._partitions(name, asked) for name, asked in missing.items()}
+            wanted |= {topic for each in registrations for topic in each.topics(listed)}
+        return {name: self._topic(name) for name in sorted(wanted - set(read))}
 
-    def _partitions(self, topic: str, asked: Any) -> tuple[int, ...]:
-        found = self._optional(asked)
-        return parse_partitions(found[0], topic_path(topic)) if found is not None else ()
+    def _partitions(
+        self, topic_nodes: Mapping[str, Any]
+    ) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
+        partitions: dict[str, tuple[int, ...]] = {}
+        problems: list[str] = []
+        for name, asked in topic_nodes.items():
+            found = self._optional(asked)
+            try:
+                partitions[name] = parse_partitions(found[0], topic_path(name)) if found is not None else ()
+            except Rejected as error:
+                problems.append(str(error))
+        return partitions, tuple(problems)
 
     def _pzxid(self, asked: Any) -> int:
         stat = self._answer(asked)

@@ -7,36 +7,27 @@ consistent view; whatever could not be done is done by a later pass, never given
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 
+from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.holdings import Holdings, Parts, Policy
+from groupshift.consumers.identity import Identity
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reconcile import CoordinationView, Decision, Member, Situation, decide
-from groupshift.domain.registration import Registration, encode_awareness, encode_registration
+from groupshift.domain.reconcile import CoordinationView, Decision, Situation, decide
 from groupshift.errors import Conflict, GroupshiftError, Transient
 from groupshift.ports.coordination import OffsetWrite, Session
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2
+_DRAIN_TURN_S = 0.005
 _IDLE_S = 1.0
 _REFRESH_S = 30.0
 _CLIENTS_S = 1.0
 _LEAVE_S = 4.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who this member is: its place in the group, what it registers, the version it publishes."""
-
-    member: Member
-    registration: Registration
-    software: str
 
 
 class Reconciler:
@@ -47,12 +38,12 @@ class Reconciler:
         self._parts, self._policy = parts, policy
         self._holdings = Holdings(parts, policy)
         self._commit_every_s = commit_every_s
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._agenda = Agenda()
         self._thread = threading.Thread(
             target=self._run, name=f"groupshift-reconciler-{self._member.consumer_id}", daemon=True
         )
         self._session: int | None = None
-        self._registered = self._joined = self._closing = self._broken = False
+        self._registered = self._joined = self._closing = self._evicted = False
         self._dirty = self._stale = True
         self._view: CoordinationView | None = None
         self._acting: Mode | None = None
@@ -60,7 +51,6 @@ class Reconciler:
         self._clients: frozenset[str] | None = None
         self._published: tuple[Mode, str] | None = None
         self._unsaved: dict[TopicPartition, OffsetWrite] = {}
-        self._due: dict[str, float] = {}
         self._waiting: list[threading.Event] = []
         self.alarms: tuple[str, ...] = ()
 
@@ -87,23 +77,24 @@ class Reconciler:
             try:
                 self._holdings.commit(self._acting or Mode.ZOOKEEPER, offsets)
             except GroupshiftError as error:
+                _LOG.info("%s: commit: %s", self._member.consumer_id, error)
                 done.set_exception(error)
             else:
                 done.set_result(None)
 
-        self._inbox.put(request)
+        self._agenda.post(request)
         return done
 
     def close(self, timeout: float) -> bool:
         """Leave in the order of L3; True when the thread has ended within ``timeout`` seconds."""
-        self._inbox.put(self._begin_closing)
+        self._agenda.post(self._begin_closing)
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def out_of_range(self, partition: TopicPartition) -> None:
         """The fetcher cannot go on there."""
         if not self._closing:
-            self._inbox.put(lambda: self._reset(partition))
+            self._agenda.post(lambda: self._reset(partition))
 
     # CoordinationListener
 
@@ -111,15 +102,15 @@ class Reconciler:
         """Silence stops delivery at once (D10); the rest is done by the thread."""
         if session is not Session.CONNECTED:
             self._parts.delivery.change_lease(lambda lease: lease.suspend())
-        self._inbox.put(self._link_changed)
+        self._agenda.post(self._link_changed)
 
     def view_changed(self) -> None:
         """A watch fired."""
-        self._inbox.put(self._outdate)
+        self._agenda.post(self._outdate)
 
     def owner_changed(self, partition: TopicPartition) -> None:
         """A node came free, or one of mine was deleted by somebody else (D9 in old members)."""
-        self._inbox.put(lambda: self._verify(partition))
+        self._agenda.post(lambda: self._verify(partition))
 
     # MembershipListener
 
@@ -128,19 +119,19 @@ class Reconciler:
         membership, now = self._parts.membership, time.monotonic()
         if membership is not None:
             self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(now, membership.session_s))
-        self._inbox.put(lambda: self._adopt(partitions))
+        self._agenda.post(lambda: self._adopt(partitions))
 
     def revoked(self) -> threading.Event:
         """Delivery stops at once; the event says that everything is released (D3)."""
         self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
         released = threading.Event()
-        self._inbox.put(lambda: self._give_back(released))
+        self._agenda.post(lambda: self._give_back(released))
         return released
 
     def lost(self) -> None:
         """Stop at once; no Kafka commit will be accepted."""
         self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
-        self._inbox.put(lambda: self._adopt(None))
+        self._agenda.post(self._evict)
 
     # -- events, on the thread -------------------------------------------------------------------
 
@@ -149,7 +140,7 @@ class Reconciler:
 
     def _link_changed(self) -> None:
         self._dirty = self._stale = True
-        self._due.pop("proof", None)
+        self._agenda.cancel("proof")
 
     def _outdate(self) -> None:
         self._stale = True
@@ -167,7 +158,11 @@ class Reconciler:
             threading.Timer(_IDLE_S, self.out_of_range, [partition]).start()
 
     def _adopt(self, assignment: frozenset[TopicPartition] | None) -> None:
-        self._assignment, self._clients = assignment, None
+        self._assignment, self._clients, self._evicted = assignment, None, False
+
+    def _evict(self) -> None:
+        self._adopt(None)
+        self._evicted = True
 
     def _give_back(self, released: threading.Event) -> None:
         self._adopt(None)
@@ -178,40 +173,29 @@ class Reconciler:
     def _run(self) -> None:
         try:
             while not self._closing:
-                self._receive()
+                self._agenda.receive(self._sleep_s())
                 self._attempt()
         finally:
             self._closing = True
             self._leave()
 
-    def _receive(self) -> None:
-        """Wait for the first event or the next timer; take all events that are there."""
-        try:
-            event = self._inbox.get(timeout=self._sleep_s())
-            while True:
-                event()
-                event = self._inbox.get_nowait()
-        except queue.Empty:
-            return
-
     def _sleep_s(self) -> float:
         """Until the next timer; the retry's alone after a failure, none while not connected."""
-        now = time.monotonic()
-        if "retry" in self._due:
-            return max(0.0, self._due["retry"] - now)
-        if self._parts.coordination.session_id() is None:
-            return _IDLE_S
-        return max(0.0, min([*self._due.values(), now + _IDLE_S]) - now)
+        retry = self._agenda.left("retry")
+        if retry is not None:
+            return retry
+        return _IDLE_S if self._parts.coordination.session_id() is None else self._agenda.idle(_IDLE_S)
 
     def _attempt(self) -> None:
         try:
             if not self._closing:
                 self._pass()
-            self._due.pop("retry", None)
-        except (Transient, Conflict) as error:
+            self._agenda.cancel("retry")
+        except GroupshiftError as error:
             _LOG.info("%s: %s", self._member.consumer_id, error)
             self._dirty = True
-            self._due["retry"] = time.monotonic() + _RETRY_S
+            self._agenda.cancel("retry")
+            self._agenda.begin("retry", _RETRY_S if self._registered else _IDLE_S)
         finally:
             for released in self._waiting:
                 released.set()
@@ -232,14 +216,6 @@ class Reconciler:
         self._apply(self._decide())
         self._commit_when_due()
 
-    def _timer(self, name: str, every_s: float) -> bool:
-        """True once per period; the first time at once."""
-        now = time.monotonic()
-        if now < self._due.get(name, 0.0):
-            return False
-        self._due[name] = now + every_s
-        return True
-
     # -- session and registration ----------------------------------------------------------------
 
     def _begin_session(self, session: int) -> None:
@@ -253,8 +229,8 @@ class Reconciler:
     def _register(self) -> None:
         if self._registered:
             return
-        data = encode_registration(self._identity.registration)
-        self._parts.coordination.register(data, self._awareness() if self._member.aware else None)
+        migration = self._awareness() if self._member.aware else None
+        self._parts.coordination.register(self._identity.written(), migration)
         self._registered, self._stale = True, True
         if self._parts.membership is not None and not self._joined:
             self._joined = True
@@ -263,7 +239,7 @@ class Reconciler:
     def _prove_session(self) -> None:
         """Ask three times a session whether it lives; the answer extends the lease (F5)."""
         session_s = self._parts.coordination.session_s
-        if self._timer("proof", session_s / 3):
+        if self._agenda.every("proof", session_s / 3):
             self._parts.coordination.prove(
                 lambda sent: self._parts.delivery.change_lease(
                     lambda lease: lease.prove_zookeeper(sent, session_s)
@@ -271,17 +247,15 @@ class Reconciler:
             )
 
     def _awareness(self) -> bytes:
-        return encode_awareness(
-            self._identity.registration,
-            software=self._identity.software,
-            mode=self._acting if self._view is not None else None,
-            node=self._view.mode if self._view is not None else None,
+        known = self._view is not None
+        return self._identity.awareness(
+            self._acting if known else None, self._view.mode if self._view else None
         )
 
     # -- observe, decide, act --------------------------------------------------------------------
 
     def _observe(self) -> None:
-        if self._timer("refresh", _REFRESH_S):
+        if self._agenda.every("refresh", _REFRESH_S):
             self._stale = True
             self._holdings.unblock()
         if self._stale or self._view is None:
@@ -299,6 +273,17 @@ class Reconciler:
             decision = decide(self._situation())
         return decision
 
+    def _learn_clients(self) -> None:
+        """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
+        membership, needed = self._parts.membership, self._clients is None and self._assignment is not None
+        if membership is None or not needed or self._acting is not Mode.KAFKA:
+            return
+        if self._agenda.every("clients", _IDLE_S):
+            try:
+                self._clients = membership.clients(_CLIENTS_S)
+            except Transient as error:
+                _LOG.info("%s: %s", self._member.consumer_id, error)
+
     def _situation(self) -> Situation:
         assert self._view is not None  # noqa: S101 (observed before)
         return Situation(
@@ -315,12 +300,25 @@ class Reconciler:
         if decision.register:
             self._registered, self._stale = False, True
             raise Transient("the own registration is gone; registering again")
-        fast = decision.mode is not self._acting
-        self._holdings.release(decision.release, Mode.ZOOKEEPER if fast else decision.mode)
+        self._release(decision)
         self._follow(decision.mode)
         self._holdings.take(decision.take)
         self._holdings.start(decision.mode)
         self._publish(decision)
+        self._learn_clients()
+
+    def _release(self, decision: Decision) -> None:
+        """Across a toggle, and after an eviction, the znode is the commit: the next owner raises Kafka's."""
+        settled = decision.mode is self._acting and not self._evicted
+        self._drain(decision.release)
+        self._holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
+
+    def _drain(self, partitions: Collection[TopicPartition]) -> None:
+        """Let readers finish what they were given, within the bound; their commits are still carried out."""
+        self._parts.delivery.cut_off(partitions)
+        deadline = time.monotonic() + self._policy.drain_s
+        while self._parts.delivery.busy(partitions) and time.monotonic() < deadline:
+            self._agenda.receive(_DRAIN_TURN_S)
 
     def _follow(self, mode: Mode) -> None:
         """Before Kafka's word counts, prove the membership for what is kept (D8)."""
@@ -353,13 +351,13 @@ class Reconciler:
         membership = self._parts.membership
         in_kafka = self._acting is Mode.KAFKA and membership is not None
         every_s = self._commit_every_s if self._policy.auto_commit else _REFRESH_S
-        self._due.setdefault("commit", time.monotonic() + every_s)
         if in_kafka and membership is not None:
-            every_s = min(every_s, membership.session_s / 3)
             unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
+            every_s = min(every_s, membership.session_s / 3)
             every_s = _RETRY_S if unproven and self._holdings.threads() else every_s
-            self._due["commit"] = min(self._due.get("commit", 0.0), time.monotonic() + every_s)
-        if self._timer("commit", every_s) and (in_kafka or self._policy.auto_commit):
+            self._agenda.hasten("commit", every_s)
+        self._agenda.begin("commit", every_s)
+        if self._agenda.every("commit", every_s) and (in_kafka or self._policy.auto_commit):
             self._holdings.commit(self._acting or Mode.ZOOKEEPER)
 
     # -- leaving ---------------------------------------------------------------------------------
@@ -375,7 +373,7 @@ class Reconciler:
         for step in steps:
             try:
                 step()
-            except (Transient, Conflict) as error:
+            except GroupshiftError as error:
                 _LOG.warning("%s: while leaving: %s", self._member.consumer_id, error)
         for released in self._waiting:
             released.set()
@@ -385,6 +383,7 @@ class Reconciler:
         if self._parts.coordination.session_id() != self._session:
             self._holdings.abandon()
             return
+        self._drain(list(self._holdings.threads()))
         if self._policy.auto_commit:
             try:
                 self._holdings.settle()
