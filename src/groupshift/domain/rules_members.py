@@ -140,7 +140,7 @@ def even_share(facts: Facts) -> Iterator[Complaint]:
         if not low <= owned[member.member_id] <= high:
             yield (
                 Verdict.FAIL,
-                f"{member.member_id} owns {owned[member.member_id]} partitions, not {low} to {high}, its share",
+                f"{member.member_id} owns {owned[member.member_id]} partitions, its share is {low} to {high}",
                 "wait until the group has settled; then compare its assignor and streams with the others'",
             )
 

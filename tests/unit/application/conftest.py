@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from simulated_move import Bench, make_bench
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from simulated_move import Bench, make_bench
 
 from groupshift.adapters.memory.ports import MemoryEvidence
 from groupshift.domain.coordination import MemberKind, Mode
@@ -16,6 +15,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Rejected
+from simulated_move import Bench, make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 P0 = TopicPartition("orders", 0)
@@ -195,7 +195,6 @@ class Tampered(MemoryEvidence):
 
 def test_an_altered_snapshot_is_refused_before_anything_is_compared(bench: Bench) -> None:
     """No Spark job runs on it, the run goes back and ends with the broken promise."""
-
     bench.evidence = bench.proof.evidence = Tampered("canary", Moment.AFTER)
     migration = bench.plan()
     with pytest.raises(Broken, match="not what its manifest says"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from simulated_move import make_bench
-
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.equality import allowed_changes, records_per_interval, restored_changes
 from groupshift.domain.evidence import Moment
@@ -13,6 +11,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.planning import stage_of
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.steps import ReplaceMembers, SetMode
+from simulated_move import make_bench
 
 TOGGLE = stage_of(StageName.TOGGLE, SetMode(to=Mode.KAFKA))
 CANARY = stage_of(StageName.CANARY, ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE))

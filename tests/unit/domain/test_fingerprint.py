@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from simulated_move import make_bench
 
 from groupshift.adapters.memory.world import World
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.fingerprint import Fingerprint, fingerprint
+from simulated_move import make_bench
 
 
 def mark(world: World, plan: str = "p", **evidence: str) -> Fingerprint:

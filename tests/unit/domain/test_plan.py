@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from simulated_move import make_bench
 
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Place
@@ -13,6 +12,7 @@ from groupshift.domain.moves import Gate, MoveRequest, StageName, Until, WayBack
 from groupshift.domain.plan import Plan, from_json, to_json
 from groupshift.domain.planning import check, make_plan, way_back
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
+from simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 

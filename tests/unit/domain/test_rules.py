@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
-from simulated_move import make_bench
 
 from groupshift.adapters.memory.world import World
 from groupshift.domain import rulebook
@@ -17,6 +16,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
+from simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 P0, P5 = TopicPartition("orders", 0), TopicPartition("orders", 5)

@@ -1,0 +1,149 @@
+"""Acts: killed at any point and run again, they reach the same end and act once."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupshift.adapters.memory.ports import CrashOnce, Killed
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.judgement import ActState
+from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until, WayBack
+from groupshift.domain.phases import Phase
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.crash import CrashPoint
+from groupshift.ports.journal import EventKind, StepState
+from simulated_move import Bench, make_bench
+
+FORWARD = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE, StageName.FINALISE)
+BACK = (StageName.UNDO_RETIRE, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("stage", FORWARD)
+def test_killed_going_forward_and_run_again(stage: StageName, point: CrashPoint) -> None:
+    """Same end, every fleet change applied once, the mode node written once to and once away."""
+    bench = make_bench()
+    bench.last_choice = Choice.FINALISE
+    migration = bench.plan(until=Until.RETIRE)
+    with pytest.raises(Killed):
+        bench.runner(migration, "cli-1", CrashOnce(stage, point)).forward()
+    closing = bench.runner(migration, "cli-2").forward()
+    assert (closing.phase, closing.verdict) == (Phase.FINALISED, Verdict.PASS)
+    assert [o.incarnation for o in bench.world.places.values()] == [3, 3, 3]
+    assert bench.world.mode_writes == 2
+    intents = [e.stage for e in bench.journal.events(migration) if e.kind is EventKind.INTENDED]
+    assert intents == list(FORWARD), "every act was intended once"
+
+
+@pytest.mark.parametrize("point", list(CrashPoint))
+@pytest.mark.parametrize("stage", BACK)
+def test_killed_going_back_and_run_again(stage: StageName, point: CrashPoint) -> None:
+    """The same for the way back."""
+    bench = make_bench()
+    migration, _ = bench.move(Until.RETIRE)
+    with pytest.raises(Killed):
+        bench.runner(migration, "back-1", CrashOnce(stage, point)).back(WayBack.OLD_MEMBERS)
+    closing = bench.roll_back(migration, run="back-2")
+    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.PASS)
+    assert bench.kinds() == [MemberKind.OLD] * 3
+    assert [o.incarnation for o in bench.world.places.values()] == [5, 5, 5]
+    assert bench.world.mode_writes == 2
+
+
+def test_a_fenced_run_may_not_act(bench: Bench) -> None:
+    """After another run has claimed the migration, nothing is changed by the former one."""
+    migration = bench.plan()
+    stale = bench.runner(migration, "cli-1")
+    bench.app().claim(migration, "cli-2")
+    with pytest.raises(Conflict, match="void"):
+        stale.forward()
+    assert bench.kinds() == [MemberKind.OLD] * 3
+
+
+def approved(bench: Bench, **values: object) -> tuple[str, int]:
+    """A planned, approved and claimed migration."""
+    migration = bench.plan(**values)
+    app = bench.app()
+    brief = app.brief(migration, Gate.PLAN)
+    app.answer(migration, Gate.PLAN, Answer(choice=Choice.APPROVE, who="ann", fingerprint=brief.fingerprint))
+    return migration, app.claim(migration, "r")
+
+
+def test_an_act_needs_an_approved_plan(bench: Bench) -> None:
+    """Planned is not enough, and a preview never acts."""
+    migration = bench.plan()
+    with pytest.raises(Conflict, match="planned"):
+        bench.app().act(migration, StageName.CANARY, bench.app().claim(migration, "r"))
+    preview = bench.plan(execute=False, run="look")
+    with pytest.raises(Conflict, match="execute"):
+        bench.app().act(preview, StageName.CANARY, bench.app().claim(preview, "r"))
+
+
+def test_an_approval_is_void_when_the_group_changed_before_the_act(bench: Bench) -> None:
+    """The act reads the group again and names what changed."""
+    migration, token = approved(bench)
+    bench.world.places["m2"].incarnation = 7
+    with pytest.raises(Conflict, match=r"approval void: .*orders-app_m2-7"):
+        bench.app().act(migration, StageName.CANARY, token)
+    assert bench.kinds() == [MemberKind.OLD] * 3
+
+
+def test_a_precondition_that_fails_changes_nothing(bench: Bench) -> None:
+    """Offsets are gone right before the canary: refused with the rule's sentence."""
+    migration, token = approved(bench)
+    bench.clock.on_sleep.clear()
+    bench.world.znode.clear()
+    with pytest.raises(Rejected, match=r"C05: no offset in ZooKeeper .* nothing was changed"):
+        bench.app().act(migration, StageName.CANARY, token)
+    assert bench.journal.steps(migration) == {}
+
+
+def test_a_precondition_that_cannot_be_measured_is_worth_another_try() -> None:
+    """A rebalancing Kafka group is not wrong, it is not ready."""
+    bench = make_bench(MemberKind.AWARE)
+    migration, token = approved(bench)
+    app = bench.app()
+    brief = app.brief(migration, Gate.TOGGLE)
+    app.answer(migration, Gate.TOGGLE, Answer(choice=Choice.APPROVE, who="a", fingerprint=brief.fingerprint))
+    bench.world.kafka_state = "PreparingRebalance"
+    with pytest.raises(Transient, match="C14"):
+        app.act(migration, StageName.TOGGLE, token)
+    bench.world.kafka_state = "Stable"
+    assert app.act(migration, StageName.TOGGLE, token).state is ActState.DONE
+    assert app.act(migration, StageName.TOGGLE, token).state is ActState.UNCHANGED
+
+
+def test_a_mode_node_that_someone_else_wrote_is_not_overwritten() -> None:
+    """Killed after the intent, then another tool writes twice: that is not our act."""
+    bench = make_bench(MemberKind.AWARE)
+    migration = bench.plan()
+    with pytest.raises(Killed):
+        bench.runner(migration, "cli-1", CrashOnce(StageName.TOGGLE, CrashPoint.AFTER_JOURNAL)).forward()
+    for text in (b"zookeeper", b"kafka"):
+        bench.world.write_mode(text)
+    with pytest.raises(Conflict, match="changed by someone else"):
+        bench.runner(migration, "cli-2").forward()
+    assert bench.journal.steps(migration)[StageName.TOGGLE].state is StepState.INTENDED
+
+
+def test_a_stage_that_is_not_planned_is_left_alone(bench: Bench) -> None:
+    """Runbooks have all stages; the plan says which act."""
+    migration, token = approved(bench, until=Until.CANARY)
+    outcome = bench.app().act(migration, StageName.RETIRE, token)
+    assert outcome.state is ActState.UNCHANGED
+    assert bench.app().watch(migration, StageName.RETIRE).settled
+
+
+def test_a_driver_of_people_hands_out_the_instruction_and_sees_the_group(bench: Bench) -> None:
+    """Pending until the members of the wanted kind are in the group, again and again the same text."""
+    bench.fleet.pending = True
+    migration, token = approved(bench, driver="manual")
+    app = bench.app()
+    for _ in range(2):
+        outcome = app.act(migration, StageName.CANARY, token)
+        assert outcome.state is ActState.PENDING
+        assert "orders-app_m1-1" in outcome.instruction
+    assert not app.watch(migration, StageName.CANARY).settled
+    bench.fleet.deploy(("m1",), MemberKind.AWARE)
+    assert app.watch(migration, StageName.CANARY).settled

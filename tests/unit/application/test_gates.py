@@ -1,0 +1,234 @@
+"""Gates: what is shown, what an answer is worth, and how a run ends without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.evidence import Moment
+from groupshift.domain.judgement import Readiness
+from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName, Until
+from groupshift.domain.phases import Phase
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Conflict, Rejected
+from simulated_move import Bench, make_bench
+
+AWARE, PLAIN = MemberKind.AWARE, MemberKind.PLAIN
+
+
+def answer(fingerprint: str, choice: Choice = Choice.APPROVE) -> Answer:
+    """Ann's answer."""
+    return Answer(choice=choice, who="ann", fingerprint=fingerprint)
+
+
+def test_a_brief_shows_plan_findings_and_hashes(bench: Bench) -> None:
+    """As Markdown tables."""
+    migration = bench.plan()
+    brief = bench.app().brief(migration, Gate.PLAN)
+    planned = bench.app().planned(migration)
+    assert "orders-app" in brief.subject
+    for text in (
+        "| 1 | canary |",
+        "| ✅ pass | C01 |",
+        planned.plan_hash,
+        brief.fingerprint,
+        "delete the mode node",
+    ):
+        assert text in brief.body
+
+
+def test_an_answer_is_void_when_the_group_changed_while_somebody_thought(bench: Bench) -> None:
+    """The group is read again when the answer arrives; asking again shows the new state."""
+    migration = bench.plan()
+    app = bench.app()
+    brief = app.brief(migration, Gate.PLAN)
+    bench.world.partitions["orders"] = 7
+    bench.world.znode.update(dict.fromkeys(bench.world.all_partitions(), 90))
+    with pytest.raises(Conflict, match="approval void: .*partitions orders: 6 is now 7"):
+        app.answer(migration, Gate.PLAN, answer(brief.fingerprint))
+    again = app.brief(migration, Gate.PLAN)
+    app.answer(migration, Gate.PLAN, answer(again.fingerprint))
+    assert app.status(migration)[0].phase is Phase.APPROVED
+
+
+def test_an_answer_to_something_never_shown_is_void(bench: Bench) -> None:
+    """No fingerprint, no approval."""
+    migration = bench.plan()
+    with pytest.raises(Conflict, match="never showed"):
+        bench.app().answer(migration, Gate.PLAN, answer("f" * 64))
+
+
+def test_an_old_brief_is_no_longer_an_approval(bench: Bench) -> None:
+    """After the expiry it has to be shown again."""
+    migration = bench.plan()
+    brief = bench.app().brief(migration, Gate.PLAN)
+    bench.clock.sleep(2 * 86400)
+    with pytest.raises(Conflict, match="shown .* ago"):
+        bench.app().answer(migration, Gate.PLAN, answer(brief.fingerprint))
+
+
+def test_a_rejection_is_always_taken(bench: Bench) -> None:
+    """Whatever changed; and repeating it changes nothing."""
+    migration = bench.plan()
+    app = bench.app()
+    app.brief(migration, Gate.PLAN)
+    bench.world.write_mode(b"zookeeper")
+    for _ in range(2):
+        app.answer(migration, Gate.PLAN, answer("", Choice.REJECT))
+    closing = app.close(migration, app.claim(migration, "r"))
+    assert (closing.phase, closing.verdict) == (Phase.REJECTED, Verdict.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("gate", "choice"),
+    [(Gate.PLAN, Choice.FINALISE), (Gate.FINALISE, Choice.APPROVE), (Gate.TOGGLE, Choice.KEEP)],
+)
+def test_an_answer_must_fit_its_gate(bench: Bench, gate: Gate, choice: Choice) -> None:
+    """Finalise and keep belong to the last gate only."""
+    migration = bench.plan()
+    with pytest.raises(Rejected, match="does not fit"):
+        bench.app().answer(migration, gate, answer("x", choice))
+
+
+def test_nobody_answering_ends_red_and_unchanged(bench: Bench) -> None:
+    """The group is free for the next migration."""
+    migration = bench.plan()
+    closing = bench.app().close(migration, bench.app().claim(migration, "r"))
+    assert "not answered" in closing.reason
+    assert bench.app().plan(bench.request(run="next")).migration != migration
+
+
+def test_a_second_migration_of_the_same_group_is_refused(bench: Bench) -> None:
+    """By name, with what to do; the same run only gets its own again."""
+    migration = bench.plan()
+    assert bench.plan() == migration
+    with pytest.raises(Rejected, match=migration):
+        bench.plan(run="other")
+    assert bench.plan(run="look", execute=False) != migration, "a look is allowed"
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (MoveRequest(group="nobody"), "known neither"),
+        (MoveRequest(group="orders-app", canary=4), "canary 4 is more than the 3 members"),
+        (MoveRequest(group="orders-app", canary=0), "canary 0"),
+    ],
+)
+def test_a_request_that_cannot_be_planned_is_one_sentence(
+    bench: Bench, request_: MoveRequest, says: str
+) -> None:
+    """And nothing is journaled."""
+    with pytest.raises(Rejected, match=says):
+        bench.app().plan(request_)
+    assert bench.journal.recent(9) == ()
+
+
+def test_a_group_that_is_not_ready_is_not_planned(bench: Bench) -> None:
+    """Plain members beside old ones; the sentence names them."""
+    bench.world.strangers = ("kc-1",)
+    assert bench.app().assess(bench.request()).readiness is Readiness.NOT_READY
+    with pytest.raises(Rejected, match="C04: plain Kafka members kc-1"):
+        bench.plan()
+
+
+def test_a_group_that_is_there_already_has_nothing_to_move() -> None:
+    """All aware and in kafka mode."""
+    bench = make_bench(AWARE)
+    bench.world.write_mode(b"kafka")
+    with pytest.raises(Rejected, match="nothing to move"):
+        bench.plan(until=Until.TOGGLE)
+
+
+def test_a_group_in_kafka_mode_can_still_be_retired() -> None:
+    """Without a toggle of its own."""
+    bench = make_bench(AWARE)
+    bench.world.write_mode(b"kafka")
+    _, closing = bench.move(Until.RETIRE)
+    assert closing.phase is Phase.MOVED
+    assert bench.kinds() == [PLAIN] * 3
+
+
+def test_a_doubt_is_asked_and_may_be_accepted(bench: Bench) -> None:
+    """An inconclusive proof: a yes at the review goes on and counts as passed."""
+    bench.proof = Doubtful(bench.evidence)
+    migration = bench.plan(until=Until.CANARY)
+    runner = replace(bench.runner(migration, "cli-1"), decide=lambda brief: Choice.APPROVE)
+    assert runner.forward().phase is Phase.MOVED
+    refused = make_bench()
+    refused.proof = Doubtful(refused.evidence)
+    _, closing = refused.move(Until.CANARY)
+    assert closing.verdict is Verdict.FAIL
+    assert refused.kinds() == [MemberKind.OLD] * 3
+
+
+def Doubtful(evidence):  # noqa: N802 - reads as the class it stands for
+    """A proof that is never sure."""
+    from groupshift.adapters.memory.ports import MemoryProof
+
+    class Unsure(MemoryProof):
+        def run(self, request):
+            super().run(request)
+            path = f"{request.output}/verdict.json"
+            self.evidence.texts[path] = self.evidence.texts[path].replace('"pass"', '"inconclusive"')
+
+    return Unsure(evidence)
+
+
+def test_a_missing_or_foreign_verdict_is_an_error_not_a_pass(bench: Bench) -> None:
+    """Without a proof of exactly these snapshots nothing is proven."""
+    migration = bench.plan()
+    app = bench.app()
+    app.snapshot(migration, "canary", "before")
+    assert app.judge(migration, "canary", "before").verdict is Verdict.ERROR
+    app.prove(app.proof(migration, "canary", "before"))
+    assert app.judge(migration, "canary", "before").verdict is Verdict.PASS
+    path = bench.evidence.path(migration, "canary", "validation-before", "verdict.json")
+    for text in ("{", "{}", '{"findings": [], "manifests": {}}'):
+        bench.evidence.texts[path] = text
+        assert app.judge(migration, "canary", "before").verdict is Verdict.ERROR
+
+
+def test_a_verdict_of_an_earlier_snapshot_is_not_used(bench: Bench) -> None:
+    """The manifests it names are not these."""
+    migration = bench.plan()
+    app = bench.app()
+    app.snapshot(migration, "canary", "before")
+    app.prove(app.proof(migration, "canary", "before"))
+    app.snapshot(migration, "canary", "before")
+    judged = app.judge(migration, "canary", "before")
+    assert judged.verdict is Verdict.ERROR
+    assert "other snapshots" in judged.findings[0].reason
+
+
+def test_a_snapshot_that_was_relied_on_is_not_taken_again(bench: Bench) -> None:
+    """The one before an act stays the one before the act."""
+    migration, _ = bench.move(Until.CANARY)
+    app = bench.app()
+    taken = bench.evidence.manifest(migration, "canary", Moment.BEFORE)
+    assert app.snapshot(migration, "canary", "before") == taken
+
+
+def test_the_rehearsal_checks_both_directions() -> None:
+    """A plain member would make the way back unsafe: the toggle is not offered."""
+    bench = make_bench(AWARE)
+    migration = bench.plan()
+    assert bench.app().rehearse(migration).verdict is Verdict.PASS
+    bench.world.strangers = ("kc-1",)
+    judged = bench.app().rehearse(migration)
+    assert judged.verdict is Verdict.FAIL
+    assert any(finding.rule == "C16" for finding in judged.findings)
+
+
+def test_status_tells_stages_and_reports(bench: Bench) -> None:
+    """What was judged, when it began, where the report is."""
+    migration, _ = bench.move(Until.CANARY)
+    (found,) = bench.app().status(migration)
+    canary = found.stage(StageName.CANARY)
+    assert canary is not None
+    assert canary.verdict(Moment.AFTER) is Verdict.PASS
+    assert canary.validations[-1].report.endswith("canary/validation-after/report.html")
+    assert found.reason
+    assert [each.migration for each in bench.app().status()] == [migration]
