@@ -127,8 +127,8 @@ CANARY_PLANTS: list[tuple[str, Change, dict[str, list[str]]]] = [
     ),
     (
         "an owner who is no member",
-        replace_row("owners", 5, member_id="payments_m9-1"),
-        {"owner_is_member": ["orders-5: owned by payments_m9-1, which is not a member of the group"]},
+        replace_row("owners", 0, member_id="payments_m9-1"),
+        {"owner_is_member": ["orders-0: owned by payments_m9-1, which is not a member of the group"]},
     ),
     (
         "one member too few of a kind",

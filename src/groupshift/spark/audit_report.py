@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from groupshift.domain.verdict import Verdict
 from groupshift.spark import picture, timeline
-from groupshift.spark.audit import Audit, figures, hand_over_name
+from groupshift.spark.audit import Audit, taken_in
+from groupshift.spark.audit_data import figures, hand_over_name
 from groupshift.spark.html import Markup, badge, duration, facts, join, moment_utc, page, section, table, tag
 from groupshift.spark.report import rules_section
 
@@ -47,17 +48,15 @@ def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
 
 
 def _summary(audit: Audit) -> Markup:
-    taken = [
-        row for row in audit.hand_overs if row["giver"] is not None and audit.window.holds(row["start_ms"])
-    ]
+    taken = taken_in(audit.measured.hand_overs, audit.window)
     pairs = [
-        ("deliveries", sum(row["deliveries"] for row in audit.partitions)),
-        ("partitions", len(audit.partitions)),
-        ("members", len(audit.members)),
+        ("deliveries", sum(row["deliveries"] for row in audit.measured.partitions)),
+        ("partitions", len(audit.measured.partitions)),
+        ("members", len(audit.measured.members)),
         ("hand-overs", len(taken)),
         ("lost", audit.lost_records),
         ("delivered again", audit.duplicate_records),
-        ("not explained", sum(1 for row in audit.duplicates if row["objection"] is not None)),
+        ("not explained", sum(1 for row in audit.measured.duplicates if row["objection"] is not None)),
         ("overlaps", audit.overlaps),
         ("longest without owner", duration(audit.longest_unowned_ms)),
     ]
@@ -65,24 +64,26 @@ def _summary(audit: Audit) -> Markup:
 
 
 def _scale(audit: Audit) -> timeline.Scale:
-    times = [row["first_ms"] for row in audit.members] + [row["last_ms"] for row in audit.members]
-    starts = [row["start_ms"] for row in audit.hand_overs]
+    times = [row["first_ms"] for row in audit.measured.members] + [
+        row["last_ms"] for row in audit.measured.members
+    ]
+    starts = [row["start_ms"] for row in audit.measured.hand_overs]
     begin = max(audit.window.from_ms, min([*times, *starts], default=0))
     end = min(audit.window.to_ms, max([*times, *starts], default=begin) + 500)
     return timeline.Scale(from_ms=begin, to_ms=max(end, begin + 1))
 
 
 def _picture(audit: Audit) -> Markup:
-    colours = picture.palette([row["member"] for row in audit.hand_overs])
-    kinds = {row["member"]: row["kind"] for row in audit.hand_overs}
+    colours = picture.palette([row["member"] for row in audit.measured.hand_overs])
+    kinds = {row["member"]: row["kind"] for row in audit.measured.hand_overs}
     modes = [(one.at_ms, one.text or "deleted") for one in audit.log.history.mode_writes]
-    if not audit.hand_overs:
+    if not audit.measured.hand_overs:
         return section("Owners over time", tag("p", "No member ever owned a partition.", class_="note"))
     return section(
         "Owners over time",
         tag("p", "One lane a partition, coloured by owner; red is time without an owner.", class_="note"),
         picture.legend(colours, kinds),
-        timeline.owners_over_time(audit.hand_overs, modes, _scale(audit), colours),
+        timeline.owners_over_time(audit.measured.hand_overs, modes, _scale(audit), colours),
     )
 
 
@@ -141,7 +142,7 @@ def _partitions(audit: Audit) -> Markup:
             duration(row["longest_unowned_ms"]),
             moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
         )
-        for row in audit.partitions
+        for row in audit.measured.partitions
     ]
     return section("Partition by partition", table(heads, rows, numeric=heads[1:]))
 
@@ -152,20 +153,20 @@ def _more(shown: int, total: int) -> Markup:
 
 
 def _lost(audit: Audit) -> Markup:
-    if not audit.lost:
+    if not audit.measured.lost:
         return Markup()
     rows = [
         (f"{row['topic']}-{row['partition']}", row["from_offset"], row["to_offset"], row["reason"])
-        for row in audit.lost[:FIRST]
+        for row in audit.measured.lost[:FIRST]
     ]
     heads = ["partition", "from", "to", "why"]
-    return section("Lost", table(heads, rows, numeric=["from", "to"]), _more(FIRST, len(audit.lost)))
+    return section("Lost", table(heads, rows, numeric=["from", "to"]), _more(FIRST, len(audit.measured.lost)))
 
 
 def _duplicates(audit: Audit) -> Markup:
-    if not audit.duplicates:
+    if not audit.measured.duplicates:
         return section("Delivered again", tag("p", "No record was delivered twice.", class_="note"))
-    ordered = sorted(audit.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
+    ordered = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
     rows = [
         (
             f"{row['topic']}-{row['partition']}",
@@ -196,7 +197,7 @@ def _members(audit: Audit) -> Markup:
             moment_utc(row["last_ms"]),
             duration(row["latest_stamp_ms"]) if row["latest_stamp_ms"] else None,
         )
-        for row in audit.members
+        for row in audit.measured.members
     ]
     return section("Member by member", table(heads, rows, numeric=heads[2:]))
 

@@ -60,30 +60,20 @@ def ownership(
             label = f"{topic}-{partition} {moment}: {' and '.join(here) or 'no owner'}"
             rows.append(_cell(box, here, colours, label, "moved" if moved else ""))
         former = owners
-    step = max(1, round(26 / width))
-    heads = [
-        tag(
-            "text",
-            str(partition),
-            x=round(_LEFT + (column + 0.5) * width - _GAP / 2, 1),
-            y=14,
-            text_anchor="middle",
-            class_="soft",
-        )
-        for column, partition in enumerate(partitions)
-        if column % step == 0
-    ]
     height = 20 + len(moments) * (_CELL_HEIGHT + 6)
-    return tag(
-        "svg",
-        tag("title", f"Owners of {topic}"),
-        *heads,
-        *rows,
-        viewBox=f"0 0 {_WIDTH} {height}",
-        role="img",
-        width=_WIDTH,
-        height=height,
-    )
+    drawn = (tag("title", f"Owners of {topic}"), *_heads(partitions, width), *rows)
+    box_of_all = f"0 0 {_WIDTH} {height}"
+    return tag("svg", *drawn, viewBox=box_of_all, role="img", width=_WIDTH, height=height)
+
+
+def _heads(partitions: Sequence[int], width: float) -> list[Markup]:
+    """Numbers above the cells, as many as fit."""
+    step = max(1, round(26 / width))
+    places = [(partition, _LEFT + (column + 0.5) * width) for column, partition in enumerate(partitions)]
+    return [
+        tag("text", str(partition), x=round(x - _GAP / 2, 1), y=14, text_anchor="middle", class_="soft")
+        for partition, x in places[::step]
+    ]
 
 
 def _cell(

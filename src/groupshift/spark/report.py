@@ -175,36 +175,26 @@ def _picture(compared: Compared) -> Markup:
 
 
 def _differences(compared: Compared) -> Markup:
-    parts: list[Markup] = []
-    for kind in Difference:
-        rows = [row for row in compared.differences if row["class"] == kind.value]
-        if not rows:
-            continue
-        rows.sort(
-            key=lambda row: (
-                row["allowed"],
-                row["table"],
-                row["topic"] or "",
-                row["partition"] or 0,
-                row["subject"],
-            )
-        )
-        title = f"{kind.value.replace('_', ' ')}: {len(rows)}"
-        more = tag("p", f"The first {FIRST} of {len(rows)}; all are in differences.parquet.", class_="note")
-        shown = [
-            (
-                row["table"],
-                row["subject"],
-                row["before"],
-                row["after"],
-                _allowed(row),
-            )
-            for row in rows[:FIRST]
-        ]
-        listed = table(["table", "what", "before", "after", "allowed"], shown, numeric=["before", "after"])
-        parts.append(join([tag("h3", title), listed, more if len(rows) > FIRST else ""]))
+    parts = [_of_class(kind, compared.differences) for kind in Difference]
     nothing = tag("p", "The two snapshots hold the same.", class_="note")
-    return section("Differences by class", *(parts or [nothing]))
+    return section("Differences by class", *([part for part in parts if part] or [nothing]))
+
+
+def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["allowed"], row["table"], row["topic"] or "", row["partition"] or 0, row["subject"]
+
+
+def _of_class(kind: Difference, differences: Sequence[Mapping[str, Any]]) -> Markup:
+    rows = sorted((row for row in differences if row["class"] == kind.value), key=_order)
+    if not rows:
+        return Markup()
+    shown = [
+        (row["table"], row["subject"], row["before"], row["after"], _allowed(row)) for row in rows[:FIRST]
+    ]
+    listed = table(["table", "what", "before", "after", "allowed"], shown, numeric=["before", "after"])
+    more = tag("p", f"The first {FIRST} of {len(rows)}; all are in differences.parquet.", class_="note")
+    title = tag("h3", f"{kind.value.replace('_', ' ')}: {len(rows)}")
+    return join([title, listed, more if len(rows) > FIRST else ""])
 
 
 def _expectations(compared: Compared) -> Markup:

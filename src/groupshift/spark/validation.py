@@ -126,29 +126,18 @@ def _with_allowed(
     return [{**row, "allowed": allowed(row)} for row in rows]
 
 
+Folders = Mapping[str, Path]
+Manifests = Mapping[str, Manifest]
+
+
 def compare(
-    spark: SparkSession,
-    library: Library,
-    folders: Mapping[str, Path],
-    manifests: Mapping[str, Manifest],
-    rules: Rules,
+    spark: SparkSession, library: Library, folders: Folders, manifests: Manifests, rules: Rules
 ) -> Compared:
     """Compare the snapshots in `folders` (``before``, ``after``), already verified, under `rules`."""
-    snapshots = {
-        moment: sources.load(spark, folders[moment], manifests[moment]) for moment in ("before", "after")
-    }
-    for moment, snapshot in snapshots.items():
-        sources.register(snapshot, Moment(moment))
-    found = [
-        row.asDict() for row in differences(snapshots["before"].tables, snapshots["after"].tables).collect()
-    ]
+    found = _differences(spark, folders, manifests)
     tables = {moment: rows_of(folders[moment], manifests[moment]) for moment in folders}
-    results = [
-        sound(manifests),
-        schemas(folders, manifests),
-        *_by_class(found, rules),
-        *checks.run(spark, rules),
-    ]
+    results = [sound(manifests), schemas(folders, manifests), *_by_class(found, rules)]
+    results += checks.run(spark, rules)
     if ledger := _ledger(tables["after"], rules):
         results.append(ledger)
     suite = Suite(library.get())
@@ -170,6 +159,15 @@ def compare(
         differences=_with_allowed(found, rules, results),
         expectations=expectations,
     )
+
+
+def _differences(spark: SparkSession, folders: Folders, manifests: Manifests) -> list[dict[str, Any]]:
+    """Load and register both snapshots; the differences of their tables."""
+    snapshots = {moment: sources.load(spark, folders[moment], manifests[moment]) for moment in folders}
+    for moment, snapshot in snapshots.items():
+        sources.register(snapshot, Moment(moment))
+    frame = differences(snapshots["before"].tables, snapshots["after"].tables)
+    return [row.asDict() for row in frame.collect()]
 
 
 def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -21,15 +21,16 @@ from pathlib import Path
 
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.spark import audit, audit_report, consumption
-from groupshift.spark.audit import Audit, Window
+from groupshift.spark import audit_data, audit_report, consumption
+from groupshift.spark.audit import Audit, Rows, Window, measure
 from groupshift.spark.output import fresh, write_parquet, write_text
 from groupshift.spark.session import local_session
 from groupshift.spark.verdicts import to_json
 
 VERDICT, REPORT = "audit.json", "report.html"
 HAND_OVERS, DUPLICATES = "hand_overs.parquet", "duplicates.parquet"
-DEFAULT_TOLERANCE_MS = 1000
+DEFAULT_TOLERANCE_MS = 2000
+"""How late a recorder may stamp what an old member printed: it shares the machine with everything else."""
 
 _HAND_OVERS = {
     "topic": "string",
@@ -104,7 +105,8 @@ def _audit(given: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]
     ours = ledgers.where(ledgers["member"].startswith(f"{given.group}_"))
     consumption.register(spark, ours, files, log.history.kinds, window.to_ms)
     consumption.derive(spark, window.tolerance_ms)
-    return audit.run(spark, given.group, log, torn, window), stages
+    measured = measure(spark, window)
+    return Audit(group=given.group, window=window, log=log, torn=torn, measured=measured), stages
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,19 +116,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         found, stages = _audit(given)
     except GroupshiftError as error:
-        data = {"version": audit.AUDIT_VERSION, "group": given.group, "verdict": Verdict.FAIL.value}
+        data = {"version": audit_data.AUDIT_VERSION, "group": given.group, "verdict": Verdict.FAIL.value}
         write_text(given.output / VERDICT, to_json({**data, "error": str(error)}))
         print(f"audit: {error}", file=sys.stderr)
         return error.exit_code
-    write_parquet(given.output / HAND_OVERS, _only(found.hand_overs, _HAND_OVERS), _HAND_OVERS)
-    write_parquet(given.output / DUPLICATES, _only(found.duplicates, _DUPLICATES), _DUPLICATES)
+    write_parquet(given.output / HAND_OVERS, _only(found.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
+    write_parquet(given.output / DUPLICATES, _only(found.measured.duplicates, _DUPLICATES), _DUPLICATES)
     write_text(given.output / REPORT, audit_report.render(found, stages))
-    write_text(given.output / VERDICT, to_json(audit.to_data(found, stages)))
+    write_text(given.output / VERDICT, to_json(audit_data.to_data(found, stages)))
     print(f"audit: {found.verdict}; report at {given.output / REPORT}")
     return 0
 
 
-def _only(rows: audit.Rows, columns: dict[str, str]) -> audit.Rows:
+def _only(rows: Rows, columns: dict[str, str]) -> Rows:
     return [{name: row[name] for name in columns} for row in rows]
 
 
