@@ -64,7 +64,7 @@ class SparkSettings:
 
     master: str = "local[*]"
     java_home: str = ""
-    timeout_s: int = 300
+    timeout_s: int = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ def test_an_answer_is_void_when_the_group_changed_while_somebody_thought(bench: 
     brief = app.brief(migration, Gate.PLAN)
     bench.world.partitions["orders"] = 7
     bench.world.znode.update(dict.fromkeys(bench.world.all_partitions(), 90))
-    with pytest.raises(Conflict, match="approval void: .*partitions orders: 6 is now 7"):
+    with pytest.raises(Conflict, match=r"approval void: .*partitions orders: 6 is now 7"):
         app.answer(migration, Gate.PLAN, answer(brief.fingerprint))
     again = app.brief(migration, Gate.PLAN)
     app.answer(migration, Gate.PLAN, answer(again.fingerprint))
@@ -65,7 +65,7 @@ def test_an_old_brief_is_no_longer_an_approval(bench: Bench) -> None:
     migration = bench.plan()
     brief = bench.app().brief(migration, Gate.PLAN)
     bench.clock.sleep(2 * 86400)
-    with pytest.raises(Conflict, match="shown .* ago"):
+    with pytest.raises(Conflict, match=r"shown .* ago"):
         bench.app().answer(migration, Gate.PLAN, answer(brief.fingerprint))
 
 
@@ -155,7 +155,7 @@ def test_a_doubt_is_asked_and_may_be_accepted(bench: Bench) -> None:
     """An inconclusive proof: a yes at the review goes on and counts as passed."""
     bench.proof = Doubtful(bench.evidence)
     migration = bench.plan(until=Until.CANARY)
-    runner = replace(bench.runner(migration, "cli-1"), decide=lambda brief: Choice.APPROVE)
+    runner = replace(bench.runner(migration, "cli-1"), decide=lambda _brief: Choice.APPROVE)
     assert runner.forward().phase is Phase.MOVED
     refused = make_bench()
     refused.proof = Doubtful(refused.evidence)
