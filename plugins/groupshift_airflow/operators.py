@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -26,6 +27,7 @@ PLAN = "plan"
 TOKEN = "token"
 _SPARK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """A job lives for seconds: what starts the JVM fastest (must be known before it starts)."""
+_LONGEST = timedelta(minutes=30)
 UNKNOWN = "None"
 """What an id renders to when the task that makes it failed."""
 
@@ -170,7 +172,8 @@ class Validate(UseCase, SparkSubmitOperator):
     template_fields = (*SparkSubmitOperator.template_fields, *UseCase.template_fields)
 
     def __init__(self, *, stage: str, moment: str, **kwargs: Any) -> None:
-        super().__init__(**{"name": f"groupshift {stage} {moment}", "conf": dict(_SPARK), **kwargs})
+        own = {"name": f"groupshift {stage} {moment}", "conf": dict(_SPARK), "execution_timeout": _LONGEST}
+        super().__init__(**{**own, **kwargs})
         self.stage = stage
         self.moment = moment
 
