@@ -213,25 +213,24 @@ def test_refused_credentials_are_rejected_without_the_secret(
     cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The password is in no sentence and in no log."""
-    caplog.set_level(logging.DEBUG)
+    for name in (None, "kafka", "kafka.net.connection", "kafka.protocol.parser"):
+        caplog.set_level(logging.DEBUG, logger=name)
     properties = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.username": "alice",
         "sasl.password": "wonder-land-1",
-        "debug": "security,broker",
-        "log_level": "7",
     }
     groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties=properties, timeout_s=2.0))
     with pytest.raises(Rejected, match=r"refuses the credentials.*\[kafka\.properties\]") as caught:
         groups.observe("g")
-    assert "SASL" in caplog.text
+    assert "kafka.net" in {record.name.rpartition(".")[0] for record in caplog.records}
     assert "wonder-land-1" not in caplog.text + str(caught.value)
     groups.close()
 
 
 def test_a_wrong_property_is_rejected_without_its_secret(cluster) -> None:
-    """A value that librdkafka quotes in its complaint is masked when it may be a secret."""
+    """The sentence names the key, never its value."""
     groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties={"ssl.key.password.typo": "wonder-1"}))
     with pytest.raises(Rejected, match=r"a property of \[kafka\.properties\] cannot be used") as caught:
         groups.observe("g")

@@ -62,18 +62,27 @@ def observe(address: str, password: str):
         groups.close()
 
 
-def test_the_right_password_is_served(protected: str) -> None:
-    """Through the admin client with librdkafka's own keys."""
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """Everything that is logged, also by the client's loggers that could show a request's bytes."""
+    for name in (None, "kafka", "kafka.net.connection", "kafka.protocol.parser"):
+        caplog.set_level(logging.DEBUG, logger=name)
+    return caplog
+
+
+def test_the_right_password_is_served_and_not_shown(protected: str, log: pytest.LogCaptureFixture) -> None:
+    """The properties are librdkafka's; a client that logs at DEBUG does not log the login."""
     side = observe(protected, PASSWORD)
     assert side.topics["orders"] == 2
     assert side.group.state == "Dead"
+    assert any(record.name.startswith("kafka.net") for record in log.records)
+    assert PASSWORD not in log.text
 
 
-def test_a_wrong_password_is_rejected_and_not_shown(protected: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wrong_password_is_rejected_and_not_shown(protected: str, log: pytest.LogCaptureFixture) -> None:
     """The sentence names address, section and remedy; neither password is in it or in a log."""
-    caplog.set_level(logging.DEBUG)
     with pytest.raises(Rejected, match=r"refuses the credentials.*\[kafka\.properties\]") as caught:
         observe(protected, "looking-glass-2")
     assert protected in str(caught.value)
-    assert "looking-glass-2" not in caplog.text + str(caught.value)
-    assert PASSWORD not in caplog.text + str(caught.value)
+    assert "looking-glass-2" not in log.text + str(caught.value)
+    assert PASSWORD not in log.text + str(caught.value)

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import OffsetSpec
+from kafka.errors import for_code
 
-from groupshift.adapters.kafka.connection import KafkaConnection, Requests
-from groupshift.adapters.kafka.subscription import subscribed_topics
-from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd
+from groupshift.adapters.kafka import protocol
+from groupshift.adapters.kafka.connection import KafkaConnection
+from groupshift.adapters.kafka.session import Requests
+from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
+from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember
 from groupshift.domain.observation import KafkaSide, Positions
 from groupshift.domain.partitions import TopicPartition
 
-_STATES = {
-    ConsumerGroupState.STABLE: "Stable",
-    ConsumerGroupState.EMPTY: "Empty",
-    ConsumerGroupState.DEAD: "Dead",
-    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
-    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
-}
-_GROUP_ID_NOT_FOUND = 69
-"""What brokers from 4.0 answer instead of the state Dead (KIP-1043)."""
+T = TypeVar("T")
+
+_CONSUMERS = "consumer"
+"""The protocol type of a group whose members speak of topics and partitions."""
 
 
 class KafkaGroups:
@@ -40,8 +34,8 @@ class KafkaGroups:
     def observe(self, group: str, embedded: Collection[str] = ()) -> KafkaSide:
         """Membership, topics of the cluster and all committed offsets.
 
-        ``embedded`` are client ids whose subscription is known otherwise (aware members): only for
-        others the brokers are asked a second time. Raises as `KafkaConnection.call`.
+        ``embedded`` are client ids whose subscription is known otherwise (aware members): only that
+        of others is read. Raises as `KafkaConnection.call`.
         """
         return self._connection.call(lambda requests: _observe(requests, group, frozenset(embedded)))
 
@@ -56,9 +50,9 @@ class KafkaGroups:
             return Positions()
         missing = [partition for partition in partitions if partition not in set(answered)]
 
-        def work(requests: Requests) -> Positions:
-            offsets, problems = _committed(requests, group, missing) if missing else ((), ())
-            ends = _log_ends(requests, partitions)
+        async def work(requests: Requests) -> Positions:
+            offsets, problems = await _committed(requests, group, missing) if missing else ((), ())
+            ends = await protocol.log_ends(requests, partitions)
             return Positions(log_ends=ends, offsets=offsets, problems=problems)
 
         return self._connection.call(work)
@@ -68,58 +62,73 @@ class KafkaGroups:
         self._connection.close()
 
 
-def _observe(requests: Requests, group: str, embedded: frozenset[str]) -> KafkaSide:
-    described = requests.admin.describe_consumer_groups([group], request_timeout=requests.left_s)
-    fetched = _fetch_offsets(requests, group, None)
-    listed = requests.admin.list_topics(timeout=requests.left_s).topics
-    found = _group(requests, described[group])
-    offsets, problems = _offsets(group, requests.result(fetched).topic_partitions)
-    strangers = [member for member in found.members if member.client_id not in embedded]
-    subscriptions, unread = _subscriptions(requests, group, strangers) if strangers else ({}, ())
-    if found.state == "Dead":
-        problems = (*problems, *_contradicted(requests, group))
+async def _observe(requests: Requests, group: str, embedded: frozenset[str]) -> KafkaSide:
+    coordinator = await requests.coordinator(group)
+    describing = protocol.describe(requests, group, coordinator)
+    fetching = protocol.fetch_offsets(requests, group, coordinator, None)
+    described = protocol.described(group, await describing)
+    offsets, problems = _offsets(group, protocol.fetched(group, await fetching))
+    topics = await requests.topics()
+    members = described.members if described.protocol_type == _CONSUMERS else ()
+    strangers = [member for member in members if member.client_id not in embedded]
+    subscriptions, unread = _read(strangers, "subscription", _subscription)
+    assignments, unknown = _read(members, "assignment", _assignment)
+    if described.group_state == "Dead":
+        problems = (*problems, *await _contradicted(requests, group))
     return KafkaSide(
-        group=found,
+        group=_group(described, assignments),
         subscriptions=subscriptions,
-        topics={name: len(topic.partitions) for name, topic in listed.items()},
+        topics={name: len(partitions) for name, partitions in topics.items()},
         offsets=offsets,
-        problems=(*problems, *unread),
+        problems=(*problems, *unread, *unknown),
     )
 
 
-def _group(requests: Requests, described: Any) -> KafkaGroup:
-    try:
-        answer = requests.result(described)
-    except KafkaException as failed:
-        if failed.args[0].code() == _GROUP_ID_NOT_FOUND:
-            return KafkaGroup(state="Dead")
-        raise
-    members = (_member(member) for member in answer.members)
+def _group(described: Any, assignments: Mapping[str, frozenset[TopicPartition]]) -> KafkaGroup:
+    members = (
+        KafkaMember(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            assignment=assignments.get(member.member_id, frozenset()),
+        )
+        for member in described.members
+    )
     return KafkaGroup(
-        state=_STATES.get(answer.state, answer.state.name.title()),
-        protocol=answer.partition_assignor or "",
+        state=described.group_state,
+        protocol=described.protocol_data or "",
         members=tuple(sorted(members, key=lambda member: member.member_id)),
     )
 
 
-def _member(member: Any) -> KafkaMember:
-    return KafkaMember(
-        member_id=member.member_id,
-        client_id=member.client_id,
-        host=member.host.lstrip("/"),
-        assignment=frozenset(
-            TopicPartition(at.topic, at.partition) for at in member.assignment.topic_partitions
-        ),
-    )
+def _subscription(member: Any) -> tuple[str, ...]:
+    return subscribed_topics(bytes(member.member_metadata or b""))
 
 
-def _contradicted(requests: Requests, group: str) -> tuple[str, ...]:
+def _assignment(member: Any) -> frozenset[TopicPartition]:
+    return assigned_partitions(bytes(member.member_assignment or b""))
+
+
+def _read(
+    members: Sequence[Any], what: str, read: Callable[[Any], T]
+) -> tuple[Mapping[str, T], tuple[str, ...]]:
+    """Per member id what ``read`` makes of it, and a sentence for each that it cannot read."""
+    found: dict[str, T] = {}
+    unread: list[str] = []
+    for member in members:
+        try:
+            found[member.member_id] = read(member)
+        except ValueError as wrong:
+            unread.append(
+                f"the {what} of Kafka member {member.member_id!r} cannot be read ({wrong}): "
+                "what it consumes is known in part only; check what client it runs"
+            )
+    return found, tuple(unread)
+
+
+async def _contradicted(requests: Requests, group: str) -> tuple[str, ...]:
     """A group that some broker lists while its coordinator calls it Dead speaks another protocol."""
-    future = requests.admin.list_consumer_groups(request_timeout=requests.left_s)
-    listing = requests.result(future)
-    for error in listing.errors or ():
-        raise error
-    if group not in {one.group_id for one in listing.valid or ()}:
+    if group not in await protocol.groups(requests):
         return ()
     return (
         (
@@ -129,47 +138,13 @@ def _contradicted(requests: Requests, group: str) -> tuple[str, ...]:
     )
 
 
-def _subscriptions(
-    requests: Requests, group: str, strangers: Sequence[KafkaMember]
-) -> tuple[Mapping[str, tuple[str, ...]], tuple[str, ...]]:
-    wanted = {member.member_id for member in strangers}
-    found: dict[str, tuple[str, ...]] = {}
-    unread: list[str] = []
-    for listed in _with_metadata(requests, group):
-        for member in listed.members if listed.id == group else ():
-            if member.id not in wanted:
-                continue
-            try:
-                found[member.id] = subscribed_topics(member.metadata)
-            except ValueError as wrong:
-                unread.append(
-                    f"the subscription of Kafka member {member.id!r} cannot be read ({wrong}): "
-                    "only its assignment is known; check what client it runs"
-                )
-    return found, tuple(unread)
-
-
-def _with_metadata(requests: Requests, group: str) -> Sequence[Any]:
-    """The one call of this client that hands out what members sent when they joined."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        listed: Sequence[Any] = requests.admin.list_groups(group=group, timeout=requests.left_s)
-        return listed
-
-
-def _fetch_offsets(requests: Requests, group: str, partitions: Sequence[TopicPartition] | None) -> Any:
-    asked = None if partitions is None else [ClientPartition(at.topic, at.partition) for at in partitions]
-    request = ConsumerGroupTopicPartitions(group, asked)
-    return requests.admin.list_consumer_group_offsets([request], request_timeout=requests.left_s)[group]
-
-
-def _committed(
+async def _committed(
     requests: Requests, group: str, partitions: Sequence[TopicPartition]
 ) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
-    answer = requests.result(_fetch_offsets(requests, group, partitions)).topic_partitions
+    coordinator = await requests.coordinator(group)
+    answer = protocol.fetched(group, await protocol.fetch_offsets(requests, group, coordinator, partitions))
     offsets, problems = _offsets(group, answer)
-    answered = {TopicPartition(at.topic, at.partition) for at in answer}
-    silent = [str(partition) for partition in partitions if partition not in answered]
+    silent = [str(partition) for partition in partitions if partition not in answer]
     if silent:
         text = (
             f"the coordinator of group {group!r} said nothing about the committed offsets of "
@@ -179,43 +154,21 @@ def _committed(
     return offsets, problems
 
 
-def _offsets(group: str, answer: Sequence[Any]) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
+def _offsets(
+    group: str, answer: Mapping[TopicPartition, Any]
+) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
+    """Those that exist, with their metadata exactly as it is stored, and a sentence for each error."""
     offsets: list[CommittedOffset] = []
     problems: list[str] = []
-    for at in answer:
-        partition = TopicPartition(at.topic, at.partition)
-        if at.error is not None:
+    for partition, at in sorted(answer.items()):
+        if at.error_code:
             problems.append(
                 f"the committed offset of group {group!r} for {partition} cannot be read "
-                f"({at.error.name()}): whether it exists is unknown; read the group again"
+                f"({for_code(at.error_code).__name__}): whether it exists is unknown; read the group again"
             )
-        elif at.offset >= 0:
-            offsets.append(CommittedOffset(partition=partition, offset=at.offset, metadata=at.metadata or ""))
-    return tuple(sorted(offsets, key=lambda at: at.partition)), tuple(problems)
-
-
-def _log_ends(requests: Requests, partitions: Sequence[TopicPartition]) -> tuple[LogEnd, ...]:
-    starts = _list_offsets(requests, partitions, OffsetSpec.earliest())
-    ends = _list_offsets(requests, partitions, OffsetSpec.latest())
-    return tuple(
-        LogEnd(
-            partition=partition,
-            start=_offset(requests, partition, starts),
-            end=_offset(requests, partition, ends),
-        )
-        for partition in sorted(partitions)
-    )
-
-
-def _list_offsets(requests: Requests, partitions: Sequence[TopicPartition], spec: Any) -> Mapping[Any, Any]:
-    asked = {ClientPartition(at.topic, at.partition): spec for at in partitions}
-    answers = requests.admin.list_offsets(asked, request_timeout=requests.left_s)
-    return {TopicPartition(at.topic, at.partition): future for at, future in answers.items()}
-
-
-def _offset(requests: Requests, partition: TopicPartition, futures: Mapping[Any, Any]) -> int:
-    offset: int = requests.result(futures[partition]).offset
-    if offset < 0:
-        error = KafkaError(KafkaError.LEADER_NOT_AVAILABLE, f"{partition} has no log end")
-        raise KafkaException(error)
-    return offset
+        elif at.committed_offset >= 0:
+            metadata = at.metadata or ""
+            offsets.append(
+                CommittedOffset(partition=partition, offset=at.committed_offset, metadata=metadata)
+            )
+    return tuple(offsets), tuple(problems)

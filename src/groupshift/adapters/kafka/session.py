@@ -1,0 +1,184 @@
+"""Requests to the brokers of one cluster through kafka-python's connections; kafka stays in this package.
+
+kafka-python's admin client is not used: it keeps a group's coordinator for ever, gives errors of groups
+as text, fails a whole answer for one partition and waits without a deadline. Its connections, protocol
+messages and logins are what it is made of, and have none of this (docs/adr/0004).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from kafka.errors import KafkaError, KafkaTimeoutError, for_code
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+T = TypeVar("T")
+
+_LARGEST_ANSWER = 100_000_000
+
+
+class _NoRequests(logging.Filter):
+    """Drops what is below WARNING: requests are logged there with the password in them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.WARNING
+
+
+def quiet() -> None:
+    """Let kafka-python say nothing of each attempt, since the outcome is said in one sentence.
+
+    An application that set the level of the logger ``kafka`` keeps it; requests are never logged.
+    """
+    if logging.getLogger("kafka").level == logging.NOTSET:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    for name in ("kafka.net.connection", "kafka.protocol.parser"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(each, _NoRequests) for each in logger.filters):
+            logger.addFilter(_NoRequests())
+
+
+class Requests:
+    """What one attempt may ask: every wait ends at its deadline."""
+
+    def __init__(self, manager: Any, deadline: float) -> None:
+        self._manager = manager
+        self._deadline = deadline
+
+    def send(self, request: Any, node_id: Any = None) -> Awaitable[Any]:
+        """Send now and return what to await; without ``node_id`` to the least busy broker."""
+        left_ms = max(1.0, (self._deadline - time.monotonic()) * 1000)
+        node_id = self._manager.least_loaded_node() if node_id is None else node_id
+        connection = self._manager.get_connection(node_id, timeout_ms=left_ms, refresh_metadata_on_err=False)
+        answer: Awaitable[Any] = connection.send_request(request, request_timeout_ms=left_ms)
+        return answer
+
+    async def coordinator(self, group: str) -> Any:
+        """Node id of the group's coordinator, asked for each time, for it moves with its broker."""
+        request = FindCoordinatorRequest(key=group, key_type=CoordinatorType.GROUP.value, max_version=3)
+        answer = await self.send(request)
+        return self._manager.cluster.add_coordinator(
+            answer, CoordinatorType.GROUP, group, synthesize_node_id=False
+        )
+
+    async def topics(self) -> Mapping[str, Mapping[int, int]]:
+        """Every topic's partitions with the node ids of their leaders (-1: none now).
+
+        All topics are asked for: naming one could create it.
+        """
+        answer = await self.send(
+            MetadataRequest(
+                topics=MetadataRequest.ALL_TOPICS,
+                allow_auto_topic_creation=False,
+                min_version=1,
+                max_version=8,
+            )
+        )
+        found = {
+            topic.name: {each.partition_index: each.leader_id for each in topic.partitions}
+            for topic in answer.topics
+        }
+        self._manager.cluster.update_metadata(answer)
+        return found
+
+    def brokers(self) -> tuple[Any, ...]:
+        """Node ids of all brokers, as of the last `topics`."""
+        return tuple(broker.node_id for broker in self._manager.cluster.brokers())
+
+
+class _Connections(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connections, which deliver also the answer that came just before the end.
+
+    kafka-python 3.0.12 throws away what it received together with the end of a connection. Brokers
+    before 2.1 close right after refusing a login, so the refusal would look like a lost connection.
+    """
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        receive = transport._sock_recv  # noqa: SLF001 - the only place where it can be corrected
+
+        def received() -> tuple[bytes, Exception | None]:
+            data, ended = receive()
+            return data, None if data else ended  # an end is found again by the next read
+
+        transport._sock_recv = received  # noqa: SLF001
+        return transport
+
+
+class Session:
+    """Connections, driven by the thread that calls `run`: there is no other, so none can be left behind.
+
+    ``settings`` are kafka-python's. Opens nothing before the first `run`; a session that raised is
+    closed by its owner and replaced by a new one.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        quiet()
+        known = {
+            **settings,
+            "receive_message_max_bytes": _LARGEST_ANSWER,
+            "slow_task_threshold_secs": 0,
+        }
+        self._net = NetworkSelector(**known)
+        self._manager = _Connections(self._net, **known)
+
+    def run(self, work: Callable[[Requests], Awaitable[T]], deadline: float) -> T:
+        """The result of ``work``. Raises what it raised, or `KafkaTimeoutError` at the deadline."""
+
+        async def ready() -> T:
+            requests = Requests(self._manager, deadline)
+            if not requests.brokers():
+                await self._meet(deadline)
+            return await work(requests)
+
+        future = self._manager.call_soon(ready)
+        self._net.poll(timeout_ms=max(1.0, (deadline - time.monotonic()) * 1000), future=future)
+        if not future.is_done:
+            raise KafkaTimeoutError("no answer in time")
+        if future.exception is not None:
+            raise future.exception
+        result: T = future.value
+        return result
+
+    async def _meet(self, deadline: float) -> None:
+        """Learn the brokers from the first bootstrap server that answers.
+
+        Not by the manager's own bootstrap, which tries again for ever after a refused login.
+        """
+        servers = self._manager.cluster.bootstrap_brokers()
+        random.shuffle(servers)
+        share = max(0.1, (deadline - time.monotonic()) / len(servers))
+        for last, server in enumerate(servers, start=1 - len(servers)):
+            try:
+                await self._ask_brokers(server.node_id, share * 1000)
+            except KafkaError:
+                if not last:
+                    raise
+            else:
+                return
+
+    async def _ask_brokers(self, node_id: Any, timeout_ms: float) -> None:
+        connection = self._manager.get_connection(
+            node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False
+        )
+        await connection
+        request = MetadataRequest(topics=MetadataRequest.NO_TOPICS, min_version=1, max_version=8)
+        answer = await connection.send_request(request, request_timeout_ms=timeout_ms)
+        self._manager.cluster.update_metadata(answer)
+        connection.close()
+
+    def close(self) -> None:
+        """Close every connection at once; answers under way are dropped."""
+        self._manager.close()
+        self._net.close()
+
+
+def raise_for(code: int, what: str) -> None:
+    """Raise the error that a broker's ``code`` stands for; 0 is none."""
+    if code:
+        raise for_code(code)(what)
