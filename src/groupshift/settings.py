@@ -60,9 +60,11 @@ class EvidenceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """``java_home`` empty means Java on the PATH; ``timeout_s`` bounds one job."""
+    """``submit`` is the path of spark-submit, empty for the one beside this interpreter, else on the
+    PATH; ``java_home`` empty means Java on the PATH; ``timeout_s`` bounds one job."""
 
     master: str = "local[*]"
+    submit: str = ""
     java_home: str = ""
     timeout_s: int = 600
 

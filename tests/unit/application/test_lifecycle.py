@@ -220,7 +220,7 @@ def test_a_rejected_toggle_leaves_the_group_as_it_is_with_its_way_back(bench: Be
     no = Gate.TOGGLE
     runner = replace(
         bench.runner(migration, "cli-1"),
-        decide=lambda _brief: Choice.REJECT if brief.gate is no else Choice.APPROVE,
+        decide=lambda brief: Choice.REJECT if brief.gate is no else Choice.APPROVE,
     )
     closing = runner.forward()
     assert (closing.phase, closing.verdict) == (Phase.MOVED, Verdict.INCONCLUSIVE)

@@ -17,6 +17,8 @@ from groupshift.settings import SparkSettings
 
 _LAST_LINES = 8
 LOG = "spark.log"
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A job lives for seconds: the first compiler tier and one collector thread start fastest."""
 
 
 class SparkSubmit:
@@ -31,7 +33,7 @@ class SparkSubmit:
         """See the port."""
         log = _log_of(request)
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output, self._start(request, output) as process:
+        with log.open("wb") as output, self._started(request, output) as process:
             try:
                 code = process.wait(self._settings.timeout_s)
             except subprocess.TimeoutExpired as error:
@@ -44,13 +46,21 @@ class SparkSubmit:
         if code != 0:
             raise Transient(f"Spark job {Path(request.job).name} failed with exit code {code}: {_tail(log)}")
 
+    def _started(self, request: ProofRequest, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            return self._start(request, output)
+        except OSError as error:
+            raise Transient(
+                f"spark-submit could not be started ({error}); set spark.submit to its path"
+            ) from error
+
     def _start(self, request: ProofRequest, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [
-                *(_spark_submit(), "--master", self._settings.master, "--name", "groupshift-validate"),
+                self._settings.submit or _spark_submit(),
+                *("--master", self._settings.master, "--name", "groupshift-validate"),
                 *("--conf", "spark.ui.enabled=false"),
-                *("--conf", "spark.sql.session.timeZone=UTC"),
-                *("--conf", "spark.driver.bindAddress=127.0.0.1"),
+                *("--driver-java-options", JVM_OPTIONS),
                 request.job,
                 *request.arguments,
             ],

@@ -1,0 +1,371 @@
+"""`groupshift run` on real servers: plants turn it red and take it back; kill -9 at any act does not.
+
+One sandbox of this module's own. Spark is started once: what the command line calls as ``spark-submit``
+hands the same job with the same arguments to the session of this process (`WarmSpark`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from kazoo.client import KazooClient
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.fleet.process import ask
+from groupshift.bootstrap import App, build
+from groupshift.cli.live import Agreed
+from groupshift.cli.runner import Runner, claim
+from groupshift.domain.evidence import MANIFEST
+from groupshift.domain.judgement import Closing
+from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.phases import Phase
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Broken
+from groupshift.ports.crash import CrashPoint
+from groupshift.sandbox.down import down
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.up import UpOptions, up
+from groupshift.settings import Settings, load
+from simulated_move import Watcher
+
+GROUP, TOPIC, IDLE = "orders-app", "orders", 5
+SUBMIT = """#!{python}
+import json, socket, sys
+job = next(n for n, each in enumerate(sys.argv) if each.endswith("validate.py"))
+with socket.socket(socket.AF_UNIX) as talk:
+    talk.connect({path!r})
+    talk.sendall(json.dumps(sys.argv[job + 1:]).encode() + b"\\n")
+    sys.exit(int(talk.makefile().readline()))
+"""
+
+
+class WarmSpark(socketserver.ThreadingUnixStreamServer):
+    """Runs the real job in this process's Spark session, one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.lock = threading.Lock()
+        super().__init__(str(path), _Job)
+
+
+class _Job(socketserver.StreamRequestHandler):
+    """One submitted job: arguments in, exit code out."""
+
+    def handle(self) -> None:
+        from groupshift.spark.jobs import validate
+
+        arguments = json.loads(self.rfile.readline())
+        with self.server.lock:
+            code = validate.main(arguments)
+        self.wfile.write(f"{code}\n".encode())
+
+
+@dataclass
+class Sandbox:
+    """Servers, three old members, a supervisor, and the settings of all that."""
+
+    home: Home
+    settings: Settings
+    zookeeper: KazooClient
+    watcher: Watcher = field(default_factory=Watcher)
+
+    def supervisor(self, **request: object) -> dict[str, object]:
+        """One verb of the supervisor."""
+        return ask(self.home.supervisor_socket, request)
+
+    def slots(self) -> dict[str, dict[str, object]]:
+        """The places by name."""
+        return {slot["name"]: slot for slot in self.supervisor(verb="slots")["slots"]}
+
+    def kinds(self) -> set[object]:
+        """What runs in the places."""
+        return {slot["kind"] for slot in self.slots().values()}
+
+    def settled(self, kind: str = "old") -> bool:
+        """Every place runs a member of that kind."""
+        return all((s["kind"], s["state"]) == (kind, "running") for s in self.slots().values())
+
+    def znode(self, partition: int) -> str:
+        """Path of a committed offset."""
+        return f"/consumers/{GROUP}/offsets/{TOPIC}/{partition}"
+
+    def run(self, app: App, until: Until = Until.CANARY) -> tuple[str, Runner]:
+        """A planned migration and what drives it, in this process."""
+        wait_until(lambda: ready(app), 60.0, "the group is ready")
+        request = MoveRequest(group=GROUP, until=until, soak_s=0, execute=True, actor="test")
+        migration = app.plan(request).migration
+        claimed = claim(app, migration, f"test-{migration}", "test")
+        runner = Runner(
+            app=app,
+            claimed=claimed,
+            decide=Agreed(),
+            listener=self.watcher,
+            clock=SystemClock(),
+            settle_s=60,
+        )
+        return migration, runner
+
+    def evidence(self, migration: str, stage: str, moment: str) -> Path:
+        """The folder of a snapshot."""
+        return Path(self.settings.evidence.root) / migration / stage / moment
+
+
+def ready(app: App) -> bool:
+    """Whether assess has nothing against the group."""
+    return app.assess(MoveRequest(group=GROUP)).ready
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """Up once for the module; everything is ended by process id."""
+    home = Home(tmp_path_factory.mktemp("move"))
+    up(home, UpOptions(airflow=False, idle=(IDLE,)), lambda _line: None)
+    submit = home.root / "spark-submit"
+    submit.write_text(SUBMIT.format(python=sys.executable, path=str(home.root / "spark.sock")))
+    submit.chmod(0o755)
+    with home.settings_file.open("a") as settings:
+        settings.write("[thresholds]\npatience_s = 12\nsettle_s = 60\n")
+    text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
+    home.settings_file.write_text(text)
+    server = WarmSpark(home.root / "spark.sock")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    parsed = load(home.settings_file)
+    zookeeper = KazooClient(parsed.zookeeper.hosts)
+    try:
+        zookeeper.start(30)
+        yield Sandbox(home, parsed, zookeeper)
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
+        server.shutdown()
+        server.server_close()
+        down(home)
+
+
+@pytest.fixture
+def app(sandbox: Sandbox) -> Iterator[App]:
+    """The use cases over the real adapters."""
+    with build(sandbox.settings) as opened:
+        yield opened
+
+
+def failed(app: App, migration: str) -> list[str]:
+    """Every finding that failed, as the journal has it."""
+    events = app.status(migration)[0].events
+    bad = [each for event in events for each in event.body.get("findings", ())]
+    return [f"{each['rule']}: {each['reason']}" for each in bad if each["verdict"] == Verdict.FAIL]
+
+
+def rewrite(folder: Path, table: str, change: Callable[[list], list], *, rehash: bool) -> None:
+    """What a forger does to one table of a snapshot."""
+    file = folder / f"{table}.parquet"
+    before = pq.read_table(file)
+    pq.write_table(pa.Table.from_pylist(change(before.to_pylist()), schema=before.schema), file)
+    if not rehash:
+        return
+    manifest = json.loads((folder / MANIFEST).read_text())
+    for entry in manifest["files"]:
+        if entry["table"] == table:
+            data = file.read_bytes()
+            rows = pq.read_metadata(file).num_rows
+            entry |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "rows": rows}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+def test_an_idle_offset_set_one_lower_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
+    """Plant 1: after the canary has settled, the znode of an idle partition loses one."""
+    migration, runner = sandbox.run(app)
+    path = sandbox.znode(IDLE)
+
+    def lower() -> None:
+        value = int(sandbox.zookeeper.get(path)[0])
+        sandbox.zookeeper.set(path, str(value - 1).encode())
+
+    sandbox.watcher.at["settled"] = lower
+    closing = runner.forward()
+    assert closing.verdict is Verdict.FAIL
+    assert any(f"{TOPIC}-{IDLE}" in each for each in failed(app, migration)), failed(app, migration)
+    assert sandbox.kinds() == {"old"}
+    _prove_back(sandbox, app, migration, closing)
+
+
+def _prove_back(sandbox: Sandbox, app: App, migration: str, closing: Closing) -> None:
+    """The old member reads the lost record once more and commits: then the way back is proven equal."""
+    if closing.phase is Phase.ROLLED_BACK:
+        return
+    first = pq.read_table(sandbox.evidence(migration, "canary", "before") / "offsets.parquet").to_pylist()
+    wanted = next(r["offset"] for r in first if (r["partition"], r["store"]) == (IDLE, "zookeeper"))
+    path = sandbox.znode(IDLE)
+    wait_until(lambda: int(sandbox.zookeeper.get(path)[0]) >= wanted, 60.0, "the record is read again")
+    claimed = claim(app, migration, f"again-{migration}", "test")
+    again = Runner(
+        app=app, claimed=claimed, decide=Agreed(), listener=sandbox.watcher, clock=SystemClock(), settle_s=60
+    )
+    assert again.back(WayBack.OLD_MEMBERS).phase is Phase.ROLLED_BACK
+
+
+def test_a_member_killed_and_held_down_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
+    """Plant 2: its driver is told not to restart it."""
+    migration, runner = sandbox.run(app)
+
+    def kill() -> None:
+        sandbox.supervisor(verb="hold", slot="m3")
+        sandbox.supervisor(verb="signal", slot="m3", signal="KILL")
+
+    sandbox.watcher.at["settled"] = kill
+    sandbox.watcher.at["stage undo_members"] = lambda: _release(sandbox)
+    closing = runner.forward()
+    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.FAIL), closing
+    assert any("m3" in each for each in failed(app, migration)), failed(app, migration)
+    assert sandbox.kinds() == {"old"}
+
+
+def _release(sandbox: Sandbox) -> None:
+    sandbox.supervisor(verb="release", slot="m3")
+    wait_until(lambda: sandbox.slots()["m3"]["state"] == "running", 60.0, "m3 is back")
+
+
+def test_a_second_owner_in_the_evidence_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
+    """Plant 3: an owner row duplicated with another member, and the manifest made to fit."""
+    migration, runner = sandbox.run(app)
+    folder = sandbox.evidence(migration, "canary", "after")
+
+    def forge() -> None:
+        def twice(rows: list) -> list:
+            return [*rows, {**rows[0], "member_id": rows[-1]["member_id"], "czxid": 1}]
+
+        rewrite(folder, "owners", twice, rehash=True)
+
+    sandbox.watcher.at["proving after canary in Spark"] = forge
+    closing = runner.forward()
+    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.FAIL), closing
+    rules = {each.split(":")[0] for each in failed(app, migration)}
+    assert "J03" in rules, "the journal knows another manifest"
+    assert any(rule.startswith("V") for rule in rules), "the proof names it too"
+    assert (folder.parent / "validation-after" / "report.html").exists()
+    assert sandbox.kinds() == {"old"}
+
+
+def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app: App) -> None:
+    """Plant 4: one file changed, its manifest not; there is no report to be misled by."""
+    migration, runner = sandbox.run(app)
+    folder = sandbox.evidence(migration, "canary", "after")
+    taken = app.snapshot
+
+    def tampered(migration_: str, stage: str, moment: str) -> object:
+        manifest = taken(migration_, stage, moment)
+        if (stage, moment) == (StageName.CANARY, "after"):
+            rewrite(folder, "offsets", lambda rows: rows[:-1], rehash=False)
+        return manifest
+
+    app.snapshot = tampered
+    with pytest.raises(Broken, match=r"offsets\.parquet has SHA-256"):
+        runner.forward()
+    assert not (folder.parent / "validation-after" / "report.html").exists()
+    assert app.status(migration)[0].phase is Phase.ROLLED_BACK
+    assert sandbox.kinds() == {"old"}
+
+
+ACTS = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE)
+ACTS_BACK = (StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)
+
+
+def groupshift(sandbox: Sandbox, arguments: list[str], crash: str = "", whom: str = "self") -> int:
+    """Run the command line in a process of its own; the return code, negative when killed.
+
+    With ``whom`` ``parent`` a shell stands for the supervisor of the task: it dies first."""
+    command = [sys.executable, "-m", "groupshift.cli.main", *arguments]
+    if whom == "parent":
+        command = ["/bin/sh", "-c", '"$@" & wait $!', "sh", *command]
+    hooks = {"GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT": crash, "GROUPSHIFT_CRASH_WHOM": whom}
+    settings = {"GROUPSHIFT_SETTINGS": str(sandbox.home.settings_file)}
+    with (sandbox.home.logs / "run.log").open("ab") as log:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **settings, **(hooks if crash else {})},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+            check=False,
+        )
+    return done.returncode
+
+
+def kill_at_every_point(sandbox: Sandbox, stages: tuple[StageName, ...], arguments: list[str]) -> int:
+    """Repeat the same command, killed at each point of each act, task and supervisor in turn."""
+    turn = 0
+    for stage in stages:
+        for point in CrashPoint:
+            whom = ("self", "parent")[turn % 2]
+            turn += 1
+            code = groupshift(sandbox, arguments, f"{stage}.{point}", whom)
+            assert code == -signal.SIGKILL, f"{stage}.{point} ({whom}) ended with {code}, was never reached"
+    return groupshift(sandbox, arguments)
+
+
+@pytest.mark.timeout(900)
+def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(sandbox: Sandbox, app: App) -> None:
+    """There and back again with 20 kills: each member replaced once, the mode written once each way."""
+    wait_until(lambda: ready(app), 60.0, "the group is ready")
+    before = {name: slot["member_id"] for name, slot in sandbox.slots().items()}
+    request = MoveRequest(group=GROUP, until=Until.TOGGLE, soak_s=0, execute=True, actor="test")
+    migration = app.plan(request).migration
+    writes = mode_version(sandbox)
+    code = kill_at_every_point(sandbox, ACTS, ["run", "--migration", migration, "--yes"])
+    log = (sandbox.home.logs / "run.log").read_text()[-3000:]
+    assert code == 0, log
+    assert app.status(migration)[0].phase is Phase.MOVED
+    assert sandbox.settled("aware")
+    assert incarnations(sandbox) == {name: number(member) + 1 for name, member in before.items()}
+    assert mode_version(sandbox) == writes + 1, "the mode node was written once"
+    code = kill_at_every_point(sandbox, ACTS_BACK, ["roll-back", migration, "--yes"])
+    assert code == 0, (sandbox.home.logs / "run.log").read_text()[-3000:]
+    assert app.status(migration)[0].phase is Phase.ROLLED_BACK
+    assert sandbox.settled("old")
+    assert incarnations(sandbox) == {name: number(member) + 2 for name, member in before.items()}
+    assert mode_version(sandbox) == writes + 2
+
+
+def number(member: object) -> int:
+    """The incarnation in a member id."""
+    return int(str(member).rpartition("-")[2])
+
+
+def incarnations(sandbox: Sandbox) -> dict[str, int]:
+    """How often each place was filled."""
+    return {name: number(slot["member_id"]) for name, slot in sandbox.slots().items()}
+
+
+def mode_version(sandbox: Sandbox) -> int:
+    """The version of the mode node: 0 after its first write, -1 when there is none."""
+    stat = sandbox.zookeeper.exists(f"/consumers/{GROUP}/migration/mode")
+    return -1 if stat is None else int(stat.version)
+
+
+def test_the_group_lost_nothing_in_all_of_this(sandbox: Sandbox) -> None:
+    """Every record that was committed past was delivered to somebody, per partition, without a gap."""
+    delivered: dict[TopicPartition, set[int]] = {}
+    for file in sandbox.home.ledgers.glob("*.jsonl"):
+        for line in file.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                record = json.loads(line)
+                partition = TopicPartition(record["topic"], record["partition"])
+                delivered.setdefault(partition, set()).add(record["offset"])
+    assert len(delivered) == 6
+    for partition, offsets in delivered.items():
+        assert offsets == set(range(min(offsets), max(offsets) + 1)), f"{partition} has gaps"
