@@ -6,6 +6,7 @@ Needs the base dependencies only (no extra), so that a service team can try a co
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -81,26 +82,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
 
 
-def _consume(arguments: argparse.Namespace) -> int:
+@contextlib.contextmanager
+def _stopped_by_signal() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set inside the block."""
     stopping = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    run = _join(arguments)
-    output = arguments.ledger.open("a", buffering=1) if arguments.ledger else sys.stdout
-    exporter = _Exporter(run, arguments.state)
+    former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with output:
+        yield stopping
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _consume(arguments: argparse.Namespace) -> int:
+    with contextlib.ExitStack() as stack:
+        stopping = stack.enter_context(_stopped_by_signal())
+        output = stack.enter_context(arguments.ledger.open("a")) if arguments.ledger else sys.stdout
+        run = _join(arguments)
+        exporter = _Exporter(run, arguments.state)
+        try:
             while not stopping.is_set():
                 _write(run.member, run.source.consume(_BATCH, _POLL_S), output)
                 exporter.export("running")
-        exporter.export("closing", now=True)
-    finally:
-        run.source.close()
-    exporter.export("closed", now=True)
+            exporter.export("closing", now=True)
+        finally:
+            run.source.close()
+        exporter.export("closed", now=True)
     return 0
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -27,6 +28,8 @@ from groupshift.errors import Conflict, Transient
 from groupshift.ports.membership import MembershipListener
 
 _LOG = logging.getLogger(__name__)
+# KafkaMembership.clients says why the deprecated call is used
+warnings.filterwarnings("ignore", message="list_groups", category=DeprecationWarning, module=__name__)
 _TURN_S = 0.02
 _REVOKE_S = 5.0
 _FORGOTTEN = frozenset(
@@ -183,6 +186,7 @@ class KafkaMembership:
             self._thread.join(timeout)
         else:
             self._consumer.close()
+        self._admin = None
 
 
 _ADMIN = frozenset({"bootstrap.servers", "client.id"})

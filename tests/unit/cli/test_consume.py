@@ -1,0 +1,30 @@
+"""``groupshift consume``: what can be said without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupshift.cli import consume
+
+GOOD = ["--group", "g", "--topic", "t", "--bootstrap", "127.0.0.1:1", "--consumer-id", "m1-1"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        (["--topic", "t:0"], "--topic"),
+        (["--topic", ":2"], "--topic"),
+        (["--property", "novalue"], "--property"),
+        ([], "zookeeper.connect"),
+        (["--zookeeper", "z:1", "--consumer-id", "a b"], "consumer.id"),
+    ],
+)
+def test_bad_input_is_one_sentence_that_names_the_field(
+    extra: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, nothing was joined."""
+    assert consume.main(["--kind", "migrating", *GOOD, *extra]) == 2
+    captured = capsys.readouterr()
+    assert named in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
