@@ -9,7 +9,7 @@ elsewhere AS (
     AND o.at_ms > i.start_ms AND o.at_ms < i.end_ms)
 SELECT topic, partition, member, count(*) AS records, count(holder) AS overlapping,
        concat(member, ' delivered ', count(*), ' records outside its ownership, first offset ', min_by(offset, at_ms),
-              ' at ', min(at_ms),
+              ' at ', date_format(timestamp_millis(min(at_ms)), 'HH:mm:ss.SSS'), ' UTC',
               CASE WHEN count(holder) > 0 THEN concat(', ', count(holder), ' of them while ', max(holder), ' owned it')
                    ELSE ' while nobody owned it' END) AS reason
 FROM elsewhere

@@ -24,7 +24,8 @@ from groupshift.errors import Broken
 
 MAGIC = b"ZKLG"
 VERSION = 2
-_FILE_HEADER = struct.Struct(">4siq")
+_START = MAGIC + VERSION.to_bytes(4, "big")
+_FILE_HEADER_BYTES = 16
 _RECORD_HEADER = struct.Struct(">qi")
 _END_OF_RECORD = 0x42
 
@@ -217,12 +218,10 @@ def parse(data: bytes, name: str = "log") -> LogFile:
     Raises `Broken` when the bytes are no transaction log, or when a record that is not the last one
     has a wrong checksum or cannot be understood.
     """
-    if not data.strip(b"\0"):
-        return LogFile(transactions=(), torn=False)
-    if len(data) < _FILE_HEADER.size:
-        return LogFile(transactions=(), torn=True)
-    magic, version, _ = _FILE_HEADER.unpack_from(data)
-    if magic != MAGIC or version != VERSION:
+    begun = data.rstrip(b"\0")
+    if len(begun) < len(_START) and _START.startswith(begun):
+        return LogFile(transactions=(), torn=bool(begun))
+    if not data.startswith(_START) or len(data) < _FILE_HEADER_BYTES:
         raise Broken(
             f"{name} is no ZooKeeper transaction log of version {VERSION}; give the folder version-2"
         )
@@ -232,7 +231,7 @@ def parse(data: bytes, name: str = "log") -> LogFile:
 def _records(data: bytes, name: str) -> LogFile:
     found: list[Transaction] = []
     end = len(data.rstrip(b"\0"))
-    at = _FILE_HEADER.size
+    at = _FILE_HEADER_BYTES
     while at + _RECORD_HEADER.size <= len(data):
         checksum, length = _RECORD_HEADER.unpack_from(data, at)
         if length == 0:

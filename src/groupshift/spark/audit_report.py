@@ -13,6 +13,10 @@ from groupshift.spark.report import rules_section
 
 FIRST = 10
 
+_LANES = (
+    "One lane a partition, coloured by owner; red is time without an owner, pale red the time between "
+    "deliveries next to a plain consumer."
+)
 _HOW = """\
 Old and migration-aware members hold an owner node in ZooKeeper while a partition is theirs: each of their
 deliveries must lie between the creation and the deletion of that node, by the server's own log, whose clock
@@ -81,7 +85,7 @@ def _picture(audit: Audit) -> Markup:
         return section("Owners over time", tag("p", "No member ever owned a partition.", class_="note"))
     return section(
         "Owners over time",
-        tag("p", "One lane a partition, coloured by owner; red is time without an owner.", class_="note"),
+        tag("p", _LANES, class_="note"),
         picture.legend(colours, kinds),
         timeline.owners_over_time(audit.measured.hand_overs, modes, _scale(audit), colours),
     )

@@ -34,7 +34,8 @@ def owners_over_time(
 ) -> Markup:
     """`tenures` are rows of the view ``hand_overs``; `modes` are (time, text) of writes of the mode node.
 
-    Time without owner is marked red; hovering a bar tells who, when, and how many records.
+    Time without owner is marked red, pale next to a plain consumer (there it is the time between
+    deliveries); hovering a bar tells who, when, and how many records.
     """
     lanes = sorted({(row["topic"], row["partition"]) for row in tenures})[:_MOST_LANES]
     height = max(8, min(24, 480 // max(1, len(lanes))))
@@ -86,7 +87,8 @@ def _bar(
     begin = scale.x(row["released_ms"])
     note = f"{row['topic']}-{row['partition']} had no owner for {duration(gap)}"
     width = max(1.2, round(left - begin, 1))
-    return [bar, tag("rect", tag("title", note), x=begin, width=width, class_="overlap", **size)]
+    sort = "silent" if "plain" in {row["kind"], row["giver_kind"]} else "unowned"
+    return [bar, tag("rect", tag("title", note), x=begin, width=width, class_=sort, **size)]
 
 
 def _mode_marks(modes: Sequence[tuple[int, str]], bottom: float, scale: Scale) -> list[Markup]:

@@ -111,3 +111,14 @@ def test_holes_are_found_within_an_epoch() -> None:
     numbers = (1, 2, 5, epoch + 1, epoch + 2)
     found = txnlog.parse(jute.log(*(jute.entry(zxid, ERROR, bytes(4)) for zxid in numbers)))
     assert txnlog.missing(found.transactions) == ((2, 5),)
+
+
+def test_a_log_cut_at_any_byte_is_a_prefix() -> None:
+    """Wherever a crash cut the file, what is read is the transactions before the cut, in order."""
+    entries = [jute.entry(zxid, CREATE, jute.create(f"/n{zxid}", b"x" * zxid)) for zxid in range(1, 6)]
+    data = jute.log(*entries, padding=0)
+    ends = [len(jute.log(*entries[:count], padding=0)) for count in range(6)]
+    for cut in range(len(data) + 1):
+        found = txnlog.parse(data[:cut] + bytes(32))
+        whole = sum(1 for end in ends[1:] if end <= cut)
+        assert [one.zxid for one in found.transactions] == list(range(1, whole + 1))
