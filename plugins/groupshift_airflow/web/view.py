@@ -82,7 +82,7 @@ def _stage_row(progress: StageProgress) -> StageRow:
     return StageRow(
         name=name,
         step=step_text(progress.stage.step),
-        act=progress.step.value if progress.step else "not begun",
+        act=_act_text(progress),
         began=moment(progress.began_at_ms),
         proofs=tuple(
             Proof(
@@ -93,6 +93,13 @@ def _stage_row(progress: StageProgress) -> StageRow:
             for each in progress.validations
         ),
     )
+
+
+def _act_text(progress: StageProgress) -> str:
+    """How far the act is; a soak has none."""
+    if progress.step:
+        return progress.step.value
+    return "–" if isinstance(progress.stage.step, Soak) else "not begun"
 
 
 def step_text(step: Step) -> str:
