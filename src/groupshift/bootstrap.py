@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
+from typing import Self
 
 from groupshift.application import (
     act,
@@ -38,8 +40,11 @@ from groupshift.domain.judgement import (
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
 from groupshift.errors import Rejected
+from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.ports.fleet import FleetDriver
+from groupshift.ports.groups import GroupReader
+from groupshift.ports.mode import ModeSwitch
 from groupshift.settings import DRIVERS, FleetSettings, Settings
 
 
@@ -55,7 +60,7 @@ class App:
     def __init__(self, environment: Environment) -> None:
         self._env = environment
 
-    def __enter__(self) -> App:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -182,27 +187,17 @@ def build(settings: Settings) -> App:
 def _connect(settings: Settings) -> Environment:
     """Choose every implementation. Imports are local: a DAG file that is parsed pays for none."""
     from groupshift.adapters.clock import SystemClock
-    from groupshift.adapters.group_reader import LiveGroupReader
-    from groupshift.adapters.kafka.connection import KafkaConnection
-    from groupshift.adapters.kafka.groups import KafkaGroups
     from groupshift.adapters.ledger.files import LedgerFiles
     from groupshift.adapters.parquet.evidence import ParquetEvidence
     from groupshift.adapters.spark_submit.runner import SparkSubmit
     from groupshift.adapters.sqlalchemy.journal import SqlJournal
-    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-    from groupshift.adapters.zookeeper.groups import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 
-    where, clock = settings.zookeeper, SystemClock()
-    zookeeper = ZookeeperConnection(
-        where.hosts, chroot=where.chroot, username=where.username, password=where.password
-    )
-    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
-    groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
+    clock = SystemClock()
+    groups, mode, close_groups = _group_side(settings, clock)
     journal = SqlJournal(settings.journal.url)
     return Environment(
         groups=groups,
-        mode=ZookeeperModeSwitch(zookeeper),
+        mode=mode,
         fleets=partial(_fleet, settings.fleet),
         evidence=ParquetEvidence(settings.evidence.root),
         ledger=LedgerFiles(settings.evidence.ledgers or None),
@@ -212,8 +207,26 @@ def _connect(settings: Settings) -> Environment:
         job=str(files("groupshift").joinpath("spark", "jobs", "validate.py")),
         thresholds=settings.thresholds,
         crash=crash_points(),
-        closing=(groups.close, journal.close),
+        closing=(close_groups, journal.close),
     )
+
+
+def _group_side(settings: Settings, clock: Clock) -> tuple[GroupReader, ModeSwitch, Callable[[], None]]:
+    """Reading groups and writing the mode, over one ZooKeeper session; and how to close both."""
+    from groupshift.adapters.group_reader import LiveGroupReader
+    from groupshift.adapters.kafka.connection import KafkaConnection
+    from groupshift.adapters.kafka.groups import KafkaGroups
+    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+    from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+
+    where = settings.zookeeper
+    zookeeper = ZookeeperConnection(
+        where.hosts, chroot=where.chroot, username=where.username, password=where.password
+    )
+    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
+    return groups, ZookeeperModeSwitch(zookeeper), groups.close
 
 
 def _fleet(settings: FleetSettings, driver: str) -> FleetDriver:

@@ -130,9 +130,7 @@ def load(path: str | Path) -> Settings:
 def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
     """Settings from sections of plain values. Raises `Rejected` with every problem in one sentence."""
     problems = [f"unknown section [{name}]" for name in data if name not in _SECTIONS]
-    sections = {
-        name: _section(name, kind, data.get(name, {}), problems) for name, kind in _SECTIONS.items()
-    }
+    sections = {name: _section(name, kind, data.get(name, {}), problems) for name, kind in _SECTIONS.items()}
     if not problems:
         problems = _semantic_problems(sections)
     if problems:

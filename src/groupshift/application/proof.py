@@ -42,24 +42,27 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
         changes = restored_changes(changes, None if node is None else "zookeeper")
     text = json.dumps(changes.to_data(), indent=1, sort_keys=True)
     rules = env.evidence.write_text(migration, stage.value, folder(moment), RULES_FILE, text=text)
-    output = env.evidence.path(migration, stage.value, folder(moment))
+    body = {"moment": moment.value, "against": [compared[0].value, compared[1].value]}
+    now = env.clock.now_ms()
     env.journal.append(
-        Entry(
-            migration=migration,
-            at_ms=env.clock.now_ms(),
-            kind=EventKind.PROOF_REQUESTED,
-            stage=stage,
-            body={"moment": moment.value, "against": [compared[0].value, compared[1].value]},
-        )
+        Entry(migration=migration, at_ms=now, kind=EventKind.PROOF_REQUESTED, stage=stage, body=body)
     )
-    paths = (
-        env.evidence.path(migration, each.value, when.value) for each, when in (compared, (stage, moment))
-    )
-    before_path, after_path = paths
+    snapshots = ((compared[0].value, compared[1].value), (stage.value, moment.value))
+    paths = tuple(env.evidence.path(migration, *each) for each in snapshots)
+    return _request(env, found, (stage, moment), (*paths, rules))
+
+
+def _request(
+    env: Environment, found: Migration, about: tuple[StageName, Moment], paths: tuple[str, ...]
+) -> ProofRequest:
+    """``paths`` are the earlier snapshot, the later one and the rules."""
+    stage, moment = about
+    before, after, rules = paths
+    output = env.evidence.path(found.id, stage.value, folder(moment))
     return ProofRequest(
         job=env.job,
         arguments=(
-            *("--before", before_path, "--after", after_path, "--output", output),
+            *("--before", before, "--after", after, "--output", output),
             *("--stage", stage.value, "--moment", moment.value, "--rules", rules),
         ),
         output=output,

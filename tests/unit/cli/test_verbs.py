@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from simulated_move import Bench, make_bench
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """The command line over the simulated group; its clock does not really wait."""
     made = make_bench()
     settings = parse(
@@ -40,7 +39,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
     monkeypatch.setattr(verbs, "open_app", opened)
     monkeypatch.setattr(verbs, "SystemClock", lambda: made.clock)
-    yield made
+    return made
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
