@@ -5,14 +5,17 @@ from __future__ import annotations
 from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.records import Migration, load
+from groupshift.application.watch import wanted_mode
+from groupshift.domain.coordination import Mode
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.moves import StageName
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind
 
-_SETTLED = ("C11",)
-"""A snapshot waits, as long as patience lasts, for a moment at which every partition is owned once."""
+_CALM = ("C11", "C18")
+"""A snapshot waits, as long as patience lasts, for a moment at which every partition is owned once and
+every place is filled; after an act also for what that act leads to. A restarting member is no finding."""
 
 
 def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment) -> Manifest:
@@ -22,7 +25,8 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
         kept = env.evidence.manifest(migration, stage.value, moment)
         if kept is not None:
             return kept
-    view = patient(env, found.record.group, found.plan.driver, _SETTLED)[0].view
+    driver, rules, wanted = found.plan.driver, *_calm(found, stage, moment)
+    view = patient(env, found.record.group, driver, rules, wanted)[0].view
     rows = snapshot_rows(view, env.ledger.last_delivered(found.record.group))
     manifest = env.evidence.write((migration, stage.value, moment), view.taken_at_ms, rows)
     env.journal.append(
@@ -35,6 +39,13 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
         )
     )
     return manifest
+
+
+def _calm(found: Migration, name: StageName, moment: Moment) -> tuple[tuple[str, ...], Mode | None]:
+    stage = found.stage(name)
+    if moment is Moment.BEFORE or stage is None:
+        return _CALM, None
+    return tuple(dict.fromkeys((*_CALM, *stage.after))), wanted_mode(found, name)
 
 
 def _relied_on(found: Migration, stage: StageName, moment: Moment) -> bool:

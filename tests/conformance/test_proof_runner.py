@@ -1,0 +1,95 @@
+"""Submitting a Spark job: bounded, logged, and nothing left behind; with a script in spark-submit's place."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from groupshift.adapters.crash import KillAt, Whom
+from groupshift.adapters.spark_submit.runner import LOG, SparkSubmit
+from groupshift.bootstrap import crash_points
+from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.moves import StageName
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.crash import CrashPoint, NoCrash
+from groupshift.settings import SparkSettings
+
+
+def request(folder: Path) -> ProofRequest:
+    """A job that writes below ``folder``."""
+    return ProofRequest(job="validate.py", arguments=("--stage", "canary"), output=str(folder / "out"))
+
+
+def submit(folder: Path, script: str, timeout_s: int = 30) -> SparkSubmit:
+    """A runner whose spark-submit is this shell script."""
+    file = folder / "spark-submit"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return SparkSubmit(
+        SparkSettings(master="local[3]", submit=str(file), timeout_s=timeout_s, java_home="/j")
+    )
+
+
+def test_the_job_gets_master_arguments_and_environment(tmp_path: Path) -> None:
+    """And what it printed is beside its report."""
+    runner = submit(tmp_path, 'echo "$@"; echo "$SPARK_LOCAL_IP $JAVA_HOME $PYSPARK_PYTHON"')
+    runner.run(request(tmp_path))
+    first, second = (tmp_path / "out" / LOG).read_text().splitlines()
+    assert "--master local[3]" in first
+    assert first.endswith("validate.py --stage canary")
+    assert second.split()[:2] == ["127.0.0.1", "/j"]
+    assert Path(second.split()[2]).exists()
+
+
+def test_a_failed_job_says_its_last_words_and_where_its_log_is(tmp_path: Path) -> None:
+    """One sentence, worth another try."""
+    with pytest.raises(Transient, match=r"exit code 3: .*out of luck.*spark\.log"):
+        submit(tmp_path, "echo out of luck; exit 3").run(request(tmp_path))
+
+
+def test_a_job_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> None:
+    """The JVM is a child of the script: its whole process group goes."""
+    runner = submit(tmp_path, f"sleep 300 & echo $! > {tmp_path}/child; wait", timeout_s=1)
+    with pytest.raises(Transient, match="did not end within 1 s"):
+        runner.run(request(tmp_path))
+    child = int((tmp_path / "child").read_text())
+    state = Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_missing_spark_submit_is_named(tmp_path: Path) -> None:
+    """With the setting to correct."""
+    runner = SparkSubmit(SparkSettings(submit=str(tmp_path / "none")))
+    with pytest.raises(Transient, match=r"spark\.submit"):
+        runner.run(request(tmp_path))
+
+
+def test_crash_points_exist_only_with_the_test_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable alone does nothing; a wrong point is refused."""
+    monkeypatch.setenv("GROUPSHIFT_CRASH_AT", "canary.after_act")
+    monkeypatch.delenv("GROUPSHIFT_TEST_HOOKS", raising=False)
+    assert isinstance(crash_points(), NoCrash)
+    monkeypatch.setenv("GROUPSHIFT_TEST_HOOKS", "1")
+    assert isinstance(crash_points(), KillAt)
+    monkeypatch.setenv("GROUPSHIFT_CRASH_AT", "canary.later")
+    with pytest.raises(Rejected, match=r"canary\.later"):
+        crash_points()
+    monkeypatch.setenv("GROUPSHIFT_CRASH_AT", "")
+    assert isinstance(crash_points(), NoCrash)
+
+
+@pytest.mark.parametrize("whom", list(Whom))
+def test_a_crash_point_kills_only_there(whom: Whom, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With SIGKILL: the process, or its parent first."""
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
+    point = KillAt(StageName.TOGGLE, CrashPoint.AFTER_ACT, whom)
+    point.reached(StageName.TOGGLE, CrashPoint.AFTER_JOURNAL)
+    point.reached(StageName.CANARY, CrashPoint.AFTER_ACT)
+    assert killed == []
+    point.reached(StageName.TOGGLE, CrashPoint.AFTER_ACT)
+    mine = [(os.getpid(), signal.SIGKILL)]
+    assert killed == (mine if whom is Whom.SELF else [(os.getppid(), signal.SIGKILL), *mine])
