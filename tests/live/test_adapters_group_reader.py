@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -102,6 +106,7 @@ def test_a_plain_consumer_is_seen_with_its_subscription(
     assert view.load() == {member.member_id: 3}
     ((partition, offset),) = [(at.partition, at.offset) for at in view.kafka_offsets]
     assert (partition, offset) == (TopicPartition(two, 1), 0)
+    assert view.kafka_offsets[0].metadata == "note\0"  # what confluent-kafka stores for "note"
 
 
 def test_an_aware_member_is_one_with_its_embedded_consumer(
@@ -207,6 +212,22 @@ def test_a_broker_that_is_not_there_is_transient_and_named(cluster) -> None:
     assert address in str(caught.value)
     assert "[kafka] bootstrap_servers" in str(caught.value)
     groups.close()
+
+
+def test_no_thread_and_no_socket_is_left_behind(cluster, group: str) -> None:
+    """Neither of connections that were served nor of those that were refused."""
+    gc.collect()
+    threads = set(threading.enumerate())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        for address in (cluster.bootstrap, f"127.0.0.1:{free_port()}"):
+            groups = KafkaGroups(KafkaConnection(address, timeout_s=5.0))
+            with contextlib.suppress(Transient):
+                groups.observe(group)
+            assert set(threading.enumerate()) == threads
+            groups.close()
+        gc.collect()
+    assert [str(each.message) for each in caught if each.category is ResourceWarning] == []
 
 
 def test_refused_credentials_are_rejected_without_the_secret(

@@ -8,17 +8,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from kafka.errors import (
-    AuthorizationError,
-    IllegalSaslStateError,
-    KafkaError,
-    KafkaTimeoutError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-)
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from groupshift.adapters.kafka.properties import client_settings
-from groupshift.adapters.kafka.session import Requests, Session
+from groupshift.adapters.kafka.session import REFUSED, Requests, Session
 from groupshift.errors import Rejected, Transient
 
 T = TypeVar("T")
@@ -28,13 +21,6 @@ _PAUSE_S = 0.1
 _FIRST_SLICE_S = 1.0
 """The first attempt's share of the time, doubled for each further one: a broker that went away without
 a word is asked again soon, a slow one is given more."""
-
-_REFUSED = (
-    AuthorizationError,
-    IllegalSaslStateError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-)
 
 
 class KafkaConnection:
@@ -94,11 +80,18 @@ class KafkaConnection:
     def _connected(self) -> Session:
         if self._session is None:
             settings = client_settings(self._properties)
-            self._session = Session({**settings, "bootstrap_servers": self._address.split(",")})
+            servers = [each.strip() for each in self._address.split(",")]
+            try:
+                self._session = Session({**settings, "bootstrap_servers": servers})
+            except ValueError as wrong:
+                raise Rejected(
+                    f"kafka.bootstrap_servers {self._address!r} cannot be used ({wrong}): "
+                    "write host:port, several with a comma between them"
+                ) from None
         return self._session
 
     def _judge(self, failed: Exception) -> None:
-        if isinstance(failed, _REFUSED):
+        if isinstance(failed, REFUSED):
             raise Rejected(
                 f"Kafka at {self._address} refuses the credentials ({self._without_secrets(str(failed))}): "
                 "correct the security keys of [kafka.properties] or the ACLs of this user"

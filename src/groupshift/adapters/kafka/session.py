@@ -13,12 +13,29 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from kafka.errors import KafkaError, KafkaTimeoutError, for_code
-from kafka.net.manager import KafkaConnectionManager
+from kafka.errors import (
+    AuthorizationError,
+    IllegalSaslStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    for_code,
+)
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
+from groupshift.adapters.kafka.sockets import BrokerConnections
+
 T = TypeVar("T")
+
+REFUSED = (
+    AuthorizationError,
+    IllegalSaslStateError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+"""What a broker answers to wrong credentials; asking again would not help."""
 
 _LARGEST_ANSWER = 100_000_000
 
@@ -91,30 +108,11 @@ class Requests:
         return tuple(broker.node_id for broker in self._manager.cluster.brokers())
 
 
-class _Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's connections, which deliver also the answer that came just before the end.
-
-    kafka-python 3.0.12 throws away what it received together with the end of a connection. Brokers
-    before 2.1 close right after refusing a login, so the refusal would look like a lost connection.
-    """
-
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
-        receive = transport._sock_recv  # noqa: SLF001 - the only place where it can be corrected
-
-        def received() -> tuple[bytes, Exception | None]:
-            data, ended = receive()
-            return data, None if data else ended  # an end is found again by the next read
-
-        transport._sock_recv = received  # noqa: SLF001
-        return transport
-
-
 class Session:
     """Connections, driven by the thread that calls `run`: there is no other, so none can be left behind.
 
-    ``settings`` are kafka-python's. Opens nothing before the first `run`; a session that raised is
-    closed by its owner and replaced by a new one.
+    ``settings`` are kafka-python's; raises ValueError for an address that is none. Connects at the first
+    `run`; a session that raised is closed by its owner and replaced by a new one.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -125,7 +123,11 @@ class Session:
             "slow_task_threshold_secs": 0,
         }
         self._net = NetworkSelector(**known)
-        self._manager = _Connections(self._net, **known)
+        try:
+            self._manager = BrokerConnections(self._net, **known)
+        except ValueError:
+            self._net.close()
+            raise
 
     def run(self, work: Callable[[Requests], Awaitable[T]], deadline: float) -> T:
         """The result of ``work``. Raises what it raised, or `KafkaTimeoutError` at the deadline."""
@@ -156,8 +158,8 @@ class Session:
         for last, server in enumerate(servers, start=1 - len(servers)):
             try:
                 await self._ask_brokers(server.node_id, share * 1000)
-            except KafkaError:
-                if not last:
+            except (KafkaError, OSError) as failed:
+                if not last or isinstance(failed, REFUSED):
                     raise
             else:
                 return
