@@ -19,7 +19,7 @@ DRIVERS = ("process", "manual")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
-    """``properties`` are librdkafka keys for security and timeouts; they may hold secrets."""
+    """``properties`` are librdkafka keys for security; they may hold secrets."""
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -19,6 +19,7 @@ from kafka.errors import (
     KafkaError,
     KafkaTimeoutError,
     SaslAuthenticationFailedError,
+    StaleMetadata,
     UnsupportedSaslMechanismError,
     for_code,
 )
@@ -86,7 +87,9 @@ class Requests:
     async def topics(self) -> Mapping[str, Mapping[int, int]]:
         """Every topic's partitions with the node ids of their leaders (-1: none now).
 
-        All topics are asked for: naming one could create it.
+        All topics are asked for: naming one could create it. A broker that names none was just started
+        and has not learned them yet (a group's coordinator exists only with its offsets topic): that is
+        an error to be repeated, not the absence of every topic.
         """
         answer = await self.send(
             MetadataRequest(
@@ -101,6 +104,8 @@ class Requests:
             for topic in answer.topics
         }
         self._manager.cluster.update_metadata(answer)
+        if not found:
+            raise StaleMetadata("the broker names no topic: it has just started, or this user may see none")
         return found
 
     def brokers(self) -> tuple[Any, ...]:
