@@ -1,0 +1,106 @@
+"""`groupshift.ports.membership.Membership` in memory: one classic group with eager rebalances.
+
+A rebalance has two steps, so that a test can do things in between: `MemoryKafkaGroup.revoke` starts it,
+`complete` ends it once every member has let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+
+from groupshift.domain.assignment import range_assignment
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Conflict
+from groupshift.ports.membership import MembershipListener
+
+
+@dataclass(slots=True)
+class MemoryKafkaGroup:
+    """The coordinator: committed ``offsets``, ``members`` by client id, who still has to let go."""
+
+    partitions: Mapping[str, tuple[int, ...]]
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    members: dict[str, MemoryMembership] = field(default_factory=dict)
+    letting_go: list[Event] = field(default_factory=list)
+
+    def revoke(self) -> None:
+        """Everyone has to give up everything."""
+        self.letting_go += [member.revoke() for member in self.members.values()]
+
+    def complete(self) -> bool:
+        """Assign anew; False while someone has not let go."""
+        if not all(event.is_set() for event in self.letting_go):
+            return False
+        self.letting_go.clear()
+        streams = tuple(f"{client}-0" for client in sorted(self.members))
+        threads = dict.fromkeys(self.partitions, streams)
+        shares: dict[str, set[TopicPartition]] = {client: set() for client in self.members}
+        for partition, thread in range_assignment(threads, self.partitions).items():
+            shares[thread.rpartition("-")[0]].add(partition)
+        for client, share in shares.items():
+            self.members[client].assign(frozenset(share))
+        return True
+
+
+class MemoryMembership:
+    """One member of the group."""
+
+    def __init__(self, group: MemoryKafkaGroup, client: str) -> None:
+        self._group, self._client = group, client
+        self._listener: MembershipListener | None = None
+
+    @property
+    def session_s(self) -> float:
+        """Long: a test evicts members itself."""
+        return 3600.0
+
+    def start(self, listener: MembershipListener) -> None:
+        """Join: a rebalance begins."""
+        self._listener = listener
+        self._group.members[self._client] = self
+        self._group.revoke()
+
+    def revoke(self) -> Event:
+        """Ask the listener to let go."""
+        return self._listener.revoked() if self._listener is not None else Event()
+
+    def assign(self, partitions: frozenset[TopicPartition]) -> None:
+        """Tell the listener its share."""
+        if self._listener is not None:
+            self._listener.assigned(partitions)
+
+    def evict(self) -> None:
+        """The coordinator forgets this member; it rejoins."""
+        if self._listener is not None:
+            self._listener.lost()
+            self._group.revoke()
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:  # noqa: ARG002
+        """Accepted from members, of any partition, as the broker does (§8.8)."""
+        if self._client not in self._group.members:
+            raise Conflict(f"{self._client} is not a member")
+        self._group.offsets.update(offsets)
+
+    def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """At once."""
+        if self._client in self._group.members:
+            self._group.offsets.update(offsets)
+
+    def committed(
+        self,
+        partitions: Collection[TopicPartition],
+        timeout: float,  # noqa: ARG002
+    ) -> Mapping[TopicPartition, int | None]:
+        """What is stored."""
+        return {each: self._group.offsets.get(each) for each in partitions}
+
+    def clients(self, timeout: float) -> frozenset[str]:  # noqa: ARG002
+        """Everyone."""
+        return frozenset(self._group.members)
+
+    def close(self, timeout: float) -> None:  # noqa: ARG002
+        """Leave: a rebalance begins."""
+        if self._group.members.pop(self._client, None) is not None:
+            self._group.revoke()
