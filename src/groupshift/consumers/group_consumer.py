@@ -140,7 +140,8 @@ class GroupConsumer:
         self,
         message: Message | None = None,
         offsets: Sequence[KafkaPartition] | None = None,
-        asynchronous: bool = True,  # noqa: FBT001, FBT002 (confluent-kafka's signature)
+        *,
+        asynchronous: bool = True,
     ) -> list[KafkaPartition] | None:
         """Commit to both stores in the order of the mode: a message's successor, ``offsets``, or all stored.
 
