@@ -214,6 +214,32 @@ def test_a_broker_that_is_not_there_is_transient_and_named(cluster) -> None:
     groups.close()
 
 
+def _readable(groups: KafkaGroups, group: str) -> bool:
+    with contextlib.suppress(Transient):
+        return groups.observe(group).group.state == "Dead"
+    return False
+
+
+@pytest.mark.parametrize("fault", ["cut", "stall"])
+def test_a_link_that_fails_is_transient_and_the_next_read_works(relay, topic, group: str, fault: str) -> None:
+    """Whether the connection is closed or says nothing any more; the same reader goes on."""
+    name, link = topic(2), relay("kafka")
+    groups = KafkaGroups(KafkaConnection(link.address, timeout_s=3.0))
+    asked = [TopicPartition(name, number) for number in range(2)]
+    for _ in range(2):
+        wait_until(lambda: _readable(groups, group), 30.0, "the group is read")
+        assert groups.observe(group).topics[name] == 2
+        assert len(groups.positions(group, asked, ()).log_ends) == 2
+        getattr(link, fault)()
+        with pytest.raises(Transient, match=link.address):
+            groups.observe(group)
+        with pytest.raises(Transient, match=link.address):
+            groups.positions(group, asked, ())
+        link.restore()
+    wait_until(lambda: _readable(groups, group), 30.0, "the group is read again")
+    groups.close()
+
+
 def test_no_thread_and_no_socket_is_left_behind(cluster, group: str) -> None:
     """Neither of connections that were served nor of those that were refused."""
     gc.collect()
