@@ -221,41 +221,32 @@ def _expected(results: Sequence[Expected]) -> Markup:
     return table(["table", "expectation", "severity", "result", "found"], rows)
 
 
+_PROVEN = "Every file was read and its SHA-256 compared with its manifest before anything else."
+
+
 def _sources(compared: Compared) -> Markup:
-    manifests = compared.manifests
+    columns = ["", "snapshot", "taken at", "SHA-256 of the manifest"]
     heads = [
-        (
-            moment,
-            f"{manifest.stage} / {manifest.moment}",
-            moment_utc(manifest.taken_at_ms),
-            tag("code", manifest.digest[:16]),
-        )
-        for moment, manifest in manifests.items()
+        (moment, f"{one.stage} / {one.moment}", moment_utc(one.taken_at_ms), tag("code", one.digest[:16]))
+        for moment, one in compared.manifests.items()
     ]
-    counts = [
+    files = _files(compared.manifests["before"], compared.manifests["after"])
+    return section("What was compared", table(columns, heads), files, tag("p", _PROVEN, class_="note"))
+
+
+def _files(before: Manifest, after: Manifest) -> Markup:
+    columns = ["table", "rows before", "rows after", "SHA-256 before", "SHA-256 after"]
+    rows = [
         (
             entry.table,
             entry.rows,
-            _rows(manifests["after"], entry.table),
+            _rows(after, entry.table),
             tag("code", entry.sha256[:16]),
-            tag("code", _sha(manifests["after"], entry.table)),
+            tag("code", _sha(after, entry.table)),
         )
-        for entry in manifests["before"].files
+        for entry in before.files
     ]
-    return section(
-        "What was compared",
-        table(["", "snapshot", "taken at", "SHA-256 of the manifest"], heads),
-        table(
-            ["table", "rows before", "rows after", "SHA-256 before", "SHA-256 after"],
-            counts,
-            numeric=["rows before", "rows after"],
-        ),
-        tag(
-            "p",
-            "Every file was read and its SHA-256 compared with its manifest before anything else.",
-            class_="note",
-        ),
-    )
+    return table(columns, rows, numeric=columns[1:3])
 
 
 def _rows(manifest: Manifest, name: str) -> int | None:
