@@ -8,6 +8,7 @@ sentence. Built-in rejection is not used: inside mapped groups it does not stop 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,10 @@ KEEP = "Keep the way back open"
 
 
 class Asks(UseCase, HITLOperator):
-    """Mixin of all gates: shows a brief, and on resume knows who chose what."""
+    """Base of all gates: shows a brief, and on resume knows who chose what."""
+
+    # Not subject and body: what the App wrote is shown as it is, never rendered as a template.
+    template_fields: Sequence[str] = UseCase.template_fields
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"subject": "groupshift", **kwargs})
