@@ -23,6 +23,7 @@ from groupshift.ports.membership import Membership
 _LOG = logging.getLogger(__name__)
 _COMMIT_S = 1.0
 _COMMITTED_S = 1.0
+_JOIN_S = 2.0
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -253,9 +254,13 @@ class Holdings:
         return None if at is None or at == node.value else OffsetWrite(offset=at, version=node.version)
 
     def settle(self) -> None:
-        """Stop everything and commit it to Kafka; ZooKeeper follows with the release."""
+        """Stop everything and commit it to Kafka, which may have to wait for a join; ZooKeeper follows
+        with the release."""
         self._end([each for each, held in self._held.items() if held.started])
-        self._prove({each: held.left for each, held in self._held.items() if held.left is not None})
+        left = {each: held.left for each, held in self._held.items() if held.left is not None}
+        if left and self._parts.membership is not None:
+            self._parts.membership.joined(_JOIN_S)
+        self._prove(left)
 
     def abandon(self) -> dict[TopicPartition, OffsetWrite]:
         """The session is gone: stop, forget all nodes; what could still be committed (O9)."""

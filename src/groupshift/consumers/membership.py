@@ -60,6 +60,7 @@ class KafkaMembership:
             target=self._run, name=f"groupshift-member-{properties['client.id']}", daemon=True
         )
         self._stopping = False
+        self._joined = threading.Event()
         self._listener: MembershipListener | None = None
 
     @property
@@ -87,6 +88,7 @@ class KafkaMembership:
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         consumer.assign([])
+        self._joined.set()
         if self._listener is not None:
             found = frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
             self._listener.assigned(found)
@@ -100,14 +102,20 @@ class KafkaMembership:
                 self._calls.serve(_TURN_S)
             if not released.is_set():
                 _LOG.warning("group %s: revocation not finished in %g s", self._group, _REVOKE_S)
+        self._joined.clear()
         consumer.unassign()
 
     def _on_lost(self, consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
+        self._joined.clear()
         if self._listener is not None and not self._stopping:
             self._listener.lost()
         consumer.unassign()
 
     # -- offsets ---------------------------------------------------------------------------------
+
+    def joined(self, timeout: float) -> bool:
+        """Between assignment and revocation."""
+        return self._joined.wait(timeout)
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
         """Synchronous, on the own thread; see the port for what is raised."""
@@ -116,7 +124,7 @@ class KafkaMembership:
 
     def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Skipped while an earlier one is still under way: the next call carries newer offsets."""
-        if offsets and (self._later is None or self._later.done()):
+        if offsets and self._joined.is_set() and (self._later is None or self._later.done()):
             self._later = self._calls.hand(lambda: self._try_commit(offsets))
 
     def _try_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -126,6 +134,10 @@ class KafkaMembership:
             _LOG.info("group %s: commit to Kafka postponed: %s", self._group, error)
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Never while joining: librdkafka keeps such a commit back, and with it the thread on which the
+        join's callbacks run, for a session timeout (observed: 10 s, all members alike)."""
+        if not self._joined.is_set():
+            raise Transient("the Kafka group is rebalancing")
         wanted = [KafkaPartition(*each, offset) for each, offset in offsets.items()]
         try:
             done = self._consumer.commit(offsets=wanted, asynchronous=False)

@@ -38,6 +38,10 @@ class Membership(Protocol):
         """Join the group; returns at once."""
         ...
 
+    def joined(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for a generation; True in one. Only there commits are possible."""
+        ...
+
     def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
         """Commit under the present generation and wait: proof of membership.
 

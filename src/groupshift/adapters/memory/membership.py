@@ -77,6 +77,10 @@ class MemoryMembership:
             self._listener.lost()
             self._group.revoke()
 
+    def joined(self, timeout: float) -> bool:  # noqa: ARG002
+        """While a member."""
+        return self._client in self._group.members
+
     def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:  # noqa: ARG002
         """Accepted from members, of any partition, as the broker does (§8.8)."""
         if self._client not in self._group.members:
