@@ -138,7 +138,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     submit.write_text(SUBMIT.format(python=sys.executable, path=str(home.root / "spark.sock")))
     submit.chmod(0o755)
     with home.settings_file.open("a") as settings:
-        settings.write("[thresholds]\npatience_s = 12\nsettle_s = 60\n")
+        settings.write("[thresholds]\npatience_s = 8\nsettle_s = 60\n")
     text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
     home.settings_file.write_text(text)
     server = WarmSpark(home.root / "spark.sock")
@@ -261,22 +261,22 @@ def test_a_second_owner_in_the_evidence_is_named_and_taken_back(sandbox: Sandbox
 
 
 def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app: App) -> None:
-    """Plant 4: one file changed, its manifest not; there is no report to be misled by."""
+    """Plant 4: one file changed, its manifest not; no report is made of it and nothing is changed."""
     migration, runner = sandbox.run(app)
-    folder = sandbox.evidence(migration, "canary", "after")
+    folder = sandbox.evidence(migration, "canary", "before")
     taken = app.snapshot
 
     def tampered(migration_: str, stage: str, moment: str) -> object:
         manifest = taken(migration_, stage, moment)
-        if (stage, moment) == (StageName.CANARY, "after"):
-            rewrite(folder, "offsets", lambda rows: rows[:-1], rehash=False)
+        rewrite(folder, "offsets", lambda rows: rows[:-1], rehash=False)
         return manifest
 
     app.snapshot = tampered
     with pytest.raises(Broken, match=r"offsets\.parquet has SHA-256"):
         runner.forward()
-    assert not (folder.parent / "validation-after" / "report.html").exists()
-    assert app.status(migration)[0].phase is Phase.ROLLED_BACK
+    assert not (folder.parent / "validation-before").exists(), "not even prepared"
+    assert app.status(migration)[0].phase is Phase.REJECTED
+    assert "J02" in {each.split(":")[0] for each in failed(app, migration)}
     assert sandbox.kinds() == {"old"}
 
 

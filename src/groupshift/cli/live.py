@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, field
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.markup import escape
 from rich.prompt import Prompt
 from rich.status import Status
@@ -60,7 +59,7 @@ class LiveListener:
         """What was done, or what a person has to do."""
         self.console.print(f"  act {stage.name}: {outcome.state}, {escape(outcome.detail)}", soft_wrap=True)
         if outcome.state is ActState.PENDING:
-            self.console.print(Markdown(outcome.instruction))
+            _print_markdown(self.console, outcome.instruction)
 
     def judged(self, stage: Stage, moment: Moment, judged: Judgement) -> None:
         """The verdict, and why it is not pass."""
@@ -87,7 +86,7 @@ class Prompted:
         console = self.listener.console
         self.listener.stop()
         console.rule(escape(brief.subject))
-        console.print(Markdown(brief.body))
+        _print_markdown(console, brief.body)
         if not console.is_terminal:
             raise Waiting(f"gate {brief.gate} waits for a person: answer it in a terminal, or use --yes")
         choices = [choice.value for choice in _CHOICES[brief.gate]]
@@ -106,6 +105,12 @@ class Agreed:
         if brief.gate is Gate.FINALISE:
             return Choice.FINALISE if self.finalise else Choice.KEEP
         return Choice.REJECT if brief.gate is Gate.REVIEW else Choice.APPROVE
+
+
+def _print_markdown(console: Console, text: str) -> None:
+    from rich.markdown import Markdown  # slow to import, and most runs show none
+
+    console.print(Markdown(text))
 
 
 class Waiting(Rejected):
