@@ -28,8 +28,6 @@ from groupshift.errors import Conflict, Transient
 from groupshift.ports.membership import MembershipListener
 
 _LOG = logging.getLogger(__name__)
-# KafkaMembership.clients says why the deprecated call is used
-warnings.filterwarnings("ignore", message="list_groups", category=DeprecationWarning, module=__name__)
 _TURN_S = 0.02
 _REVOKE_S = 5.0
 _FORGOTTEN = frozenset(
@@ -183,7 +181,9 @@ class KafkaMembership:
             }
             self._admin = AdminClient(kept)
         try:
-            listed = self._admin.list_groups(self._group, timeout=timeout)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                listed = self._admin.list_groups(self._group, timeout=timeout)
         except KafkaException as error:
             raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
         found = frozenset(member.client_id for group in listed for member in group.members)
