@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Param
@@ -11,6 +12,17 @@ from groupshift.domain.moves import Until, WayBack
 _SCOPE = "1. Scope"
 _HOW = "2. How"
 _ACT = "3. Act"
+_REACH = {
+    Until.CANARY: "canary: replace a few members",
+    Until.ROLL: "roll: replace all members",
+    Until.TOGGLE: "toggle: switch the group to Kafka coordination",
+    Until.RETIRE: "retire: end with plain Kafka consumers",
+}
+_REACH_TEXT = "The last act of this run. Everything up to it can be taken back with `roll_back`."
+_DRIVERS = {
+    "process": "process: the supervisor replaces members",
+    "manual": "manual: a person deploys",
+}
 
 
 def _connection(title: str, default: str, type_: str) -> Param:
@@ -35,24 +47,29 @@ def _execute(what: str) -> Param:
     return Param(False, type="boolean", title="Execute", section=_ACT, description_md=what)
 
 
-def _expiry() -> Param:
+def _number(title: str, text: str, default: int, limits: tuple[int, int]) -> Param:
     return Param(
-        86400,
+        default,
         type="integer",
-        minimum=5,
-        maximum=86400,
-        title="Gates expire after (seconds)",
+        minimum=limits[0],
+        maximum=limits[1],
+        title=title,
         section=_HOW,
-        description_md="A question that nobody answers in time is answered with no: nothing more is changed.",
+        description_md=text,
     )
 
 
-def _choice(default: str, title: str, values: dict[str, str], section: str, text: str) -> Param:
+def _expiry() -> Param:
+    text = "A question that nobody answers in time is answered with no: nothing more is changed."
+    return _number("Gates expire after (seconds)", text, 86400, (5, 86400))
+
+
+def _choice(default: str, title: str, values: Mapping[Any, str], section: str, text: str) -> Param:
     return Param(
-        default,
+        str(default),
         type="string",
-        enum=list(values),
-        values_display=values,
+        enum=[str(value) for value in values],
+        values_display={str(value): shown for value, shown in values.items()},
         title=title,
         section=section,
         description_md=text,
@@ -70,42 +87,11 @@ def migrate() -> dict[str, Any]:
             description_md="The `group.id` of the old consumers.",
         ),
         **_clusters(),
-        "until": _choice(
-            Until.TOGGLE,
-            "How far",
-            {
-                Until.CANARY: "canary: replace a few members",
-                Until.ROLL: "roll: replace all members",
-                Until.TOGGLE: "toggle: switch the group to Kafka coordination",
-                Until.RETIRE: "retire: end with plain Kafka consumers",
-            },
-            _SCOPE,
-            "The last act of this run. Everything up to it can be taken back with `roll_back`.",
-        ),
-        "driver": _choice(
-            "process",
-            "Fleet driver",
-            {"process": "process: the supervisor replaces members", "manual": "manual: a person deploys"},
-            _HOW,
-            "Who replaces the members.",
-        ),
-        "canary": Param(
-            1,
-            type="integer",
-            minimum=1,
-            maximum=100,
-            title="Canary size",
-            section=_HOW,
-            description_md="How many members are replaced first.",
-        ),
-        "soak_s": Param(
-            60,
-            type="integer",
-            minimum=0,
-            maximum=604800,
-            title="Soak (seconds)",
-            section=_HOW,
-            description_md="How long the group is watched after the last act.",
+        "until": _choice(Until.TOGGLE, "How far", _REACH, _SCOPE, _REACH_TEXT),
+        "driver": _choice("process", "Fleet driver", _DRIVERS, _HOW, "Who replaces the members."),
+        "canary": _number("Canary size", "How many members are replaced first.", 1, (1, 100)),
+        "soak_s": _number(
+            "Soak (seconds)", "How long the group is watched after the last act.", 60, (0, 604800)
         ),
         "gate_expiry_s": _expiry(),
         "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
