@@ -15,6 +15,7 @@ from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.crash import CrashPoint, NoCrash
+from groupshift.sandbox.processes import wait_until
 from groupshift.settings import SparkSettings
 
 
@@ -56,8 +57,14 @@ def test_a_job_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> N
     with pytest.raises(Transient, match="did not end within 1 s"):
         runner.run(request(tmp_path))
     child = int((tmp_path / "child").read_text())
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    wait_until(lambda: not _lives(child), 10.0, "the child of the script is gone")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_missing_spark_submit_is_named(tmp_path: Path) -> None:
