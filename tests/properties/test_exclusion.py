@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -177,3 +178,20 @@ TestExclusion = Exclusion.TestCase
 TestExclusion.settings = settings(
     max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_settled_member_sleeps_until_there_is_something_to_do(mode):
+    """Whatever timer is due, one pass deals with it: the loop never spins on a timer nobody asks for."""
+    machine = Exclusion()
+    machine.start()
+    for wanted in (Mode.KAFKA, mode):
+        machine.toggle(wanted)
+        for _ in range(4):
+            machine.settle()
+    for member in machine.members:
+        agenda = member.reconciler._agenda
+        agenda._due = dict.fromkeys(agenda._due, 0.0)  # a long time passes
+        member.step()
+        assert member.reconciler.mode is mode
+        assert member.reconciler._sleep_s() > 0

@@ -277,6 +277,7 @@ class Reconciler:
         """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
         membership, needed = self._parts.membership, self._clients is None and self._assignment is not None
         if membership is None or not needed or self._acting is not Mode.KAFKA:
+            self._agenda.cancel("clients")  # a due timer that nobody asks for would keep the loop awake
             return
         if self._agenda.every("clients", _IDLE_S):
             try:
