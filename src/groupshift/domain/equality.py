@@ -123,9 +123,7 @@ def restored_changes(changes: AllowedChanges, mode_after: str | None) -> Allowed
     """The comparison of the first snapshot with the last one of a way back to old members.
 
     Members are as they were; the mode node may say ``zookeeper`` where it was absent (D13)."""
-    return replace(
-        changes, members=MemberChange.RESTORED, count=0, old=None, new=None, mode_after=mode_after
-    )
+    return replace(changes, members=MemberChange.RESTORED, count=0, old=None, new=None, mode_after=mode_after)
 
 
 def _text(group: Row) -> str | None:
