@@ -34,7 +34,7 @@ from groupshift.settings import load
 pytestmark = pytest.mark.timeout(900)
 
 GROUP = "orders-app"
-RUN_S = 600.0
+RUN_S = 840.0
 CONF = {"group": GROUP, "execute": True, "soak_s": 5}
 KILL = {
     "GROUPSHIFT_TEST_HOOKS": "1",
