@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,9 +42,17 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
     return given
 
 
+@pytest.fixture(scope="module")
+def runnable() -> Any:
+    """DAGs of this module's own: dag.test() leaves its parameters in the DAG it ran."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(str(Path(__file__).resolve().parents[2] / "dags"))
+
+
 @pytest.fixture
 def run(
-    database: None, dagbag: Any, scripted: Any, answers: Any, monkeypatch: pytest.MonkeyPatch
+    database: None, runnable: Any, scripted: Any, answers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[str, dict[str, str]]]:
     """Run a DAG in this process; returns the run's state and the state of every task.
 
@@ -52,7 +61,7 @@ def run(
     monkeypatch.setattr(time, "sleep", lambda seconds: pause(min(seconds, 0.01)))
 
     def go(dag: str, conf: dict[str, Any]) -> tuple[str, dict[str, str]]:
-        found = dagbag.dags[dag]
+        found = runnable.dags[dag]
         for task in found.tasks:
             task.retry_delay = timedelta(0)
         done = found.test(run_conf=conf)

@@ -51,6 +51,7 @@ def _migration(report: Path) -> MigrationStatus:
         step=StepState.ACTED,
         began_at_ms=1_763_740_000_000,
         validations=(judged,),
+        passed=False,
     )
     answered = {"gate": "plan", "choice": "approve", "who": EVIL, "fingerprint": "f"}
     claimed = {"run": "migrate_coordination/run-1", "secret": "hush"}
