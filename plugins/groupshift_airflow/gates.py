@@ -166,9 +166,10 @@ class Judge(Asks):
         """Begin the way back, unless this stage already is one or nothing was changed; always raises."""
         if StageName(self.stage).undoes:
             raise AirflowFailException(f"{self.stage}: {reason}; a person has to look")
-        undo = app.begin_roll_back(self.migration, WayBack.OLD_MEMBERS, int(self.token))
+        because = f"{self.stage}: {reason}"
+        undo = app.begin_roll_back(self.migration, WayBack.OLD_MEMBERS, int(self.token), because=because)
         what = f"rolling back: {', '.join(undo)}" if undo else "nothing was changed"
-        raise AirflowFailException(f"{self.stage}: {reason}; {what}")
+        raise AirflowFailException(f"{because}; {what}")
 
 
 class Rehearse(Judge):

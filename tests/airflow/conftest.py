@@ -70,6 +70,7 @@ class ScriptedApp:
     calls: list[str] = field(default_factory=list)
     phase: Phase = Phase.PLANNED
     undo: tuple[str, ...] = ()
+    because: str = ""
     reason: str = "not everything that was asked for was reached"
 
     def __enter__(self) -> ScriptedApp:
@@ -162,7 +163,8 @@ class ScriptedApp:
         self.phase = Phase.MOVED
         return self.close(migration, token)
 
-    def begin_roll_back(self, migration: str, to: str, token: int) -> tuple[str, ...]:
+    def begin_roll_back(self, migration: str, to: str, token: int, *, because: str = "") -> tuple[str, ...]:
+        self.because = because
         if not any(call.startswith("act") for call in self.calls):
             return ()
         self._note("begin_roll_back", to)

@@ -183,6 +183,7 @@ def test_a_failed_judgement_begins_the_way_back_without_asking(
     with pytest.raises(AirflowFailException, match="the rule says fail; rolling back: undo_members"):
         _judge().execute(context)
     assert scripted.calls[-1] == "begin_roll_back old_members"
+    assert scripted.because == "canary: V01: the rule says fail"
     assert asked == []
 
 
