@@ -14,6 +14,7 @@ import socketserver
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,10 +189,14 @@ def rewrite(folder: Path, table: str, change: Callable[[list], list], *, rehash:
 
 def test_an_idle_offset_set_one_lower_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
     """Plant 1: after the canary has settled, the znode of an idle partition loses one."""
-    migration, runner = sandbox.run(app)
     path = sandbox.znode(IDLE)
+    wait_until(
+        lambda: sandbox.zookeeper.get(path)[0] == b"100", 60.0, "all of the idle partition is committed"
+    )
+    migration, runner = sandbox.run(app)
 
     def lower() -> None:
+        _wait_for_calm(sandbox)  # a member that takes the partition just now would heal the plant
         value = int(sandbox.zookeeper.get(path)[0])
         sandbox.zookeeper.set(path, str(value - 1).encode())
 
@@ -201,6 +206,26 @@ def test_an_idle_offset_set_one_lower_is_named_and_taken_back(sandbox: Sandbox, 
     assert any(f"{TOPIC}-{IDLE}" in each for each in failed(app, migration)), failed(app, migration)
     assert sandbox.kinds() == {"old"}
     _prove_back(sandbox, app, migration, closing)
+
+
+def _wait_for_calm(sandbox: Sandbox, quiet_s: float = 3.0) -> None:
+    """Wait until no partition has changed its owner for a while: the last rebalance is over."""
+    seen: dict[str, int] = {}
+    since = time.monotonic()
+
+    def calm() -> bool:
+        nonlocal seen, since
+        folder = f"/consumers/{GROUP}/owners/{TOPIC}"
+        now = {
+            each: sandbox.zookeeper.exists(f"{folder}/{each}")
+            for each in sandbox.zookeeper.get_children(folder)
+        }
+        nodes = {each: stat.czxid for each, stat in now.items() if stat is not None}
+        if nodes != seen:
+            seen, since = nodes, time.monotonic()
+        return time.monotonic() - since > quiet_s
+
+    wait_until(calm, 60.0, "no partition changes its owner", every_s=0.2)
 
 
 def _prove_back(sandbox: Sandbox, app: App, migration: str, closing: Closing) -> None:
@@ -215,7 +240,8 @@ def _prove_back(sandbox: Sandbox, app: App, migration: str, closing: Closing) ->
     again = Runner(
         app=app, claimed=claimed, decide=Agreed(), listener=sandbox.watcher, clock=SystemClock(), settle_s=60
     )
-    assert again.back(WayBack.OLD_MEMBERS).phase is Phase.ROLLED_BACK
+    closing = again.back(WayBack.OLD_MEMBERS)
+    assert closing.phase is Phase.ROLLED_BACK, (closing.reason, failed(app, migration))
 
 
 def test_a_member_killed_and_held_down_is_named_and_taken_back(sandbox: Sandbox, app: App) -> None:
