@@ -236,6 +236,7 @@ def _prove_back(sandbox: Sandbox, app: App, migration: str, closing: Closing) ->
     wanted = next(r["offset"] for r in first if (r["partition"], r["store"]) == (IDLE, "zookeeper"))
     path = sandbox.znode(IDLE)
     wait_until(lambda: int(sandbox.zookeeper.get(path)[0]) >= wanted, 60.0, "the record is read again")
+    _wait_for_calm(sandbox)
     claimed = claim(app, migration, f"again-{migration}", "test")
     again = Runner(
         app=app, claimed=claimed, decide=Agreed(), listener=sandbox.watcher, clock=SystemClock(), settle_s=60
