@@ -11,7 +11,6 @@ from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soa
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import EventKind
 
-_MARK = {Verdict.PASS: "✅", Verdict.INCONCLUSIVE: "❔", Verdict.ERROR: "⚠️", Verdict.FAIL: "❌"}
 _KIND = {
     MemberKind.OLD: "old ZooKeeper consumer",
     MemberKind.AWARE: "migration-aware consumer",
@@ -95,8 +94,7 @@ def _plan_table(plan: Plan) -> str:
 def findings_table(findings: tuple[Finding, ...]) -> str:
     """Findings as a Markdown table."""
     rows = [
-        f"| {_MARK[f.verdict]} {f.verdict} | {f.rule} | {_cell(f.reason)} | {_cell(f.hint) or '-'} |"
-        for f in findings
+        f"| {_marked(f.verdict)} | {f.rule} | {_cell(f.reason)} | {_cell(f.hint) or '-'} |" for f in findings
     ]
     return "\n".join(["| verdict | rule | reason | hint |", "|---|---|---|---|", *rows])
 
@@ -114,3 +112,8 @@ def _hashes(migration: Migration, mark: Fingerprint) -> str:
     evidence = [f"- evidence `{item}`: `{digest}`" for item, digest in mark.parts["evidence"].items()]
     plan = f"- plan: `{migration.record.plan_hash}`"
     return "\n".join([plan, *evidence, f"- fingerprint of group and evidence: `{mark.text}`"])
+
+
+def _marked(verdict: Verdict) -> str:
+    """Words, not pictures: not every machine has a font for those."""
+    return verdict.value if verdict is Verdict.PASS else f"**{verdict.value.upper()}**"
