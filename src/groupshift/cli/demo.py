@@ -92,7 +92,7 @@ def _keep_up(url: str) -> None:
 
 def _show(result: DemoResult) -> None:
     table = Table(
-        "stage", "wall time", "verdict", "partitions moved", "longest unowned", "duplicates", "lost",
+        "stage", "wall time", "verdict", "moved", "unowned", "twice", "lost",
         title=f"Migration {result.migration}: ZooKeeper → Kafka → ZooKeeper",
     )  # fmt: skip
     for row in result.rows:
@@ -107,6 +107,11 @@ def _show(result: DemoResult) -> None:
             str(row.lost),
         )
     _console.print(table)
+    _console.print(
+        "moved: partitions that changed owner; unowned: the longest time one of them had none;"
+        " twice: records delivered again; lost: records never delivered.",
+        style="dim",
+    )
     _show_audit(result.audit)
     _console.print("Reports:")
     for row in result.rows:

@@ -26,6 +26,8 @@ from groupshift.sandbox.state import SandboxState, write_document
 from groupshift.sandbox.zookeeper import start_zookeeper
 
 _FLEET_S = 120.0
+# With range on both sides a toggle moves no partition and proves nothing (spec §8.11 N6).
+_MOVING = {"coordination.migration.partition.assignment.strategy": "roundrobin,range"}
 _OWNED = ("logs", "ledgers", "members", "configuration", "zookeeper", "kafka", "evidence", "airflow")
 _OWNED_FILES = (
     "settings.toml",
@@ -139,6 +141,7 @@ def write_fleet(home: Home, options: UpOptions, zookeeper: str, broker: Broker) 
         zookeeper=zookeeper,
         bootstrap=broker.address,
         slots=slots,
+        properties={MemberKind.AWARE: _MOVING},
     )
     write_document(home.fleet_file, fleet.to_json())
 
