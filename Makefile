@@ -47,6 +47,7 @@ check: $(READY)  ## ruff, mypy strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=plugins $(BIN)/mypy --ignore-missing-imports --explicit-package-bases plugins/groupshift_airflow
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: test-fast
