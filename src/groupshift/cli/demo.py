@@ -91,22 +91,7 @@ def _keep_up(url: str) -> None:
 
 
 def _show(result: DemoResult) -> None:
-    table = Table(
-        "stage", "wall time", "verdict", "moved", "unowned", "twice", "lost",
-        title=f"Migration {result.migration}: ZooKeeper → Kafka → ZooKeeper",
-    )  # fmt: skip
-    for row in result.rows:
-        colour = _COLOURS[row.verdict]
-        table.add_row(
-            row.stage,
-            f"{row.wall_s:.0f} s",
-            f"[{colour}]{row.verdict.value}[/{colour}]",
-            str(row.moved),
-            f"{row.unowned_ms} ms",
-            str(row.duplicates),
-            str(row.lost),
-        )
-    _console.print(table)
+    _console.print(_table(result))
     _console.print(
         "moved: partitions that changed owner; unowned: the longest time one of them had none;"
         " twice: records delivered again; lost: records never delivered.",
@@ -124,6 +109,25 @@ def _show(result: DemoResult) -> None:
         _console.print(
             f"[red]Not every verdict is pass[/red] ({runs}). Next: read the first red report above."
         )
+
+
+def _table(result: DemoResult) -> Table:
+    table = Table(
+        "stage", "wall time", "verdict", "moved", "unowned", "twice", "lost",
+        title=f"Migration {result.migration}: ZooKeeper → Kafka → ZooKeeper",
+    )  # fmt: skip
+    for row in result.rows:
+        colour = _COLOURS[row.verdict]
+        table.add_row(
+            row.stage,
+            f"{row.wall_s:.0f} s",
+            f"[{colour}]{row.verdict.value}[/{colour}]",
+            str(row.moved),
+            f"{row.unowned_ms} ms",
+            str(row.duplicates),
+            str(row.lost),
+        )
+    return table
 
 
 def _show_audit(audit: Mapping[str, Any]) -> None:

@@ -122,9 +122,10 @@ class Holdings:
         if len(starts) < len(waiting):
             raise Transient("some start positions are not known yet")
 
-    def reset(self, partition: TopicPartition) -> None:
-        """The broker does not have the position: go on at the reset position (§6.5). Raises `Transient`."""
-        self._astray.add(partition)
+    def reset(self, partition: TopicPartition | None = None) -> None:
+        """The broker does not have the position: go on at the reset position (§6.5). None: what is still to
+        be reset from earlier calls. Raises `Transient`."""
+        self._astray |= {partition} if partition is not None else set()
         self._astray &= {each for each, held in self._held.items() if held.started}
         for each, at in self._parts.fetch.reset(list(self._astray), self._policy.reset).items():
             _LOG.warning("%s: position out of range, going on at %d", each, at)
@@ -244,14 +245,16 @@ class Holdings:
     def _end(self, partitions: Collection[TopicPartition]) -> None:
         positions = self._parts.delivery.end(partitions)
         self._parts.fetch.remove(partitions)
+        self._astray.difference_update(partitions)
         for each in partitions:
             held = self._held[each]
             held.left = positions.get(each, held.left) if self._policy.auto_commit else held.settled()
             held.started = False
 
     def _last_write(self, partition: TopicPartition, at: int | None) -> OffsetWrite | None:
+        """Also when nothing seems to have changed: the version finds a late writer (O6)."""
         node = self._held[partition].node
-        return None if at is None or at == node.value else OffsetWrite(offset=at, version=node.version)
+        return None if at is None else OffsetWrite(offset=at, version=node.version)
 
     def settle(self) -> None:
         """Stop everything and commit it to Kafka, which may have to wait for a join; ZooKeeper follows

@@ -100,6 +100,7 @@ class KafkaMembership:
                 self._calls.serve(_TURN_S)
             if not released.is_set():
                 _LOG.warning("group %s: revocation not finished in %g s", self._group, _REVOKE_S)
+                self._listener.lost()  # what is still held is committed under no later generation
         self._joined.clear()
         consumer.unassign()
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 
 from groupshift.consumers.agenda import Agenda
+from groupshift.consumers.departure import leave
 from groupshift.consumers.holdings import Holdings, Parts, Policy
 from groupshift.consumers.identity import Identity
 from groupshift.domain.coordination import Mode
@@ -27,7 +28,6 @@ _DRAIN_TURN_S = 0.005
 _IDLE_S = 1.0
 _REFRESH_S = 30.0
 _CLIENTS_S = 1.0
-_LEAVE_S = 4.0
 
 
 class Reconciler:
@@ -150,12 +150,12 @@ class Reconciler:
         if partition in self._holdings.threads():
             self._dirty = True
 
-    def _reset(self, partition: TopicPartition) -> None:
+    def _reset(self, partition: TopicPartition | None = None) -> None:
         try:
             self._holdings.reset(partition)
         except Transient as error:
             _LOG.warning("%s: %s", self._member.consumer_id, error)
-            threading.Timer(_IDLE_S, self.out_of_range, [partition]).start()
+            threading.Timer(_IDLE_S, self._agenda.post, [self._reset]).start()
 
     def _adopt(self, assignment: frozenset[TopicPartition] | None) -> None:
         self._assignment, self._clients, self._evicted = assignment, None, False
@@ -184,27 +184,36 @@ class Reconciler:
         retry = self._agenda.left("retry")
         if retry is not None:
             return retry
-        return _IDLE_S if self._parts.coordination.session_id() is None else self._agenda.idle(_IDLE_S)
+        if self._parts.coordination.session_id() is None:
+            return _IDLE_S
+        return 0.0 if self._waiting else self._agenda.idle(_IDLE_S)
 
     def _attempt(self) -> None:
+        """One pass. It acknowledges the revocations its decision knew of, once nothing of them is held."""
+        if self._closing:
+            return
+        known, done = list(self._waiting), False
         try:
-            if not self._closing:
-                self._pass()
+            done = self._pass()
             self._agenda.cancel("retry")
         except GroupshiftError as error:
             _LOG.info("%s: %s", self._member.consumer_id, error)
             self._dirty = True
             self._agenda.cancel("retry")
             self._agenda.begin("retry", _RETRY_S if self._registered else _IDLE_S)
-        finally:
-            for released in self._waiting:
-                released.set()
-            self._waiting.clear()
+        if done or self._acting is not Mode.KAFKA:
+            self._acknowledge(known)
 
-    def _pass(self) -> None:
+    def _acknowledge(self, revocations: Collection[threading.Event]) -> None:
+        for released in revocations:
+            released.set()
+        self._waiting = [each for each in self._waiting if not each.is_set()]
+
+    def _pass(self) -> bool:
+        """False when there is no session to act in."""
         session = self._parts.coordination.session_id()
         if session is None:
-            return
+            return False
         if session != self._session:
             self._begin_session(session)
         self._register()
@@ -213,8 +222,11 @@ class Reconciler:
             self._holdings.resync()
             self._dirty = False
         self._observe()
-        self._apply(self._decide())
-        self._commit_when_due()
+        try:
+            self._apply(self._decide())
+        finally:
+            self._commit_when_due()  # what is held goes on, whatever else could not be done (O3, F5)
+        return True
 
     # -- session and registration ----------------------------------------------------------------
 
@@ -304,15 +316,20 @@ class Reconciler:
         self._release(decision)
         self._follow(decision.mode)
         self._holdings.take(decision.take)
-        self._holdings.start(decision.mode)
-        self._publish(decision)
+        try:
+            self._holdings.start(decision.mode)
+        finally:
+            self._publish(decision)
         self._learn_clients()
 
     def _release(self, decision: Decision) -> None:
         """Across a toggle, and after an eviction, the znode is the commit: the next owner raises Kafka's."""
-        settled = decision.mode is self._acting and not self._evicted
+        assignment = self._assignment
         self._drain(decision.release)
+        settled = decision.mode is self._acting and not self._evicted
         self._holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
+        if self._assignment != assignment:
+            raise Transient("the Kafka assignment changed during a hand-over: deciding again")
 
     def _drain(self, partitions: Collection[TopicPartition]) -> None:
         """Let readers finish what they were given, within the bound; their commits are still carried out."""
@@ -364,26 +381,14 @@ class Reconciler:
     # -- leaving ---------------------------------------------------------------------------------
 
     def _leave(self) -> None:
-        """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper (L3)."""
-        steps: tuple[Callable[[], None], ...] = (
-            self._release_all,
-            self._leave_kafka,
-            self._parts.coordination.unregister,
-            self._parts.coordination.close,
+        same = self._parts.coordination.session_id() == self._session
+        leave(
+            self._parts,
+            release=self._release_all if same else self._holdings.abandon,
+            released=lambda: self._acknowledge(list(self._waiting)),
         )
-        for step in steps:
-            try:
-                step()
-            except GroupshiftError as error:
-                _LOG.warning("%s: while leaving: %s", self._member.consumer_id, error)
-        for released in self._waiting:
-            released.set()
-        self._parts.delivery.close()
 
     def _release_all(self) -> None:
-        if self._parts.coordination.session_id() != self._session:
-            self._holdings.abandon()
-            return
         self._drain(list(self._holdings.threads()))
         if self._policy.auto_commit:
             try:
@@ -391,7 +396,3 @@ class Reconciler:
             except (Transient, Conflict) as error:
                 _LOG.warning("%s: last commit to Kafka: %s", self._member.consumer_id, error)
         self._holdings.release(list(self._holdings.threads()), Mode.ZOOKEEPER)
-
-    def _leave_kafka(self) -> None:
-        if self._parts.membership is not None:
-            self._parts.membership.close(_LEAVE_S)

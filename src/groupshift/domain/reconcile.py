@@ -131,7 +131,9 @@ def _choose_mode(situation: Situation) -> tuple[Mode, bool, tuple[str, ...]]:
         )
     else:
         alarm = ()
-    if wanted is Mode.KAFKA or situation.acting is not Mode.KAFKA:
+    leaving = situation.acting is Mode.KAFKA
+    starting_beside_kafka = situation.acting is None and view.mode.requested is Mode.KAFKA
+    if wanted is Mode.KAFKA or not (leaving or starting_beside_kafka):
         return wanted, False, alarm
     if situation.kafka_clients is None:
         return Mode.KAFKA, True, alarm

@@ -85,7 +85,7 @@ def test_anything_but_kafka_is_zookeeper(data: bytes | None) -> None:
 
 def test_one_member_that_is_not_aware_keeps_all_in_zookeeper_mode() -> None:
     """It gets its share by the old rules."""
-    decision = decide(situation(view(mode=KAFKA, unaware=("g_old",))))
+    decision = decide(situation(view(mode=KAFKA, unaware=("g_old",)), kafka_clients=frozenset({ME})))
     assert decision.mode is Mode.ZOOKEEPER
     assert dict(decision.take) == held(0, 1)
 
@@ -98,9 +98,19 @@ def test_a_consumer_of_the_old_protocol_ignores_the_mode() -> None:
 
 def test_members_without_the_fence_keep_zookeeper_mode_and_are_named() -> None:
     """F6."""
-    decision = decide(situation(view(mode=KAFKA, unfenced=frozenset({OTHER}))))
+    decision = decide(situation(view(mode=KAFKA, unfenced=frozenset({OTHER})), kafka_clients=frozenset({ME})))
     assert decision.mode is Mode.ZOOKEEPER
     assert OTHER in decision.alarms[0]
+
+
+def test_a_member_that_starts_beside_plain_consumers_takes_nothing_of_theirs() -> None:
+    """D11, also for a restarted member: an old member joined, the node says kafka, a plain one consumes."""
+    starting = situation(view(mode=KAFKA, unaware=("g_old",)))
+    asking = decide(starting)
+    assert (asking.ask_clients, asking.take) == (True, ())
+    beside = decide(replace(starting, kafka_clients=frozenset({ME, "plain-1"})))
+    assert (beside.mode, beside.take) == (Mode.KAFKA, ())
+    assert "plain-1" in beside.alarms[-1]
 
 
 def test_leaving_kafka_mode_asks_who_is_in_the_kafka_group() -> None:
