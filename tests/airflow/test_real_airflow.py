@@ -189,8 +189,10 @@ def test_an_approved_run_moves_the_group_although_its_task_was_killed(real: Real
     found, view = real.migration(), real.view()
     assert (found.phase, _acts(found)) == (Phase.MOVED, ["canary", "roll", "toggle"])
     assert (view.effective_mode, set(_kinds(view))) == (Mode.KAFKA, {MemberKind.AWARE})
+    # A gate answered in the instant in which it parks is asked again by Airflow; an act must never be.
     attempts = real.attempts("migrate_coordination", "approved")
-    assert {task: tries for task, tries in attempts.items() if tries > 1} == {"canary.act": 2}
+    acts = {task: tries for task, tries in attempts.items() if task.endswith(".act") and tries > 1}
+    assert acts == {"canary.act": 2}
     resumed = [event.stage for event in found.events if event.kind is EventKind.RESUMED]
     assert [str(stage) for stage in resumed] == ["canary"]
 
