@@ -195,3 +195,22 @@ def test_a_settled_member_sleeps_until_there_is_something_to_do(mode):
         member.step()
         assert member.reconciler.mode is mode
         assert member.reconciler._sleep_s() > 0
+
+
+def test_a_revocation_is_not_acknowledged_while_its_partitions_may_still_be_held():
+    """D3: without a link nothing can be released, so the Kafka group must not go on as if it were."""
+    machine = Exclusion()
+    machine.start()
+    machine.toggle(Mode.KAFKA)
+    for _ in range(4):
+        machine.settle()
+    member = machine.members[0]
+    assert member.reconciler.held()
+    member.link.suspend()
+    released = member.reconciler.revoked()
+    member.step()
+    assert not released.is_set()
+    member.link.reconnect(expired=False)
+    member.step()
+    assert released.is_set()
+    assert not member.reconciler.held()
