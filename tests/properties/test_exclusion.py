@@ -214,3 +214,23 @@ def test_a_revocation_is_not_acknowledged_while_its_partitions_may_still_be_held
     member.step()
     assert released.is_set()
     assert not member.reconciler.held()
+
+
+def test_a_partition_without_a_start_does_not_stop_the_commits_of_the_others():
+    """O3: one leaderless partition that was never committed; the rest goes on and is committed."""
+    machine = Exclusion()
+    machine.ends = {TopicPartition("t", number): 4 for number in PARTITIONS["t"]}
+    machine.zookeeper = MemoryZookeeper(partitions=PARTITIONS)
+    machine.group = MemoryKafkaGroup(partitions=PARTITIONS)
+    member = SimulatedMember(machine.zookeeper, machine.group, machine.ends, 0)
+    resolve, lost = member.fetch.reset, TopicPartition("t", 0)
+    member.fetch.reset = lambda asked, to: {p: at for p, at in resolve(asked, to).items() if p != lost}
+    for _ in range(4):
+        member.step()
+        member.pump()
+        member.pump()
+        while member.take():
+            pass
+    member.commit()
+    committed = {partition for partition, node in machine.zookeeper.offsets.items() if node.value == 4}
+    assert committed == set(machine.ends) - {lost}
