@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -58,6 +59,11 @@ def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")
     return main(arguments or [])
 
 
+def _signed(asked: MoveRequest) -> MoveRequest:
+    """With who asks, and a run of its own: each call of a verb plans anew."""
+    return replace(asked, actor=who(), run=_run_name("plan"))
+
+
 Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]
 Driver = Annotated[str, typer.Option(help="Fleet driver: process or manual.")]
 Canary = Annotated[int, typer.Option(help="Members replaced first.")]
@@ -99,19 +105,10 @@ def plan(  # noqa: PLR0913 - the options of a verb
     as_json: Json = False,
 ) -> int:
     """Assess and journal a plan; with --execute it may be run."""
-    request = MoveRequest(
-        group=group,
-        driver=driver,
-        canary=canary,
-        soak_s=soak,
-        until=until,
-        execute=execute,
-        actor=who(),
-        run=_run_name("plan"),
-    )
+    asked = MoveRequest(group=group, driver=driver, canary=canary, soak_s=soak, until=until, execute=execute)
     opened, _ = open_app(settings)
     with opened:
-        planned = opened.plan(request)
+        planned = opened.plan(_signed(asked))
     follow = f"groupshift run --migration {planned.migration}"
     if not execute:
         follow = f"groupshift run --group {group} --until {until} --execute"
@@ -157,17 +154,10 @@ def run(  # noqa: PLR0913 - the options of a verb
     opened, parsed = open_app(settings)
     with opened:
         if group:
-            request = MoveRequest(
-                group=group,
-                driver=driver,
-                canary=canary,
-                soak_s=soak,
-                until=until,
-                execute=True,
-                actor=who(),
-                run=_run_name("plan"),
+            asked = MoveRequest(
+                group=group, driver=driver, canary=canary, soak_s=soak, until=until, execute=True
             )
-            migration = opened.plan(request).migration
+            migration = opened.plan(_signed(asked)).migration
         runner, console = _runner(opened, parsed, migration, yes=yes, finalise=finalise)
         return _finish(opened, migration, runner.forward(), console, as_json=as_json)
 
