@@ -5,36 +5,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift import __version__
-from groupshift.consumers.configuration import ConsumerConfig, parse
-from groupshift.consumers.coordination import ZookeeperCoordination
+from groupshift.consumers.assembly import make_identity, make_parts, make_policy
+from groupshift.consumers.configuration import parse
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.fetcher import KafkaFetch
-from groupshift.consumers.holdings import Parts, Policy
-from groupshift.consumers.identity import Identity
-from groupshift.consumers.membership import KafkaMembership
+from groupshift.consumers.positions import Positions
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.consumers.streams import ConsumerStatus, Stream
-from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reconcile import Member
-from groupshift.domain.registration import Registration
-from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
+from groupshift.errors import Rejected, Transient
 
 _PUMP_S = 0.01
 _BATCH = 500
-_COMMIT_S = 10.0
 _CLOSE_S = 9.0
-_OFFSET_INVALID = -1001
 
 
-class GroupConsumer:
+class GroupConsumer(Positions):
     """A member of a ZooKeeper-coordinated group. Use `ZookeeperConsumer` or `MigratingConsumer`.
 
     ``config`` takes the old consumer's keys (``group.id``, ``zookeeper.connect``, …), ``consumer.id``,
@@ -47,14 +37,11 @@ class GroupConsumer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = parse(config, migrating=self._migrating)
-        self._delivery = Delivery(store_on_delivery=self._config.store_on_delivery)
-        self._parts: Parts | None = None
-        self._reconciler: Reconciler | None = None
+        super().__init__(Delivery(store_on_delivery=self._config.store_on_delivery))
         self._pump = threading.Thread(
             target=self._run_pump, name=f"groupshift-fetch-{self._config.consumer_id}", daemon=True
         )
         self._streams = 0
-        self._closed = False
 
     # -- joining ---------------------------------------------------------------------------------
 
@@ -76,29 +63,16 @@ class GroupConsumer:
                 f"subscribe: {subscription!r} needs at least one topic, each with 1 or more streams"
             )
         self._streams = max(subscription.values())
-        self._parts = self._make_parts(subscription)
+        self._parts = make_parts(self._config, subscription, self._delivery, aware=self._migrating)
         self._reconciler = Reconciler(
-            _identity(self._config, subscription, aware=self._migrating),
+            make_identity(self._config, subscription, aware=self._migrating),
             self._parts,
-            Policy(
-                reset=self._config.reset, auto_commit=self._config.auto_commit, drain_s=self._config.drain_s
-            ),
+            make_policy(self._config),
             self._config.commit_every_s,
         )
         self._parts.coordination.start(self._reconciler, self._config.connect_s)
         self._pump.start()
         self._reconciler.start()
-
-    def _make_parts(self, subscription: Mapping[str, int]) -> Parts:
-        config = self._config
-        return Parts(
-            coordination=ZookeeperCoordination(
-                config.zookeeper, config.group, config.consumer_id, config.session_s
-            ),
-            membership=KafkaMembership(config.embedded(), subscription) if self._migrating else None,
-            fetch=KafkaFetch(config.fetcher()),
-            delivery=self._delivery,
-        )
 
     def stream(self, number: int) -> Stream:
         """The handle of one stream. Raises `Rejected` when the subscription has no such stream."""
@@ -134,67 +108,7 @@ class GroupConsumer:
             at = self._delivery.next_offsets()[each]
             parts.fetch.add({each: at}, self._delivery.move(each, at))
 
-    # -- offsets ---------------------------------------------------------------------------------
-
-    def commit(
-        self,
-        message: Message | None = None,
-        offsets: Sequence[KafkaPartition] | None = None,
-        *,
-        asynchronous: bool = True,
-    ) -> list[KafkaPartition] | None:
-        """Commit to both stores in the order of the mode: a message's successor, ``offsets``, or all stored.
-
-        Synchronous: returns what was committed; raises `KafkaException` when it could not be."""
-        self._running()
-        wanted = self._offsets(message, offsets)
-        if wanted is None:
-            wanted = self._delivery.positions()
-        if self._reconciler is None:
-            raise RuntimeError("not subscribed")
-        done = self._reconciler.commit(wanted)
-        if asynchronous:
-            return None
-        try:
-            done.result(_COMMIT_S)
-        except Conflict as error:
-            raise _error(KafkaError._ASSIGNMENT_LOST, f"commit: {error}") from error  # noqa: SLF001
-        except (GroupshiftError, FutureTimeoutError) as error:
-            raise _error(KafkaError.REQUEST_TIMED_OUT, f"commit: {error}") from error
-        return [KafkaPartition(*each, at) for each, at in wanted.items()]
-
-    def store_offsets(
-        self, message: Message | None = None, offsets: Sequence[KafkaPartition] | None = None
-    ) -> None:
-        """Set what the next commit writes; for ``enable.auto.offset.store=false``."""
-        wanted = self._offsets(message, offsets)
-        if wanted is None:
-            raise TypeError("store_offsets needs a message or offsets")
-        if missing := self._delivery.store(wanted):
-            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
-
-    def committed(self, partitions: Sequence[KafkaPartition], timeout: float = 10.0) -> list[KafkaPartition]:
-        """What a new owner would start from: the higher of both stores, -1001 where there is none."""
-        parts, asked = self._running(), [TopicPartition(each.topic, each.partition) for each in partitions]
-        try:
-            nodes = parts.coordination.offsets(asked)
-            stored = parts.membership.committed(asked, timeout) if parts.membership is not None else {}
-        except Transient as error:
-            raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
-        found = {
-            each: [at for at in (nodes[each].value, stored.get(each)) if at is not None] for each in asked
-        }
-        return [KafkaPartition(*each, max(known, default=_OFFSET_INVALID)) for each, known in found.items()]
-
-    def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
-        """The next offset to be delivered, -1001 for partitions not assigned here."""
-        known = self._delivery.next_offsets()
-        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
-        return [KafkaPartition(*each, known.get(each, _OFFSET_INVALID)) for each in wanted]
-
-    def assignment(self) -> list[KafkaPartition]:
-        """The partitions delivered here now."""
-        return [KafkaPartition(*each) for each in sorted(self._delivery.next_offsets())]
+    # -- state -----------------------------------------------------------------------------------
 
     def status(self) -> ConsumerStatus:
         """Mode, owned partitions, lag and alarms, without asking anyone."""
@@ -256,49 +170,3 @@ class GroupConsumer:
                 self._delivery.offer(records)
         if self._parts is not None:
             self._parts.fetch.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("Consumer closed")
-
-    def _running(self) -> Parts:
-        self._check_open()
-        if self._parts is None:
-            raise RuntimeError("not subscribed")
-        return self._parts
-
-    def _mine(self, partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
-        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
-        known = self._delivery.next_offsets()
-        if missing := [each for each in wanted if each not in known]:
-            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
-        return wanted
-
-    def _offsets(
-        self, message: Message | None, offsets: Sequence[KafkaPartition] | None
-    ) -> dict[TopicPartition, int] | None:
-        if message is not None:
-            return {TopicPartition(message.topic(), message.partition()): message.offset() + 1}
-        if offsets is not None:
-            return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
-        return None
-
-
-def _identity(config: ConsumerConfig, subscription: Mapping[str, int], *, aware: bool) -> Identity:
-    return Identity(
-        member=Member(
-            consumer_id=config.consumer_id,
-            subscription=subscription,
-            aware=aware,
-            assignor=config.assignor,
-            form=config.form,
-        ),
-        registration=Registration(
-            subscription=tuple(subscription.items()), timestamp=str(int(time.time() * 1000))
-        ),
-        software=__version__,
-    )
-
-
-def _error(code: int, reason: str) -> KafkaException:
-    return KafkaException(KafkaError(code, reason))

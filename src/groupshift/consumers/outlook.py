@@ -1,0 +1,97 @@
+"""What a member knows before it decides: the group in ZooKeeper, its Kafka assignment, the Kafka group."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from groupshift.consumers.agenda import Agenda
+from groupshift.consumers.holdings import Parts
+from groupshift.domain.coordination import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import CoordinationView, Decision, Member, Situation, decide
+from groupshift.errors import GroupshiftError, Transient
+
+_LOG = logging.getLogger(__name__)
+_CLIENTS_S = 1.0
+_CLIENTS_EVERY_S = 1.0
+
+
+class Outlook:
+    """Only the reconciler's thread calls this.
+
+    ``assignment`` is what the Kafka group assigned in the present generation, None between generations;
+    ``evicted`` is True from the loss of the membership until the next assignment."""
+
+    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
+        self._member, self._parts, self._agenda = member, parts, agenda
+        self._stale = True
+        self._clients: frozenset[str] | None = None
+        self.view: CoordinationView | None = None
+        self.assignment: frozenset[TopicPartition] | None = None
+        self.evicted = False
+
+    # -- ZooKeeper -------------------------------------------------------------------------------
+
+    def outdate(self) -> None:
+        """A watch fired, or may have been lost."""
+        self._stale = True
+
+    def forget(self) -> None:
+        """A new session: no watch stands."""
+        self.view = None
+
+    def observe(self) -> None:
+        """Read the view unless it is fresh. Raises `Transient`; it then stays outdated."""
+        if not self._stale and self.view is not None:
+            return
+        self._stale = False
+        try:
+            self.view = self._parts.coordination.observe(self.view, sorted(self._member.subscription))
+        except GroupshiftError:
+            self._stale = True
+            raise
+
+    # -- Kafka -----------------------------------------------------------------------------------
+
+    def adopt(self, assignment: frozenset[TopicPartition] | None) -> None:
+        """A generation begins (or ends: None); who is in the group is asked anew."""
+        self.assignment, self._clients, self.evicted = assignment, None, False
+
+    def evict(self) -> None:
+        """The group has gone on without this member."""
+        self.adopt(None)
+        self.evicted = True
+
+    def learn_clients(self, acting: Mode | None) -> None:
+        """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
+        membership, needed = self._parts.membership, self._clients is None and self.assignment is not None
+        if membership is None or not needed or acting is not Mode.KAFKA:
+            self._agenda.cancel("clients")  # a due timer that nobody asks for would keep the loop awake
+            return
+        if self._agenda.every("clients", _CLIENTS_EVERY_S):
+            try:
+                self._clients = membership.clients(_CLIENTS_S)
+            except Transient as error:
+                _LOG.info("%s: %s", self._member.consumer_id, error)
+
+    # -- deciding --------------------------------------------------------------------------------
+
+    def decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
+        """What to do, on what is known now; lists the Kafka group when the decision depends on it."""
+        decision = decide(self._situation(acting, held))
+        if decision.ask_clients and self._parts.membership is not None:
+            self._clients = self._parts.membership.clients(_CLIENTS_S)
+            decision = decide(self._situation(acting, held))
+        return decision
+
+    def _situation(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Situation:
+        assert self.view is not None  # noqa: S101 (observed before)
+        return Situation(
+            member=self._member,
+            view=self.view,
+            acting=acting,
+            held=held,
+            kafka_assignment=self.assignment,
+            kafka_clients=self._clients,
+        )
