@@ -8,6 +8,7 @@ from typing import Any
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode
+from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from groupshift.errors import Conflict
@@ -25,6 +26,7 @@ def intent(env: Environment, found: Migration, stage: Stage) -> Data:
                 "slots": list(stage.step.slots),
                 "to": stage.step.new.value,
                 "met": members_of(env, found, stage.step.new),
+                "undoes": _taken_back(found, stage.name),
             }
         case SetMode():
             return {"to": stage.step.to.value, "expected": _node_data(env.mode.read(found.record.group))}
@@ -32,6 +34,18 @@ def intent(env: Environment, found: Migration, stage: Stage) -> Data:
             return {"expected": _node_data(env.mode.read(found.record.group))}
         case Soak():
             return {}
+
+
+_TAKEN_BACK = {
+    StageName.UNDO_RETIRE: (StageName.RETIRE,),
+    StageName.UNDO_MEMBERS: (StageName.CANARY, StageName.ROLL),
+}
+
+
+def _taken_back(found: Migration, name: StageName) -> list[str]:
+    """The ids of the changes that an undo stage takes back, oldest first; none for a stage forward."""
+    steps = [found.steps[forward] for forward in _TAKEN_BACK.get(name, ()) if forward in found.steps]
+    return [str(step.intent["change_id"]) for step in steps]
 
 
 def members_of(env: Environment, found: Migration, kind: MemberKind) -> int:
@@ -48,6 +62,7 @@ def change_of(found: Migration, intended: Data, token: int = 0) -> Change:
         to=MemberKind(intended["to"]),
         fence=found.id,
         token=token,
+        undoes=tuple(intended.get("undoes", ())),
     )
 
 

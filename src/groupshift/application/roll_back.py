@@ -5,10 +5,12 @@ from __future__ import annotations
 from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
 from groupshift.application.records import Migration, load, stage_data
+from groupshift.domain.coordination import MemberKind
 from groupshift.domain.moves import WayBack
 from groupshift.domain.phases import TRANSITIONS, Phase
 from groupshift.domain.planning import way_back
 from groupshift.errors import Rejected
+from groupshift.ports.fleet import Change
 from groupshift.ports.journal import Entry, EventKind
 
 _NOTHING_DONE = frozenset({Phase.PLANNED, Phase.APPROVED, Phase.PREVIEW, Phase.REJECTED})
@@ -23,6 +25,7 @@ def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: 
     _demand_possible(env, found)
     if found.phase is Phase.ROLLING_BACK and _same_target(found, to):
         return tuple(stage.name.value for stage in found.undo)
+    _fence(env, found, token)
     seen = facts(env, found.record.group, found.plan.driver)
     stages = way_back(found.plan, frozenset(found.steps), seen.view, seen.places, to)
     env.journal.append(
@@ -36,6 +39,20 @@ def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: 
         )
     )
     return tuple(stage.name.value for stage in stages)
+
+
+def _fence(env: Environment, found: Migration, token: int) -> None:
+    """Let the fleet refuse what a run that was asleep until now would still start: a change of no slots."""
+    change_id = f"{found.id}:roll_back:{token}"
+    held = Change(
+        change_id=change_id,
+        group=found.record.group,
+        slots=(),
+        to=MemberKind.OLD,
+        fence=found.id,
+        token=token,
+    )
+    env.fleets(found.plan.driver).start(held)
 
 
 def _same_target(found: Migration, to: WayBack) -> bool:

@@ -30,9 +30,9 @@ def check(request: MoveRequest) -> tuple[str, ...]:
 
 
 def places_of(view: GroupView, places: tuple[Place, ...]) -> tuple[Place, ...]:
-    """The driver's places, or, where it cannot know them, the members themselves."""
+    """The driver's places in its order, or, where it cannot know them, the members themselves."""
     if places:
-        return tuple(sorted(places, key=lambda place: place.name))
+        return places
     return tuple(
         Place(name=member.member_id, kind=member.kind, running=True, member_id=member.member_id)
         for member in sorted(view.members, key=lambda member: member.member_id)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from groupshift.domain.coordination import MemberKind
+from groupshift.errors import Rejected
 
 
 class SlotState(StrEnum):
@@ -20,21 +21,24 @@ class SlotState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """One place of the fleet: ``member_id`` is the consumer id (or client id, for a plain member)
-    of its present occupant when the driver knows it; ``change_id`` the last change applied."""
+    of its present occupant when the driver knows it; ``change_id`` the last change applied; ``trouble``
+    why it does not run, when the driver knows."""
 
     name: str
     kind: MemberKind
     state: SlotState
     member_id: str | None = None
     change_id: str | None = None
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Replace the occupants of ``slots`` by members of kind ``to``; ``change_id`` makes it idempotent.
 
-    ``token`` is the fencing token of the run that starts it: a driver that remembers the highest one it
-    met per ``fence`` (the migration) can refuse a change started by a fenced run."""
+    ``token`` is the fencing token of the run that starts it, rising per ``fence`` (the migration): a
+    driver refuses a change whose token is lower than the highest one it met under that fence. ``undoes``
+    names the changes that this one takes back, oldest first; empty for a change forward."""
 
     change_id: str
     group: str
@@ -42,6 +46,7 @@ class Change:
     to: MemberKind
     fence: str = ""
     token: int = 0
+    undoes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,8 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeStatus:
-    """Progress of a change: ``done`` when every slot runs the wanted kind; ``detail`` for people."""
+    """Progress of a change: ``done`` when every slot runs the wanted kind; ``detail`` for people names
+    each slot that does not, and why when the driver knows."""
 
     change_id: str
     done: bool
@@ -73,18 +79,52 @@ class FleetDriver(Protocol):
     """Replaces members. No method blocks for longer than one request to the driver.
 
     ``start`` is idempotent by `Change.change_id`: a change that was accepted before is not applied
-    twice, whoever repeats it and whatever happened in between. Raises `Transient` when the driver
-    cannot be reached and `Rejected` for a slot it does not know.
+    twice, whoever repeats it and whatever happened in between. Every method raises `Transient` when the
+    driver cannot be reached and `Rejected` for what it does not know or cannot do; a slot that is
+    unknown is refused before anything is changed.
     """
 
     def slots(self, group: str) -> tuple[Slot, ...]:
-        """All places of the group's fleet, sorted by name; empty when the driver cannot know."""
+        """All places of the group's fleet, in the order in which the driver can replace them (by name
+        where it can replace any); empty when the driver cannot know."""
         ...
 
     def start(self, change: Change) -> Started | Pending:
-        """Begin the change and return at once."""
+        """Begin the change and return at once. Raises `Conflict`, and changes nothing, when a run with a
+        higher token was here before (see `Change`)."""
         ...
 
     def observe(self, change: Change) -> ChangeStatus:
         """How far the change is; a change never started is simply not done."""
         ...
+
+
+def settled(slots: tuple[Slot, ...], change: Change, source: str) -> ChangeStatus:
+    """The progress of ``change`` told from what its driver knows of every slot of the fleet.
+
+    Done when each slot of the change runs the wanted kind and carries the change's id. ``source`` says
+    in a sentence who knows them. Raises `Rejected` for a slot that is not among them."""
+    known = {slot.name: slot for slot in slots}
+    missing = [name for name in change.slots if name not in known]
+    if missing:
+        raise Rejected(f"slot {missing[0]!r} is unknown to {source}; it has {', '.join(sorted(known))}")
+    concerned = tuple(known[name] for name in change.slots)
+    waiting = [slot for slot in concerned if not _runs(slot, change)]
+    detail = "; ".join(_lacks(slot, change) for slot in waiting)
+    return ChangeStatus(
+        change_id=change.change_id,
+        done=not waiting,
+        detail=detail or f"{len(concerned)} slots run {change.to.value} members",
+        slots=concerned,
+    )
+
+
+def _runs(slot: Slot, change: Change) -> bool:
+    return slot.change_id == change.change_id and slot.kind is change.to and slot.state is SlotState.RUNNING
+
+
+def _lacks(slot: Slot, change: Change) -> str:
+    said = f"{slot.name} is {slot.state.value} as {slot.kind.value}"
+    if slot.kind is change.to and slot.state is SlotState.RUNNING:
+        return f"{said}, but not by change {change.change_id}"
+    return f"{said} ({slot.trouble})" if slot.trouble else said

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.coordination import MemberKind
-from groupshift.errors import Rejected
+from groupshift.errors import Conflict, Rejected
 
 READY_GRACE_S = 15.0  # how long one starting member keeps others from starting
 STOP_S = 20.0  # from SIGTERM to SIGKILL
@@ -85,11 +85,13 @@ class Place:
 
 @dataclass(slots=True, kw_only=True)
 class FleetMemory:
-    """Desired state and accepted changes; ``queue`` holds slots waiting for replacement, in order."""
+    """Desired state and accepted changes; ``queue`` holds slots waiting for replacement, in order;
+    ``fences`` the highest token met under each fence."""
 
     places: dict[str, Place]
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
     queue: list[str] = field(default_factory=list)
+    fences: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def new(cls, definition: FleetDefinition) -> FleetMemory:
@@ -112,13 +114,27 @@ class FleetMemory:
             name: Place(**{**place, "kind": MemberKind(place["kind"]), "wanted": MemberKind(place["wanted"])})
             for name, place in document["places"].items()
         }
-        return cls(places=places, changes=dict(document["changes"]), queue=list(document["queue"]))
+        return cls(
+            places=places,
+            changes=dict(document["changes"]),
+            queue=list(document["queue"]),
+            fences=dict(document.get("fences", {})),
+        )
 
     def place(self, name: str) -> Place:
         """The slot of this name. Raises `Rejected` for an unknown one."""
         if name not in self.places:
             raise Rejected(f"slot {name!r} is unknown; this fleet has {', '.join(sorted(self.places))}")
         return self.places[name]
+
+    def demand_newest(self, fence: str, token: int) -> None:
+        """Raises `Conflict` when a run with a higher token was met under this fence."""
+        highest = self.fences.get(fence, 0)
+        if token < highest:
+            raise Conflict(
+                f"token {token} of {fence} is void: a run with token {highest} was here since; "
+                "nothing was changed, look at the migration with: groupshift status"
+            )
 
     def accept(self, change_id: str, slots: list[str], to: MemberKind) -> bool:
         """Take up a change; False when it was accepted before. A slot that already runs the wanted kind

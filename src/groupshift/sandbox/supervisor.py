@@ -176,11 +176,14 @@ class Supervisor:
         try:
             change_id, slots = str(request["change_id"]), [str(name) for name in request["slots"]]
             to = MemberKind(request["to"])
+            fence, token = str(request.get("fence", "")), int(request.get("token", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected(
                 f"a change needs change_id, slots and to (old, aware or plain): {error}"
             ) from error
+        self.memory.demand_newest(fence, token)
         accepted = self.memory.accept(change_id, slots, to)
+        self.memory.fences[fence] = token
         self._note()
         return accepted
 

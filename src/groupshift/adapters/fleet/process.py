@@ -12,7 +12,7 @@ from typing import Any
 
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started
+from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 
 _ANSWER_S = 10.0
 _LONGEST_ADDRESS = 100  # bytes; the kernel takes 107 for the path of a Unix socket
@@ -22,7 +22,7 @@ def ask(path: Path, request: dict[str, Any], answer_s: float = _ANSWER_S) -> dic
     """One request to the supervisor at ``path`` and its answer.
 
     Raises `Transient` when it cannot be reached or does not answer in time, `Rejected` for what it
-    refuses, each with the supervisor's own sentence."""
+    refuses and `Conflict` for a fenced run, each with the supervisor's own sentence."""
     try:
         with closing(_connect(path, answer_s)) as connection:
             connection.sendall(json.dumps(request).encode() + b"\n")
@@ -35,7 +35,7 @@ def ask(path: Path, request: dict[str, Any], answer_s: float = _ANSWER_S) -> dic
     except ValueError as error:
         raise Transient(f"the process behind {path} ended in the middle of its answer; try again") from error
     if "error" in answer:
-        raise Rejected(str(answer["error"]))
+        raise (Conflict if answer.get("family") == "conflict" else Rejected)(str(answer["error"]))
     return answer
 
 
@@ -91,32 +91,17 @@ class ProcessFleet:
         return slots if served == group else ()
 
     def start(self, change: Change) -> Started | Pending:
-        """Hand the change to the supervisor, which remembers its id."""
+        """Hand the change to the supervisor, which remembers its id and token."""
         served, _ = self._slots()
         if served != change.group:
             raise Rejected(f"the supervisor at {self._path} runs group {served!r}, not {change.group!r}")
         request = {"verb": "change", "change_id": change.change_id, "to": change.to.value}
-        answer = ask(self._path, {**request, "slots": list(change.slots)})
+        held = {"fence": change.fence, "token": change.token}
+        answer = ask(self._path, {**request, **held, "slots": list(change.slots)})
         if answer.get("change_id") != change.change_id:
             raise Conflict(f"the supervisor answered for change {answer.get('change_id')!r}; look at its log")
         return Started(change_id=change.change_id)
 
     def observe(self, change: Change) -> ChangeStatus:
         """Done when every slot of the change is running its kind and carries its id."""
-        slots = {slot.name: slot for slot in self._slots()[1]}
-        missing = [name for name in change.slots if name not in slots]
-        if missing:
-            raise Rejected(f"slot {missing[0]!r} is unknown to the supervisor at {self._path}")
-        concerned = tuple(slots[name] for name in change.slots)
-        waiting = [slot for slot in concerned if not _settled(slot, change)]
-        detail = "; ".join(f"{slot.name} is {slot.state.value} as {slot.kind.value}" for slot in waiting)
-        return ChangeStatus(
-            change_id=change.change_id,
-            done=not waiting,
-            detail=detail or f"{len(concerned)} slots run {change.to.value} members",
-            slots=concerned,
-        )
-
-
-def _settled(slot: Slot, change: Change) -> bool:
-    return slot.change_id == change.change_id and slot.kind is change.to and slot.state is SlotState.RUNNING
+        return settled(self._slots()[1], change, f"the supervisor at {self._path}")

@@ -56,6 +56,8 @@ class MemoryFleet:
     world: World
     applied: dict[str, int] = field(default_factory=dict)
     pending: bool = False
+    fences: dict[str, int] = field(default_factory=dict)
+    placed: dict[str, str] = field(default_factory=dict)
 
     def slots(self, group: str) -> tuple[Slot, ...]:
         """See the port."""
@@ -67,20 +69,25 @@ class MemoryFleet:
                 kind=occupant.kind,
                 state=SlotState.RUNNING if occupant.running else SlotState.DOWN,
                 member_id=self.world.identity(name),
+                change_id=self.placed.get(name),
             )
             for name, occupant in sorted(self.world.places.items())
         )
 
     def start(self, change: Change) -> Started | Pending:
         """See the port."""
+        if change.token < self.fences.get(change.fence, 0):
+            raise Conflict(f"token {change.token} of {change.fence} is void: a newer run was here since")
         unknown = [name for name in change.slots if name not in self.world.places]
         if unknown and not self.pending:
             raise Rejected(f"slot {unknown[0]} is unknown")
         if self.pending:
             text = f"deploy {change.to} members on {', '.join(change.slots)}"
             return Pending(change_id=change.change_id, instruction=text)
+        self.fences[change.fence] = change.token
         if change.change_id not in self.applied:
             self.applied[change.change_id] = 0
+            self.placed |= dict.fromkeys(change.slots, change.change_id)
             self.deploy(change.slots, change.to)
         self.applied[change.change_id] += 1
         return Started(change_id=change.change_id)
