@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from groupshift.application.environment import Environment
-from groupshift.application.observe import facts, patient
+from groupshift.application.observe import look, patient
 from groupshift.domain.judgement import Assessment
 from groupshift.domain.moves import MoveRequest
 from groupshift.domain.planning import check
-from groupshift.domain.rulebook import ASSESS
+from groupshift.domain.rulebook import ASSESS, assessed, wanted
 from groupshift.domain.rules import ask
 from groupshift.errors import Rejected
 
@@ -20,17 +20,19 @@ def validated(request: MoveRequest) -> None:
 
 
 def assess(env: Environment, request: MoveRequest) -> Assessment:
-    """One look at the group: findings for every rule, passed ones included; findings never raise."""
+    """One look at the group: findings for every rule, passed ones included; findings never raise.
+
+    Where C24 has reason to, a second look, up to one commit interval later."""
     validated(request)
-    seen = facts(env, request.group, request.driver)
-    return Assessment(view=seen.view, findings=ask(ASSESS, seen))
+    seen = look(env, request.group, request.driver, ASSESS, wanted(request.until))
+    return Assessment(view=seen.view, findings=ask(assessed(seen.view, request.until), seen))
 
 
 def assess_patiently(env: Environment, request: MoveRequest) -> tuple[Assessment, tuple[str, ...]]:
     """As `assess`, looking again while rules fail that time may heal; with the reasons that remain."""
-    validated(request)
     first = assess(env, request)
     if first.ready or not first.view.exists or not first.view.ids:
         return first, ()
-    seen, judged = patient(env, request.group, request.driver, ASSESS)
+    rules = assessed(first.view, request.until)
+    seen, judged = patient(env, request.group, request.driver, rules, wanted(request.until))
     return Assessment(view=seen.view, findings=judged.findings), judged.reasons

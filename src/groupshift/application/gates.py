@@ -5,12 +5,12 @@ from __future__ import annotations
 from groupshift.application.approval import current, demand_unchanged, shown
 from groupshift.application.brief_text import body, subject
 from groupshift.application.environment import Environment
-from groupshift.application.observe import facts
+from groupshift.application.observe import look
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import GateBrief
-from groupshift.domain.moves import Answer, Choice, Gate, StageName
+from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
 from groupshift.domain.phases import Phase
-from groupshift.domain.rulebook import ASSESS
+from groupshift.domain.rulebook import ASSESS, wanted
 from groupshift.domain.rules import ask
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind
@@ -26,8 +26,8 @@ _ALLOWED = {
 def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None = None) -> GateBrief:
     """See `App.brief`. What was shown is journaled, so that an answer can be held against it."""
     found = load(env, migration)
-    seen = facts(env, found.record.group, found.plan.driver)
     rules = ASSESS if gate is Gate.PLAN else _rules(found, gate)
+    seen = look(env, found.record.group, found.plan.driver, rules, wanted(found.plan.until))
     mark = current(env, found)
     env.journal.append(
         Entry(
@@ -43,7 +43,9 @@ def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None 
 
 
 def _rules(migration: Migration, gate: Gate) -> tuple[str, ...]:
-    """The preconditions of the stage behind the gate."""
+    """The preconditions of the stage behind the gate; none where both answers keep the mode node."""
+    if gate is Gate.FINALISE and migration.plan.until is not Until.RETIRE:
+        return ()
     return tuple(rule for stage in migration.plan.stages if stage.gate is gate for rule in stage.before)
 
 

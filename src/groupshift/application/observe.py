@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from groupshift.application.environment import Environment
 from groupshift.domain.coordination import Mode
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.rules import ask
+from groupshift.domain.rules_storage import commits_to_kafka, worth_a_second_look
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.fleet import Slot, SlotState
 
@@ -18,6 +21,23 @@ def facts(env: Environment, group: str, driver: str, wanted: Mode | None = None)
     """The group and its fleet now."""
     places = tuple(_place(slot) for slot in env.fleets(driver).slots(group))
     return Facts(view=env.groups.read(group), places=places, wanted=wanted)
+
+
+def look(
+    env: Environment, group: str, driver: str, rules: tuple[str, ...], wanted: Mode | None = None
+) -> Facts:
+    """What these rules need to see: a second look too, up to one commit interval later, where C24 has
+    reason to ask whether old members commit to Kafka."""
+    first = facts(env, group, driver, wanted)
+    if "C24" not in rules or not worth_a_second_look(first.view):
+        return first
+    deadline = env.clock.now_ms() + env.thresholds.commit_interval_ms
+    while True:
+        env.clock.sleep(LOOK_AGAIN_S)
+        seen = replace(facts(env, group, driver, wanted), earlier=first.view)
+        certain = commits_to_kafka(first.view, seen.view) or not worth_a_second_look(seen.view)
+        if certain or env.clock.now_ms() >= deadline:
+            return seen
 
 
 def _place(slot: Slot) -> Place:
@@ -37,7 +57,7 @@ def patient(
     A member that restarts, or a rebalance that is under way, is not a failure yet."""
     deadline = env.clock.now_ms() + env.thresholds.patience_s * 1000
     while True:
-        seen = facts(env, group, driver, wanted)
+        seen = look(env, group, driver, rules, wanted)
         judged = Judgement(findings=ask(rules, seen))
         bad = judged.verdict in {Verdict.FAIL, Verdict.ERROR}
         if not rules or not bad or env.clock.now_ms() >= deadline:

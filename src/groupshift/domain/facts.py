@@ -23,11 +23,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Input of every rule. ``wanted`` is the mode that should be in effect, None when it is open."""
+    """Input of every rule. ``wanted`` is the mode that should be in effect, None when it is open;
+    ``earlier`` an earlier look at the same group, for rules that need two."""
 
     view: GroupView
     places: tuple[Place, ...] = ()
     wanted: Mode | None = None
+    earlier: GroupView | None = None
 
 
 @dataclass(frozen=True, slots=True)

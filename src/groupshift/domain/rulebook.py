@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupshift.domain.coordination import Mode
-from groupshift.domain.moves import StageName
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.group import GroupView
+from groupshift.domain.moves import StageName, Until
 
-ASSESS = ("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C09", "C10", "C11", "C18", "C20")
+ASSESS = (
+    *("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C09", "C10", "C11", "C18", "C20"),
+    *("C24", "C25", "C26", "C27"),
+)
 """Asked by assess, before anything is planned."""
 
-_STILL_OLD = ("C02", "C03", "C04", "C05", "C06", "C07", "C08", "C11", "C18")
+_STILL_OLD = ("C02", "C03", "C04", "C05", "C06", "C07", "C08", "C11", "C18", "C24")
+
+F7: Mapping[Mode, Mapping[str, str]] = {
+    Mode.KAFKA: {
+        "C13": "aware",
+        "C08": "every member has the fence",
+        "C14": "the Kafka group is Stable",
+        "C15": "the Kafka group's client ids and the migration ids are the same set",
+        "C12": "Kafka offsets complete (O8)",
+    },
+    Mode.ZOOKEEPER: {"C16": "no plain Kafka member (D11)"},
+}
+"""The preconditions of a mode write (§8.10 F7): rule and the clause that it stands for."""
 
 BEFORE: Mapping[StageName, tuple[str, ...]] = {
     StageName.CANARY: _STILL_OLD,
     StageName.ROLL: _STILL_OLD,
-    # F7, to kafka.
-    StageName.TOGGLE: ("C03", "C05", "C07", "C08", "C11", "C12", "C13", "C14", "C15", "C16"),
+    StageName.TOGGLE: ("C03", "C05", "C07", "C11", "C16", *F7[Mode.KAFKA]),
     StageName.RETIRE: ("C03", "C08", "C11", "C12", "C14", "C22"),
     StageName.SOAK: (),
     StageName.FINALISE: ("C21",),
     StageName.UNDO_RETIRE: ("C03", "C22"),
-    # F7, to zookeeper; N3.
-    StageName.UNDO_TOGGLE: ("C03", "C05", "C08", "C16"),
+    # N3 beside F7. A member without fence is no hindrance: zookeeper mode is its remedy.
+    StageName.UNDO_TOGGLE: ("C03", "C05", *F7[Mode.ZOOKEEPER]),
     StageName.UNDO_MEMBERS: ("C03", "C05", "C16", "C23"),
 }
 """Preconditions, asked of the live group right before the act."""
@@ -56,3 +71,15 @@ MODE_WANTED: Mapping[StageName, Mode] = {
     StageName.UNDO_MEMBERS: Mode.ZOOKEEPER,
 }
 """The mode in effect once the stage has settled; soak keeps what it found."""
+
+
+def assessed(view: GroupView, until: Until) -> tuple[str, ...]:
+    """What assess asks of this group: where the toggle would be the first act, its rules too."""
+    toggles = until in {Until.TOGGLE, Until.RETIRE} and view.effective_mode is not Mode.KAFKA
+    first = toggles and view.of_kind(MemberKind.AWARE) and not view.of_kind(MemberKind.OLD)
+    return tuple(dict.fromkeys((*ASSESS, *(BEFORE[StageName.TOGGLE] if first else ()))))
+
+
+def wanted(until: Until) -> Mode:
+    """The mode that a move as far as ``until`` leads to."""
+    return Mode.KAFKA if until in {Until.TOGGLE, Until.RETIRE} else Mode.ZOOKEEPER

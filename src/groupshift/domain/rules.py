@@ -1,6 +1,6 @@
 """The numbered rules of the move: each looks at `Facts` and says pass or what is wrong, and what to do.
 
-Source: specs/zookeeper-coordination.md §8.9 (D11, D13, O8), §8.10 (F6, F7), §8.11 (N3), §9.
+Source: specs/zookeeper-coordination.md §5, §8.9 (D11, D13, O8), §8.10 (F6, F7), §8.11 (N3), §9.
 Which rules are asked when is data: `groupshift.domain.rulebook`.
 """
 
@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from groupshift.domain import rules_group as group
 from groupshift.domain import rules_members as members
 from groupshift.domain import rules_offsets as offsets
+from groupshift.domain import rules_storage as storage
 from groupshift.domain.facts import Complaint, Facts
 from groupshift.domain.verdict import Finding, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule. ``holds`` is the sentence of the passed finding; ``look`` yields what is wrong."""
+    """One rule. ``holds`` is the sentence of the passed finding; ``look`` yields what is wrong, or a
+    passed sentence of its own."""
 
     number: str
     holds: str
@@ -57,6 +59,10 @@ _ALL = (
     ("C21", "no member is left in ZooKeeper and the Kafka group has members", members.retired),
     ("C22", "the group is in kafka mode", group.in_kafka_mode),
     ("C23", "the group is in zookeeper mode", group.in_zookeeper_mode),
+    ("C24", "no old member is seen to commit to Kafka", storage.old_commit_to_zookeeper),
+    ("C25", "the owner nodes follow Kafka's assignment, or there is nothing to own", storage.one_assignor),
+    ("C26", "offsets in Kafka are complete, or not due yet", offsets.kafka_offsets_begun),
+    ("C27", "every migration-aware member is in ZooKeeper and in Kafka", members.whole_awareness),
 )
 
 RULES = {number: Rule(number=number, holds=holds, look=look) for number, holds, look in _ALL}

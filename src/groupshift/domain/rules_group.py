@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts, sentence_list
+from groupshift.domain.rules_matrix import forbidden, parts_of
 from groupshift.domain.verdict import Verdict
 
 
@@ -39,14 +40,16 @@ def understood(facts: Facts) -> Iterator[Complaint]:
 
 
 def plain_members_allowed(facts: Facts) -> Iterator[Complaint]:
-    """D11: beside ZooKeeper members a plain Kafka member is allowed in kafka mode only."""
+    """D11: beside ZooKeeper members a plain Kafka member is allowed in kafka mode only (§9 lines 4, 5)."""
     view = facts.view
-    plain = [member.member_id for member in view.of_kind(MemberKind.PLAIN)]
-    if plain and view.ids and (view.of_kind(MemberKind.OLD) or view.mode.requested is not Mode.KAFKA):
+    if any(mix.rule == "C04" for mix in forbidden(parts_of(view), {view.effective_mode})):
+        plain = [member.member_id for member in view.of_kind(MemberKind.PLAIN)]
+        old = [member.member_id for member in view.of_kind(MemberKind.OLD)]
+        beside = f" beside old members {sentence_list(old)}" if old else f" in {view.effective_mode} mode"
         yield (
             Verdict.FAIL,
             (
-                f"plain Kafka members {sentence_list(plain)} are in group {view.group}: "
+                f"plain Kafka members {sentence_list(plain)} are in group {view.group}{beside}: "
                 "they follow Kafka only, so every partition they hold would be consumed twice (D11)"
             ),
             "stop the plain Kafka consumers; they may join only in kafka mode",

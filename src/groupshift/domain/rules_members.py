@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts, sentence_list
 from groupshift.domain.group import GroupView, Member
 from groupshift.domain.verdict import Verdict
@@ -14,17 +14,44 @@ KC_ASSIGNORS = ("", "range", "roundrobin")
 
 
 def fenced(facts: Facts) -> Iterator[Complaint]:
-    """F6: a member that takes no owner node cannot be excluded by one."""
-    bare = [m.member_id for m in facts.view.of_kind(MemberKind.AWARE) if not m.fence]
-    if bare:
+    """F6, §9 line 7: a member that takes no owner node cannot be excluded by one.
+
+    In zookeeper mode it takes them like any old member, so there it is a warning: the mode may not
+    become kafka while such a member is in the group."""
+    view = facts.view
+    bare = [m.member_id for m in view.of_kind(MemberKind.AWARE) if not m.fence]
+    if not bare:
+        return
+    who = f"migration-aware members {sentence_list(bare)} publish no fence"
+    if Mode.KAFKA in {facts.wanted, view.effective_mode}:
         yield (
             Verdict.FAIL,
-            (
-                f"migration-aware members {sentence_list(bare)} publish no fence: "
-                "they do not hold owner nodes while they consume (F6)"
-            ),
-            "replace them by groupshift's MigratingConsumer",
+            f"{who}: in kafka mode they do not hold owner nodes while they consume (F6)",
+            "replace them by groupshift's MigratingConsumer; until then the mode stays zookeeper",
         )
+    else:
+        yield (
+            Verdict.INCONCLUSIVE,
+            f"{who}: the group has to stay in zookeeper mode while they are in it (F6)",
+            "replace them by groupshift's MigratingConsumer before the toggle",
+        )
+
+
+def whole_awareness(facts: Facts) -> Iterator[Complaint]:
+    """§9, last line of the first table: an aware member is in ``ids``, ``migration/ids`` and Kafka."""
+    view = facts.view
+    clients = {member.client_id for member in view.kafka.members}
+    ids, aware = set(view.ids), set(view.migration_ids)
+    for names, words, hint in (
+        (sorted(aware - ids), "have a migration id but no registration", "wait until they have left"),
+        (
+            sorted(ids & aware - clients),
+            "are registered but not in the Kafka group",
+            "wait until they have joined; look at their Kafka side",
+        ),
+    ):
+        if names:
+            yield Verdict.INCONCLUSIVE, f"migration-aware members {sentence_list(names)} {words} (§9)", hint
 
 
 def _zookeeper_members(view: GroupView) -> tuple[Member, ...]:

@@ -42,7 +42,7 @@ def kafka_offsets_complete(facts: Facts) -> Iterator[Complaint]:
         yield (
             verdict,
             f"no offset in Kafka for {sentence_list(names)}: Kafka consumers would reset (O8)",
-            "let the migration-aware members commit once",
+            _COMMIT,
         )
     behind = [
         f"{offset.partition} (Kafka {kafka.by_partition[offset.partition]}, ZooKeeper {offset.offset})"
@@ -55,6 +55,18 @@ def kafka_offsets_complete(facts: Facts) -> Iterator[Complaint]:
             f"the offset in Kafka is behind ZooKeeper for {sentence_list(sorted(behind))} (O8)",
             "wait for the next commit of the members",
         )
+
+
+_COMMIT = "let the migration-aware members commit once"
+
+
+def kafka_offsets_begun(facts: Facts) -> Iterator[Complaint]:
+    """O8, ahead of time: once aware members are in the group, offsets should appear in Kafka."""
+    view = facts.view
+    absent = [name for _, names in _missing(view, OffsetTable.of(view.kafka_offsets)) for name in names]
+    if absent and view.migration_ids:
+        said = f"no offset in Kafka yet for {sentence_list(absent)}: the toggle will ask for them (O8)"
+        yield Verdict.INCONCLUSIVE, said, _COMMIT
 
 
 def offsets_in_log(facts: Facts) -> Iterator[Complaint]:

@@ -12,13 +12,14 @@ from groupshift.domain import rulebook
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import Owner
-from groupshift.domain.moves import StageName
+from groupshift.domain.moves import StageName, Until
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
+DOUBT = Verdict.INCONCLUSIVE
 P0, P5 = TopicPartition("orders", 0), TopicPartition("orders", 5)
 
 
@@ -68,7 +69,8 @@ CASES = [
     Case("C05", OLD, lambda w: w.znode.pop(P0), "orders-0"),
     Case("C06", OLD, lambda w: w.write_mode(b"kafka"), "D13"),
     Case("C07", OLD, lambda w: w.write_mode(b"kafka\n"), "neither kafka nor zookeeper"),
-    Case("C08", AWARE, lambda w: setattr(w.places["m2"], "fence", None), "m2"),
+    Case("C08", AWARE, lambda w: setattr(w.places["m2"], "fence", None), "m2", wanted=Mode.KAFKA),
+    Case("C08", AWARE, lambda w: setattr(w.places["m2"], "fence", None), "stay in zookeeper mode", DOUBT),
     Case("C12", AWARE, lambda w: w.kafka.pop(P5), "O8"),
     Case("C12", AWARE, lambda w: w.kafka.update({P5: 89}), "behind"),
     Case("C13", AWARE, set_kind("m1", OLD), "m1"),
@@ -81,6 +83,7 @@ CASES = [
     Case("C21", PLAIN, stop_all, "has no members"),
     Case("C22", AWARE, bool, "zookeeper mode"),
     Case("C23", AWARE, lambda w: w.write_mode(b"kafka"), "kafka mode"),
+    Case("C26", AWARE, lambda w: w.kafka.pop(P5), "the toggle will ask for them", DOUBT),
 ]
 
 
@@ -102,6 +105,35 @@ def test_a_healthy_group_passes_every_rule_of_assess(kind: MemberKind) -> None:
     findings = ask(rulebook.ASSESS, facts(kind))
     assert [finding.verdict for finding in findings] == [Verdict.PASS] * len(rulebook.ASSESS)
     assert [finding.rule for finding in findings] == list(rulebook.ASSESS)
+
+
+def test_assess_asks_for_the_toggle_where_it_comes_first() -> None:
+    """A group of aware members in zookeeper mode hears every precondition of F7 at once."""
+    seen = facts(AWARE)
+    asked = rulebook.assessed(seen.view, Until.TOGGLE)
+    assert set(rulebook.F7[Mode.KAFKA]) < set(asked)
+    assert {finding.verdict for finding in ask(asked, seen)} == {Verdict.PASS}
+    for kind, until in ((AWARE, Until.ROLL), (OLD, Until.TOGGLE)):
+        assert rulebook.assessed(facts(kind).view, until) == rulebook.ASSESS
+
+
+def test_the_preconditions_of_a_mode_write_are_those_of_f7() -> None:
+    """Every clause has its rule, and the stage that writes the mode asks it; the way back asks D11."""
+    assert set(rulebook.F7[Mode.KAFKA]) == {"C08", "C12", "C13", "C14", "C15"}
+    assert set(rulebook.F7[Mode.KAFKA]) <= set(rulebook.BEFORE[StageName.TOGGLE])
+    assert set(rulebook.F7[Mode.ZOOKEEPER]) <= set(rulebook.BEFORE[StageName.UNDO_TOGGLE])
+    assert "C08" not in rulebook.BEFORE[StageName.UNDO_TOGGLE], "zookeeper mode is the remedy (F6)"
+
+
+def test_an_aware_member_is_in_both_directories_and_in_kafka() -> None:
+    """A migration id left behind and a member whose Kafka side is missing are named."""
+    healthy = facts(AWARE)
+    ghost = replace(healthy.view, migration_ids=(*healthy.view.migration_ids, "orders-app_gone-1"))
+    half = replace(healthy.view, kafka=replace(healthy.view.kafka, members=healthy.view.kafka.members[1:]))
+    for view, says in ((ghost, "orders-app_gone-1 have a migration id"), (half, "m1-1 are registered but")):
+        (finding,) = ask(("C27",), replace(healthy, view=view))
+        assert finding.verdict is DOUBT
+        assert says in finding.reason
 
 
 @pytest.mark.parametrize("stage", [StageName.TOGGLE, StageName.UNDO_TOGGLE])

@@ -74,15 +74,16 @@ class World:
         return f"{self.group}_{place}-{self.places[place].incarnation}"
 
     def tick(self, records: int = 10) -> None:
-        """Records are produced, consumed and committed, as the members' kinds do it."""
-        kinds = {o.kind for o in self.places.values() if o.running}
+        """Records are produced, consumed and committed, as the kind of each partition's owner does it."""
+        owners = self._assignment()
         for partition in self.all_partitions():
             if partition in self.idle:
                 continue
             self.ends[partition] = self.ends.get(partition, 0) + records
-            if MemberKind.PLAIN in kinds or MemberKind.AWARE in kinds:
+            kind = self.places[owners[partition]].kind if partition in owners else None
+            if kind in {MemberKind.AWARE, MemberKind.PLAIN}:
                 self.kafka[partition] = self.ends[partition]
-            if kinds - {MemberKind.PLAIN}:
+            if kind in {MemberKind.OLD, MemberKind.AWARE}:
                 self.znode[partition] = self.ends[partition]
 
     def write_mode(self, data: bytes | None) -> ModeNode:

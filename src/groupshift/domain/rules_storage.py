@@ -1,0 +1,200 @@
+"""Where old members keep their offsets, and how they assign: what only their deeds tell.
+
+Neither ``offsets.storage`` nor ``partition.assignment.strategy`` is in a registration. The first shows
+between two looks, the second in the owner nodes.
+Source: specs/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from groupshift.domain.assignment import Assignment, Assignor, TextForm, assign, consumer_of, threads_by_topic
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.facts import Complaint, Facts, OffsetTable, sentence_list
+from groupshift.domain.group import GroupView, Member
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.registration import Pattern, Registration
+from groupshift.domain.rules_matrix import Part, forbidden, parts_of
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
+
+_NEVER = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """One partition under an old owner: ``czxid`` tells this tenure, offsets are -1 when absent."""
+
+    member_id: str
+    czxid: int
+    znode: int
+    kafka: int
+    end: int
+
+
+def _held_by_old(view: GroupView) -> dict[TopicPartition, _Held]:
+    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
+    znode = OffsetTable.of(view.zookeeper_offsets).by_partition
+    kafka = OffsetTable.of(view.kafka_offsets).by_partition
+    ends = {end.partition: end.end for end in view.log_ends}
+    return {
+        owner.partition: _Held(
+            member_id=owner.member_id,
+            czxid=owner.czxid,
+            znode=znode.get(owner.partition, _NEVER),
+            kafka=kafka.get(owner.partition, _NEVER),
+            end=ends.get(owner.partition, _NEVER),
+        )
+        for owner in view.owners
+        if owner.member_id in old
+    }
+
+
+def worth_a_second_look(view: GroupView) -> bool:
+    """Whether a partition under an old owner has an offset in Kafka that is not behind ZooKeeper's.
+
+    Old members that commit to ZooKeeper leave none, or one that an earlier move left behind."""
+    return any(held.kafka >= max(held.znode, 0) for held in _held_by_old(view).values())
+
+
+def commits_to_kafka(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartition, ...]]:
+    """Old members whose partitions' offset in Kafka advanced between two looks, beyond what either
+    store had held, while they owned them all the time."""
+    return _between(then, now, lambda before, after: after.kafka > max(before.kafka, before.znode))
+
+
+def _stands_still(then: GroupView, now: GroupView) -> dict[str, tuple[TopicPartition, ...]]:
+    """Old members whose offset node stood still behind Kafka's offset although records arrived."""
+    return _between(
+        then,
+        now,
+        lambda before, after: after.znode == before.znode < after.kafka and after.end > before.end,
+    )
+
+
+def _between(
+    then: GroupView, now: GroupView, says: Callable[[_Held, _Held], bool]
+) -> dict[str, tuple[TopicPartition, ...]]:
+    """Per old member the partitions of an uninterrupted tenure of which ``says`` is true."""
+    before, found = _held_by_old(then), dict[str, tuple[TopicPartition, ...]]()
+    for partition, after in sorted(_held_by_old(now).items()):
+        met = before.get(partition)
+        if met and (met.member_id, met.czxid) == (after.member_id, after.czxid) and says(met, after):
+            found[after.member_id] = (*found.get(after.member_id, ()), partition)
+    return found
+
+
+def old_commit_to_zookeeper(facts: Facts) -> Iterator[Complaint]:
+    """§9 line 6: beside migration-aware members the coordinator refuses their commits, and with
+    ``dual.commit.enabled`` nothing is written to ZooKeeper either."""
+    view, then = facts.view, facts.earlier
+    if then is None:
+        if worth_a_second_look(view):
+            yield Verdict.ERROR, "where old members commit shows only between two looks", "look again"
+        return
+    proven = commits_to_kafka(then, view)
+    if forbidden(parts_of(view, proven) | {Part.FENCED}, _MOVING) and proven:
+        for member, partitions in proven.items():
+            yield (
+                Verdict.FAIL,
+                (
+                    f"old member {member} commits to Kafka (offsets.storage=kafka): the offset in Kafka of "
+                    f"{sentence_list([str(each) for each in partitions])} advanced while it owned them; "
+                    "beside migration-aware members such commits are refused and stored nowhere"
+                ),
+                "restart it with offsets.storage=zookeeper and dual.commit.enabled=false",
+            )
+        return
+    for member, partitions in _stands_still(then, view).items():
+        yield (
+            Verdict.INCONCLUSIVE,
+            (
+                f"the offset in ZooKeeper of {sentence_list([str(each) for each in partitions])} stood still "
+                f"behind the one in Kafka while records arrived: old member {member} may have "
+                "offsets.storage=kafka"
+            ),
+            "look at its configuration; if it commits less often, raise thresholds.commit_interval_ms",
+        )
+
+
+_MOVING = frozenset({Mode.ZOOKEEPER})
+"""Old members and the aware ones that replace them meet in zookeeper mode."""
+
+_CHOICES: Mapping[str, tuple[Assignor, TextForm]] = {
+    "range": (Assignor.RANGE, TextForm.DASH),
+    "roundrobin (bracket form, up to 0.11)": (Assignor.ROUND_ROBIN, TextForm.BRACKET),
+    "roundrobin (dash form, from 1.0)": (Assignor.ROUND_ROBIN, TextForm.DASH),
+}
+"""Every way in which members of one group may compute its assignment (§5)."""
+
+
+def assignments(view: GroupView) -> dict[str, Assignment]:
+    """What each assignor would give to the members in ZooKeeper, by its name for people.
+
+    Patterns are expanded over the topics of the group. Empty when a pattern cannot be evaluated."""
+    topics = {partition.topic for partition in view.partitions}
+    members = [member for member in view.members if member.kind is not MemberKind.PLAIN]
+    try:
+        subscribed = {member.member_id: _topics(member, topics) for member in members}
+    except Rejected:
+        return {}
+    threads = threads_by_topic(subscribed)
+    numbers = {topic: [p.partition for p in view.partitions if p.topic == topic] for topic in topics}
+    return {name: assign(assignor, threads, numbers, form) for name, (assignor, form) in _CHOICES.items()}
+
+
+def _topics(member: Member, known: set[str]) -> dict[str, int]:
+    registration = Registration(subscription=member.subscription, pattern=Pattern(member.pattern))
+    return {topic: count for topic, count in registration.topics(known).items() if topic in known}
+
+
+def fitting(view: GroupView) -> tuple[str, ...]:
+    """The assignors that the owner nodes fit exactly, by name."""
+    owned = {owner.partition: owner.thread_id for owner in view.owners}
+    return tuple(name for name, computed in assignments(view).items() if computed == owned)
+
+
+def one_assignor(facts: Facts) -> Iterator[Complaint]:
+    """§5: each member computes alone and nothing is negotiated, so all must use the same."""
+    view = facts.view
+    if view.effective_mode is Mode.KAFKA or not view.ids or not view.partitions:
+        return
+    fits = fitting(view)
+    if fits:
+        told = "" if len(fits) == 1 else "; these cannot be told apart here"
+        yield Verdict.PASS, f"the owner nodes fit {' and '.join(fits)}{told}", ""
+        return
+    said = [f"{member}: {', '.join(names) or 'none'}" for member, names in _fits_of_each(view).items()]
+    yield (
+        Verdict.INCONCLUSIVE,
+        (
+            "the owner nodes fit no assignor, neither range nor roundrobin in either text form; what each "
+            f"member's partitions fit: {sentence_list(said)}"
+        ),
+        (
+            "give all members the same partition.assignment.strategy (and, with roundrobin, the same text "
+            "form), or wait until the group has settled"
+        ),
+    )
+
+
+def _fits_of_each(view: GroupView) -> dict[str, tuple[str, ...]]:
+    """Member → the assignors that give it exactly the partitions that it owns."""
+    computed = assignments(view)
+    owned = _shares({owner.partition: owner.thread_id for owner in view.owners})
+    members = [member.member_id for member in view.members if member.kind is not MemberKind.PLAIN]
+    shares = {name: _shares(assignment) for name, assignment in computed.items()}
+    return {
+        member: tuple(name for name, share in shares.items() if share.get(member) == owned.get(member))
+        for member in members
+    }
+
+
+def _shares(assignment: Assignment) -> dict[str, frozenset[TopicPartition]]:
+    members = {consumer_of(thread) for thread in assignment.values()}
+    return {
+        member: frozenset(p for p, thread in assignment.items() if consumer_of(thread) == member)
+        for member in members
+    }
