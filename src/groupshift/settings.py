@@ -14,7 +14,7 @@ from typing import Any
 
 from groupshift.errors import Rejected
 
-DRIVERS = ("process", "manual")
+DRIVERS = ("process", "manual", "command", "kubernetes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +36,41 @@ class ZookeeperSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSettings:
+    """Driver ``command``: argument lists of three programs (see docs/fleet-drivers.md), the seconds one may
+    take, and the names of environment variables that they get besides PATH, HOME and the locale; the values
+    of these are taken for secrets."""
+
+    start: tuple[str, ...] = ()
+    observe: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+    timeout_s: int = 60
+    environment: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesSettings:
+    """Driver ``kubernetes``: where the API server is. Either ``server`` (a URL) with ``token`` and ``ca``
+    (path of a PEM file), or ``kubeconfig`` (path) with ``context``, or none of both inside a cluster."""
+
+    namespace: str = "default"
+    server: str = ""
+    token: str = field(default="", repr=False)
+    ca: str = ""
+    kubeconfig: str = ""
+    context: str = ""
+    timeout_s: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:
-    """``socket`` is the supervisor's Unix socket (driver ``process``)."""
+    """``driver`` is the one taken where a request names none; ``socket`` is the supervisor's Unix socket
+    (driver ``process``)."""
 
     driver: str = "process"
     socket: str = ""
+    command: CommandSettings = field(default_factory=CommandSettings)
+    kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +136,15 @@ _SECTIONS: Mapping[str, type] = {
     "spark": SparkSettings,
     "thresholds": Thresholds,
 }
+_TABLES: Mapping[str, type] = {
+    "CommandSettings": CommandSettings,
+    "KubernetesSettings": KubernetesSettings,
+}
 _TYPES: Mapping[str, tuple[type, str]] = {
     "str": (str, "a text"),
     "int": (int, "a whole number"),
     "Mapping[str, str]": (Mapping, "a table of texts"),
+    "tuple[str, ...]": (list, "a list of texts"),
 }
 
 
@@ -145,18 +180,28 @@ def _section(name: str, kind: type, values: object, problems: list[str]) -> Any:
         return None
     known = {entry.name: entry for entry in fields(kind)}
     found = [f"unknown key {name}.{key}" for key in values if key not in known]
+    taken: dict[str, Any] = {}
     for key, entry in known.items():
         if key in values:
-            found.extend(_type_problem(f"{name}.{key}", str(entry.type), values[key]))
+            taken[key] = _value(f"{name}.{key}", str(entry.type), values[key], found)
         elif entry.default is MISSING and entry.default_factory is MISSING:
             found.append(f"{name}.{key} is missing")
     problems.extend(found)
-    return None if found else kind(**values)
+    return None if found else kind(**taken)
+
+
+def _value(key: str, annotation: str, value: object, problems: list[str]) -> Any:
+    """One value as its field wants it, after adding what is wrong with it."""
+    if annotation in _TABLES:
+        return _section(key, _TABLES[annotation], value, problems)
+    problems.extend(_type_problem(key, annotation, value))
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _type_problem(key: str, annotation: str, value: object) -> list[str]:
     wanted, words = _TYPES[annotation]
-    texts = not isinstance(value, Mapping) or all(isinstance(each, str) for each in value.values())
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    texts = all(isinstance(each, str) for each in inside)
     if isinstance(value, wanted) and not isinstance(value, bool) and texts:
         return []
     return [f"{key} is not {words}"]
@@ -179,13 +224,35 @@ def _semantic_problems(sections: Mapping[str, Any]) -> list[str]:
         problems.append(f"zookeeper.hosts {zookeeper.hosts!r} holds a path: put it into zookeeper.chroot")
     if zookeeper.chroot and not zookeeper.chroot.startswith("/"):
         problems.append(f"zookeeper.chroot {zookeeper.chroot!r} does not start with /")
-    if fleet.driver not in DRIVERS:
-        problems.append(f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}")
-    if fleet.driver == "process" and not fleet.socket:
-        problems.append("fleet.socket is missing, which the driver process needs")
+    problems.extend(_fleet_problems(fleet))
     problems.extend(
         f"thresholds.{entry.name} {getattr(thresholds, entry.name)} is negative"
         for entry in fields(Thresholds)
         if getattr(thresholds, entry.name) < 0
+    )
+    return problems
+
+
+def _fleet_problems(fleet: FleetSettings) -> list[str]:
+    """What is wrong with the drivers; what only another driver needs may be missing."""
+    problems = []
+    if fleet.driver not in DRIVERS:
+        problems.append(f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}")
+    if fleet.driver == "process" and not fleet.socket:
+        problems.append("fleet.socket is missing, which the driver process needs")
+    if fleet.driver == "command":
+        missing = [name for name in ("start", "observe", "undo") if not getattr(fleet.command, name)]
+        problems.extend(
+            f"fleet.command.{name} is missing, which the driver command needs" for name in missing
+        )
+    where = fleet.kubernetes
+    if where.server and where.kubeconfig:
+        problems.append("fleet.kubernetes names a server and a kubeconfig: keep one of both")
+    local = where.server.startswith(("http://127.0.0.1", "http://localhost", "http://[::1]"))
+    if where.server and not where.server.startswith("https://") and not local:
+        problems.append(f"fleet.kubernetes.server {where.server!r} is not an https:// URL")
+    timeouts = {"command": fleet.command.timeout_s, "kubernetes": where.timeout_s}
+    problems.extend(
+        f"fleet.{name}.timeout_s {value} is less than 1" for name, value in timeouts.items() if value < 1
     )
     return problems
