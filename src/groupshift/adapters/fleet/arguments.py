@@ -1,0 +1,54 @@
+"""Argument templates: a change's values put into the arguments of a program, never through a shell."""
+
+from __future__ import annotations
+
+import re
+
+from groupshift.errors import Rejected
+from groupshift.ports.fleet import Change
+
+FIELDS = ("change_id", "group", "slots", "to", "fence", "token", "undoes")
+"""The names that a template may hold in braces; ``slots`` and ``undoes`` are lists."""
+_PLACE = re.compile(r"\{(\w*)\}")
+_SAFE = re.compile(r"(?!-)[A-Za-z0-9._:/@+=-]*")
+
+
+def problems(name: str, template: tuple[str, ...]) -> tuple[str, ...]:
+    """What is wrong with a template, one clause each; ``name`` is its key in the settings."""
+    if not template or not template[0]:
+        return (f"{name} is empty: name a program and its arguments",)
+    unknown = [found for each in template for found in _PLACE.findall(each) if found not in FIELDS]
+    if _PLACE.search(template[0]):
+        return (f"{name} takes its program {template[0]!r} from the change: name the program itself",)
+    return tuple(f"{name} holds {{{each}}}, which is none of {', '.join(FIELDS)}" for each in unknown)
+
+
+def fill(template: tuple[str, ...], change: Change) -> list[str]:
+    """The arguments of one call. An argument that is ``{slots}`` or ``{undoes}`` and nothing else becomes
+    one argument for each value (none for an empty list); inside other text the values are joined by commas.
+
+    Raises `Rejected` for a value that a program could take for an option or that holds anything but
+    letters, digits and ``._:/@+=-``."""
+    lists = {"slots": change.slots, "undoes": change.undoes}
+    values = {
+        "change_id": change.change_id,
+        "group": change.group,
+        "to": change.to.value,
+        "fence": change.fence,
+        "token": str(change.token),
+    }
+    for name, value in [*values.items(), *((n, each) for n, many in lists.items() for each in many)]:
+        if not _SAFE.fullmatch(value):
+            raise Rejected(
+                f"{name} {value!r} cannot be handed to a program: only letters, digits and ._:/@+=- "
+                "may be in it, and no - may be its first; rename it"
+            )
+    texts = values | {name: ",".join(many) for name, many in lists.items()}
+    arguments: list[str] = []
+    for each in template:
+        whole = _PLACE.fullmatch(each)
+        if whole and whole[1] in lists:
+            arguments += lists[whole[1]]
+        else:
+            arguments.append(_PLACE.sub(lambda found: texts[found[1]], each))
+    return arguments

@@ -1,0 +1,122 @@
+"""Fleet driver `command`: programs of the deployer's own, asked with arguments and answering in JSON.
+
+Three argument templates, ``start``, ``observe`` and ``undo``; none goes through a shell. `ANSWERS` says what
+each prints; docs/fleet-drivers.md is the contract for people.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from groupshift.adapters.fleet.arguments import fill, problems
+from groupshift.adapters.fleet.program import Ran, run_program
+from groupshift.domain.coordination import MemberKind
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
+from groupshift.settings import CommandSettings
+
+ANSWERS = {
+    "start": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
+    "observe": '{"slots": [{"name": "...", "kind": "old|aware|plain", "state": "running|changing|down"}]}',
+    "undo": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
+}
+"""What each program prints on its standard output: one JSON object."""
+_REJECTED, _CONFLICT = 2, 3
+
+
+class CommandFleet:
+    """`groupshift.ports.fleet.FleetDriver` over programs.
+
+    A program that exits with 2 refuses (`Rejected`), with 3 says that the run is fenced (`Conflict`);
+    any other failure, or silence for ``timeout_s``, is `Transient`: the same call is made again, so each
+    program has to be idempotent by the change id."""
+
+    def __init__(self, settings: CommandSettings, environment: Mapping[str, str] = os.environ) -> None:
+        self._settings = settings
+        self._templates = {"start": settings.start, "observe": settings.observe, "undo": settings.undo}
+        wrong = [
+            each for name, argv in self._templates.items() for each in problems(f"fleet.command.{name}", argv)
+        ]
+        if wrong:
+            raise Rejected(f"the driver command cannot be used: {'; '.join(wrong)}; correct the settings")
+        kept = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", *settings.environment}
+        self._environment = {name: value for name, value in environment.items() if name in kept}
+        self._secrets = tuple(environment[name] for name in settings.environment if environment.get(name))
+
+    def slots(self, group: str) -> tuple[Slot, ...]:
+        """What ``observe`` says of this group, in its order, asked with an empty change."""
+        return self._observed(Change(change_id="", group=group, slots=(), to=MemberKind.OLD))
+
+    def start(self, change: Change) -> Started | Pending:
+        """Run ``start``, or ``undo`` for a change that takes others back."""
+        unknown = sorted(set(change.slots) - {slot.name for slot in self.slots(change.group)})
+        if unknown:
+            raise Rejected(f"slot {unknown[0]!r} is unknown to the program of fleet.command.observe")
+        name = "undo" if change.undoes else "start"
+        answer = self._ask(name, change)
+        if isinstance(answer.get("instruction"), str):
+            return Pending(change_id=change.change_id, instruction=answer["instruction"])
+        if answer.get("change_id") != change.change_id:
+            said = f"change_id {answer.get('change_id')!r} instead of {change.change_id!r}"
+            raise Rejected(self._unusable(name, said))
+        return Started(change_id=change.change_id)
+
+    def observe(self, change: Change) -> ChangeStatus:
+        """Done when every slot of the change runs its kind and carries its id."""
+        return settled(self._observed(change), change, "the program of fleet.command.observe")
+
+    def _observed(self, change: Change) -> tuple[Slot, ...]:
+        answer = self._ask("observe", change)
+        try:
+            return tuple(_slot(each) for each in answer["slots"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Rejected(self._unusable("observe", f"slots that cannot be read ({error!r})")) from error
+
+    def _ask(self, name: str, change: Change) -> Mapping[str, Any]:
+        """One program's answer."""
+        ran = run_program(fill(self._templates[name], change), self._environment, self._settings.timeout_s)
+        self._demand_success(name, ran)
+        try:
+            answer = json.loads(ran.output)
+        except ValueError as error:
+            raise Rejected(self._unusable(name, f"no JSON ({error})")) from error
+        if not isinstance(answer, dict):
+            raise Rejected(self._unusable(name, f"JSON of type {type(answer).__name__}"))
+        return answer
+
+    def _demand_success(self, name: str, ran: Ran) -> None:
+        if ran.code == 0:
+            return
+        said = self._masked(ran.trouble) or "nothing on its standard error"
+        how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
+        sentence = f"the program of fleet.command.{name} ({self._templates[name][0]}) {how}: {said}"
+        if ran.code == _REJECTED:
+            raise Rejected(sentence)
+        if ran.code == _CONFLICT:
+            raise Conflict(sentence)
+        raise Transient(f"{sentence}; look at what it says and run the same command again")
+
+    def _unusable(self, name: str, said: str) -> str:
+        return (
+            f"the program of fleet.command.{name} ({self._templates[name][0]}) printed {said}; "
+            f"let it print one JSON object and nothing else: {ANSWERS[name]}"
+        )
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _slot(told: Mapping[str, Any]) -> Slot:
+    return Slot(
+        name=str(told["name"]),
+        kind=MemberKind(told["kind"]),
+        state=SlotState(told["state"]),
+        member_id=told.get("member_id"),
+        change_id=told.get("change_id"),
+        trouble=str(told.get("trouble") or ""),
+    )
