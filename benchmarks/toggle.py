@@ -16,20 +16,15 @@ Run: make bench BENCH=toggle
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import os
-import platform
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from measuring import Aim, fresh_home, percentile, report
 
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.group_reader import LiveGroupReader
@@ -45,7 +40,6 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import merge, parse
 from groupshift.sandbox.artifacts import ALL, jars
 from groupshift.sandbox.demo_table import hand_overs
-from groupshift.sandbox.down import down
 from groupshift.sandbox.fleet import FleetDefinition, Place, SlotDefinition
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
@@ -226,24 +220,8 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-def percentile(values: list[float], share: float) -> float:
-    """Nearest-rank percentile of ``values``; ``share`` in 0..1."""
-    ordered = sorted(values)
-    return ordered[math.ceil(len(ordered) * share) - 1] if ordered else float("inf")
-
-
-def machine() -> dict[str, Any]:
-    """What this was measured on."""
-    return {
-        "cores": os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-    }
-
-
-def aims(small: dict[str, Any], large: dict[str, Any]) -> list[dict[str, Any]]:
-    """The figures that are aimed at, and whether they hold."""
+def aims(small: dict[str, Any], large: dict[str, Any]) -> list[Aim]:
+    """The figures that are aimed at."""
     peer = percentile(small["stop_all_unowned_s"], 0.95)
     ratio = percentile(small["unowned_s"], 0.95) / peer
     values = (
@@ -254,26 +232,19 @@ def aims(small: dict[str, Any], large: dict[str, Any]) -> list[dict[str, Any]]:
         ("ratio_to_stop_all", ratio, 0.2),
         ("overlaps", small["overlaps"] + large["overlaps"], 0),
     )
-    return [
-        {"name": name, "value": round(value, 3), "aim": f"<= {aim:g}", "holds": value <= aim}
-        for name, value, aim in values
-    ]
+    return [Aim(name=name, value=value, aim=aim) for name, value, aim in values]
 
 
 def measure(partitions: int, toggles: int, restarts: int) -> dict[str, Any]:
     """One fleet from nothing to figures; leaves no process and no file."""
-    home = Home(Path(tempfile.mkdtemp(prefix="groupshift-bench-")))
-    try:
+    with fresh_home() as home:
         bench = Bench(home, partitions)
         bench.run(toggles, restarts)
         return bench.figures()
-    finally:
-        down(home)
-        shutil.rmtree(home.root, ignore_errors=True)
 
 
 def main() -> int:
-    """Measure, keep the raw figures, print one line of JSON last; exit code 0 if every aim holds."""
+    """Measure; see `measuring.report`."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--toggles", type=int, default=20, help="toggles each way")
     arguments.add_argument("--restarts", type=int, default=5, help="stop-all/start-all rounds")
@@ -281,14 +252,7 @@ def main() -> int:
     for artifact in ALL:
         jars(artifact)
     small, large = (measure(count, options.toggles, options.restarts) for count in (6, 60))
-    result = {"bench": "toggle", "machine": machine(), "aims": aims(small, large)}
-    raw = Path(__file__).with_name("results") / f"toggle-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    raw.parent.mkdir(exist_ok=True)
-    raw.write_text(json.dumps({**result, "raw": [small, large]}, indent=1))
-    for aim in result["aims"]:
-        print(f"{aim['name']:22} {aim['value']:8} {aim['aim']:8} {'holds' if aim['holds'] else 'MISSED'}")
-    print(json.dumps({**result, "raw": str(raw.name), "moved": small["moved_per_toggle"][:4]}))
-    return 0 if all(aim["holds"] for aim in result["aims"]) else 1
+    return report("toggle", aims(small, large), [small, large])
 
 
 if __name__ == "__main__":

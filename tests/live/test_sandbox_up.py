@@ -232,7 +232,8 @@ def test_down_leaves_nothing_and_can_be_repeated(home):
 
 
 def _up_in_background(home: Home) -> subprocess.Popen[bytes]:
-    code = "from groupshift.cli.sandbox import app; app(['up', '--no-airflow'])"
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # '&' had it ignored
+    code = f"{heed}; from groupshift.cli.sandbox import app; app(['up', '--no-airflow'])"
     environment = {**os.environ, "GROUPSHIFT_HOME": str(home.root)}
     log = home.root.with_suffix(".log").open("wb")
     return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=log, stderr=log)

@@ -36,10 +36,15 @@ class KafkaFetch:
         if positions:
             self._calls.hand(lambda: self._add(positions, added))
 
-    def remove(self, partitions: Collection[TopicPartition]) -> None:
+    def remove(self, partitions: Collection[TopicPartition], removed: Callable[[], None]) -> None:
         """Idempotent for partitions that were never added."""
+
+        def call() -> None:
+            self._remove(partitions)
+            removed()
+
         if partitions:
-            self._calls.hand(lambda: self._remove(partitions))
+            self._calls.hand(call)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching without forgetting the position."""
@@ -60,17 +65,28 @@ class KafkaFetch:
 
     # -- on the owning thread --------------------------------------------------------------------
 
-    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+    def poll(self, limit: int, timeout: float) -> list[Record]:
         """The first record within ``timeout``, and whatever else is there already."""
-        if limit == 0:
-            self._calls.serve(timeout)
-            return ()
-        self._calls.serve(0)
+        if limit == 0 and timeout > 0:
+            self._calls.wait(timeout)
+            return []
+        self._calls.serve()
         self._note_ends()
+        if limit == 0:
+            return []
         first = self._consumer.poll(timeout)
         if first is None:
-            return ()
+            return []
         return [first, *self._consumer.consume(limit - 1, timeout=0)] if limit > 1 else [first]
+
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """What librdkafka counts when it hands records out; -1001 before the first one."""
+        known = self._consumer.position([KafkaPartition(*each) for each in self._added])
+        return {TopicPartition(at.topic, at.partition): at.offset for at in known if at.offset >= 0}
+
+    def flawed(self, records: Sequence[Record]) -> bool:
+        """Asked of every batch: hence without a loop in Python."""
+        return any(map(Message.error, records))
 
     def out_of_range(self, record: Record) -> TopicPartition | None:
         """The client reports it as a failed automatic reset."""

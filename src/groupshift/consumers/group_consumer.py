@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -14,13 +13,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from groupshift.consumers.assembly import make_identity, make_parts, make_policy
 from groupshift.consumers.configuration import parse
 from groupshift.consumers.delivery import Delivery
+from groupshift.consumers.feed import Feed
 from groupshift.consumers.positions import Positions
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.consumers.streams import ConsumerStatus, Stream
+from groupshift.consumers.subscription import Topics, read_subscription
 from groupshift.errors import Rejected, Transient
 
-_PUMP_S = 0.01
-_BATCH = 500
 _CLOSE_S = 9.0
 
 
@@ -38,9 +37,7 @@ class GroupConsumer(Positions):
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = parse(config, migrating=self._migrating)
         super().__init__(Delivery(store_on_delivery=self._config.store_on_delivery))
-        self._pump = threading.Thread(
-            target=self._run_pump, name=f"groupshift-fetch-{self._config.consumer_id}", daemon=True
-        )
+        self._feed: Feed | None = None
         self._streams = 0
 
     # -- joining ---------------------------------------------------------------------------------
@@ -50,28 +47,27 @@ class GroupConsumer(Positions):
         """``<group>_<consumer.id>``: the name under which this member is registered."""
         return self._config.consumer_id
 
-    def subscribe(self, topics: Mapping[str, int] | Sequence[str]) -> None:
-        """Join the group. ``topics``: topic → number of streams, or names with one stream each.
+    def subscribe(self, topics: Topics) -> None:
+        """Join the group. ``topics``: topic → number of streams, names with one stream each, a
+        `Whitelist` or a `Blacklist`; an empty one joins and owns nothing.
 
         Once per consumer. Raises `Rejected` for a bad subscription, `Transient` without ZooKeeper."""
         self._check_open()
-        subscription = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         if self._reconciler is not None:
             raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
-        if not subscription or any(streams < 1 for streams in subscription.values()):
-            raise Rejected(
-                f"subscribe: {subscription!r} needs at least one topic, each with 1 or more streams"
-            )
-        self._streams = max(subscription.values())
-        self._parts = make_parts(self._config, subscription, self._delivery, aware=self._migrating)
+        subscription = read_subscription(topics)
+        self._streams = subscription.streams
+        self._parts = make_parts(self._config, self._delivery)
         self._reconciler = Reconciler(
-            make_identity(self._config, subscription, aware=self._migrating),
+            make_identity(self._config, subscription),
             self._parts,
             make_policy(self._config),
             self._config.commit_every_s,
         )
+        feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, self._reconciler.out_of_range)
         self._parts.coordination.start(self._reconciler, self._config.connect_s)
-        self._pump.start()
+        self._feed = feed
+        feed.start()
         self._reconciler.start()
 
     def stream(self, number: int) -> Stream:
@@ -80,19 +76,25 @@ class GroupConsumer(Positions):
             raise Rejected(
                 f"stream {number} does not exist: the subscription has {self._streams}, counted from 0"
             )
-        return Stream(self._delivery, number)
+        return Stream(self._take, number)
 
     # -- records ---------------------------------------------------------------------------------
 
     def poll(self, timeout: float = -1) -> Message | None:
         """The next record of any stream, or None after ``timeout`` seconds (negative: wait for ever)."""
-        records: Sequence[Any] = self._delivery.take(None, 1, timeout)
-        return records[0] if records else None
+        record: Any = self._delivery.next()
+        if record is None:
+            records = self._take(None, 1, timeout)
+            record = records[0] if records else None
+        return record
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """Up to ``num_messages`` records of all streams; returns as soon as there is at least one."""
-        records: list[Any] = self._delivery.take(None, num_messages, timeout)
-        return records
+        return self._take(None, num_messages, timeout)
+
+    def _take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
+        reader = self._delivery if self._feed is None else self._feed
+        return reader.take(stream, limit, timeout)
 
     def pause(self, partitions: Sequence[KafkaPartition]) -> None:
         """Deliver nothing of these assigned partitions until `resume`."""
@@ -139,8 +141,8 @@ class GroupConsumer(Positions):
         deadline = time.monotonic() + _CLOSE_S
         ended = self._reconciler is None or self._reconciler.close(_CLOSE_S)
         self._delivery.close()
-        if self._pump.is_alive():
-            self._pump.join(max(deadline - time.monotonic(), 1.0))
+        if self._feed is not None:
+            self._feed.join(max(deadline - time.monotonic(), 1.0))
         if not ended:
             raise Transient(f"close: {self.consumer_id} could not leave the group in {_CLOSE_S:g} s")
 
@@ -151,22 +153,3 @@ class GroupConsumer(Positions):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    # -- inside ----------------------------------------------------------------------------------
-
-    def _run_pump(self) -> None:
-        """Move what was fetched into the buffers; nothing else is done here."""
-        while not self._delivery.closed and self._parts is not None and self._reconciler is not None:
-            records = []
-            for record in self._parts.fetch.poll(0 if self._delivery.full else _BATCH, _PUMP_S):
-                error = record.error() if isinstance(record, Message) else None
-                if error is None:
-                    records.append(record)
-                elif (partition := self._parts.fetch.out_of_range(record)) is not None:
-                    self._reconciler.out_of_range(partition)
-                else:
-                    self._delivery.notify(record)
-            if records:
-                self._delivery.offer(records)
-        if self._parts is not None:
-            self._parts.fetch.close()

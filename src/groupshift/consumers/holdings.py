@@ -244,7 +244,7 @@ class Holdings:
 
     def _end(self, partitions: Collection[TopicPartition]) -> None:
         positions = self._parts.delivery.end(partitions)
-        self._parts.fetch.remove(partitions)
+        self._parts.fetch.remove(partitions, self._parts.delivery.parted(partitions))
         self._astray.difference_update(partitions)
         for each in partitions:
             held = self._held[each]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Message
 
-from groupshift.consumers.delivery import Delivery
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 
@@ -27,17 +26,16 @@ class ConsumerStatus:
 class Stream:
     """One stream of a consumer: the partitions its thread id owns, in every topic that has it."""
 
-    def __init__(self, delivery: Delivery, number: int) -> None:
-        self._delivery, self._number = delivery, number
+    def __init__(self, take: Callable[[int, int, float], list[Any]], number: int) -> None:
+        self._take, self._number = take, number
 
     def poll(self, timeout: float = -1) -> Message | None:
         """The next record of this stream, or None after ``timeout`` seconds (negative: wait for ever).
 
         Raises `RuntimeError` when the consumer is closed."""
-        records: Sequence[Any] = self._delivery.take(self._number, 1, timeout)
+        records = self._take(self._number, 1, timeout)
         return records[0] if records else None
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """Up to ``num_messages`` records; returns as soon as there is at least one."""
-        records: list[Any] = self._delivery.take(self._number, num_messages, timeout)
-        return records
+        return self._take(self._number, num_messages, timeout)

@@ -25,11 +25,20 @@ class Lease:
     kafka_until: float = NEVER
     suspended: bool = True
 
+    @property
+    def until(self) -> float:
+        """Records may be handed out before this moment."""
+        if self.suspended:
+            return NEVER
+        return (
+            self.zookeeper_until
+            if self.mode is Mode.ZOOKEEPER
+            else min(self.zookeeper_until, self.kafka_until)
+        )
+
     def holds(self, now: float) -> bool:
         """Whether a record may be handed out at ``now``."""
-        if self.suspended or now >= self.zookeeper_until:
-            return False
-        return self.mode is Mode.ZOOKEEPER or now < self.kafka_until
+        return now < self.until
 
     def prove_zookeeper(self, sent: float, session_s: float) -> Lease:
         """The session was alive at ``sent``; it lives at least ``session_s`` longer."""

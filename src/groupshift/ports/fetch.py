@@ -33,8 +33,8 @@ class Reset(StrEnum):
 
 
 class Fetch(Protocol):
-    """The fetcher. `poll` and `close` run on one thread of its own, which must poll all the time: it
-    carries out what the others ask for."""
+    """The fetcher. `poll`, `ends` and `close` are called by one thread at a time; polling also carries out
+    what the others ask for."""
 
     def add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
         """Fetch these partitions from these offsets, in place of former ones.
@@ -43,8 +43,8 @@ class Fetch(Protocol):
         these partitions is void, what later ones return starts at the given offsets."""
         ...
 
-    def remove(self, partitions: Collection[TopicPartition]) -> None:
-        """Stop fetching them."""
+    def remove(self, partitions: Collection[TopicPartition], removed: Callable[[], None]) -> None:
+        """Stop fetching them; ``removed`` is called like ``added``: later polls return nothing of them."""
         ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
@@ -55,9 +55,18 @@ class Fetch(Protocol):
         """Undo `pause`."""
         ...
 
-    def poll(self, limit: int, timeout: float) -> Sequence[Record]:
+    def poll(self, limit: int, timeout: float) -> list[Record]:
         """Up to ``limit`` records; waits up to ``timeout`` seconds for the first. With limit 0, only
-        carries out what was asked for."""
+        carries out what was asked for; with limit 0 and a timeout, only waits until something was, which
+        any thread may do."""
+        ...
+
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """The positions after all that was polled: the next offset of each partition that has one."""
+        ...
+
+    def flawed(self, records: Sequence[Record]) -> bool:
+        """Whether one of these is not a record but the report of an error."""
         ...
 
     def out_of_range(self, record: Record) -> TopicPartition | None:

@@ -47,13 +47,14 @@ class MemoryFetch:
 
         self._calls.append(call)
 
-    def remove(self, partitions: Collection[TopicPartition]) -> None:
+    def remove(self, partitions: Collection[TopicPartition], removed: Callable[[], None]) -> None:
         """At the next poll."""
         gone = list(partitions)
 
         def call() -> None:
             for each in gone:
                 self._next.pop(each, None)
+            removed()
 
         self._calls.append(call)
 
@@ -65,7 +66,7 @@ class MemoryFetch:
         """At once."""
         self._paused.difference_update(partitions)
 
-    def poll(self, limit: int, timeout: float) -> Sequence[Record]:  # noqa: ARG002 (never waits)
+    def poll(self, limit: int, timeout: float) -> list[Record]:  # noqa: ARG002 (never waits)
         """Up to ``limit`` records, partition by partition."""
         calls, self._calls = self._calls, []
         for call in calls:
@@ -76,6 +77,14 @@ class MemoryFetch:
                 found.append(MemoryRecord(each, self._next[each]))
                 self._next[each] += 1
         return found
+
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """Next offsets."""
+        return dict(self._next)
+
+    def flawed(self, records: Sequence[Record]) -> bool:  # noqa: ARG002 (never)
+        """Never."""
+        return False
 
     def out_of_range(self, record: Record) -> TopicPartition | None:  # noqa: ARG002 (logs are never cut)
         """Never."""
