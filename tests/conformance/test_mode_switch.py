@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 from kazoo.client import KazooClient
@@ -15,9 +16,18 @@ from groupshift.adapters.memory.ports import MemoryModeSwitch
 from groupshift.adapters.memory.world import World
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
+from groupshift.application.environment import Environment
+from groupshift.bootstrap import App
+from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode, ModeNode
+from groupshift.domain.group import GroupView
+from groupshift.domain.holder import Holder
+from groupshift.domain.judgement import ActState
+from groupshift.domain.moves import Answer, Choice, Gate, StageName
 from groupshift.errors import Conflict, Rejected
+from groupshift.ports.crash import CrashPoint
 from groupshift.ports.mode import ModeSwitch
+from groupshift.settings import Thresholds
+from simulated_move import Bench, make_bench
 
 
 @pytest.fixture
@@ -122,6 +132,81 @@ def test_deleting_what_is_absent_is_fine(switch: ModeSwitch, group: str) -> None
     assert switch.read(group) == ABSENT_MODE
 
 
+def holder(token: int, migration: str = "m") -> Holder:
+    """A claim."""
+    return Holder(migration=migration, token=token)
+
+
+def test_only_the_last_holder_writes(switch: ModeSwitch, group: str) -> None:
+    """A later claim fences the earlier one for good; the mode node stays as it was."""
+    switch.take(group, holder(1))
+    node = switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1))
+    switch.take(group, holder(2))
+    switch.take(group, holder(2))
+    with pytest.raises(Conflict, match="run 1 of migration m"):
+        switch.compare_and_set(group, node, Mode.ZOOKEEPER, holder=holder(1))
+    with pytest.raises(Conflict, match="run 1 of migration m"):
+        switch.delete(group, node, holder=holder(1))
+    with pytest.raises(Conflict, match="run 1 of migration m"):
+        switch.take(group, holder(1))
+    assert switch.read(group) == node
+    after = switch.compare_and_set(group, node, Mode.ZOOKEEPER, holder=holder(2))
+    assert (after.data, after.version, after.czxid) == (b"zookeeper", 1, node.czxid)
+    switch.delete(group, after, holder=holder(2))
+    assert switch.read(group) == ABSENT_MODE
+
+
+def test_the_next_migration_takes_over(switch: ModeSwitch, group: str) -> None:
+    """Tokens rise within one migration; another one's first claim ends the former's."""
+    switch.take(group, holder(7, "first"))
+    switch.take(group, holder(1, "second"))
+    with pytest.raises(Conflict, match=r"names run 1 of migration second|run 1 of migration second does"):
+        switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(7, "first"))
+    assert switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1, "second")).version == 0
+
+
+def test_whoever_never_took_the_fence_writes_nothing(switch: ModeSwitch, group: str) -> None:
+    """An absent fence node is no permission."""
+    with pytest.raises(Conflict, match=r"nobody|None"):
+        switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1))
+    assert switch.read(group) == ABSENT_MODE
+
+
+@pytest.mark.parametrize("present", [False, True])
+def test_a_claim_in_the_very_moment_of_the_write_wins(
+    real: ModeSwitch, zookeeper: str, group: str, monkeypatch: pytest.MonkeyPatch, *, present: bool
+) -> None:
+    """Between the look at the fence and the write: one transaction holds both, so nothing is written."""
+    real.take(group, holder(1))
+    before = real.compare_and_set(group, ABSENT_MODE, Mode.ZOOKEEPER) if present else ABSENT_MODE
+    other = ZookeeperConnection(zookeeper)
+    original = Session.together
+
+    def late(self: Session, *arguments: object) -> None:
+        ZookeeperModeSwitch(other).take(group, holder(2))
+        original(self, *arguments)
+
+    monkeypatch.setattr(Session, "together", late)
+    with pytest.raises(Conflict, match="changed in the same moment"):
+        real.compare_and_set(group, before, Mode.KAFKA, holder=holder(1))
+    assert real.read(group) == before
+    other.close()
+
+
+def test_a_foreign_fence_node_is_taken_over(real: ModeSwitch, zookeeper: str, group: str) -> None:
+    """Whatever somebody wrote there, a claim replaces it; what no claim wrote permits nothing."""
+    operator = KazooClient(hosts=zookeeper)
+    operator.start(timeout=15)
+    operator.create(f"/consumers/{group}/migration/fence", b"mine!", makepath=True)
+    with pytest.raises(Conflict, match="names nobody"):
+        real.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1))
+    real.take(group, holder(1))
+    data, stat = operator.get(f"/consumers/{group}/migration/fence")
+    assert (data, stat.ephemeralOwner) == (b'{"migration":"m","token":1}', 0)
+    operator.stop()
+    operator.close()
+
+
 def test_of_two_tools_at_once_exactly_one_writes(zookeeper: str, group: str) -> None:
     """One value is in the node, and the other tool was told of the conflict (scenario 32)."""
     tools = [ZookeeperConnection(zookeeper) for _ in range(2)]
@@ -149,6 +234,117 @@ def test_of_two_tools_at_once_exactly_one_writes(zookeeper: str, group: str) -> 
         expected = written[0]
     for tool in tools:
         tool.close()
+
+
+@dataclass
+class Tool:
+    """One installation of groupshift: its own journal, the same group in the same ZooKeeper.
+
+    Its group reader shows the simulated members with the mode node of the real server; ``meanwhile``
+    happens once, between an intent and its act."""
+
+    bench: Bench
+    switch: ZookeeperModeSwitch
+    migration: str = ""
+    token: int = 0
+    meanwhile: Callable[[], object] | None = None
+
+    def read(self, group: str) -> GroupView:
+        """`groupshift.ports.groups.GroupReader`."""
+        return replace(self.bench.world.read(group), mode=self.switch.read(group))
+
+    def reached(self, stage: StageName, point: CrashPoint) -> None:
+        """`groupshift.ports.crash.CrashPoints`."""
+        assert stage in {StageName.TOGGLE, StageName.UNDO_TOGGLE}
+        if point is CrashPoint.AFTER_JOURNAL and self.meanwhile:
+            happens, self.meanwhile = self.meanwhile, None
+            happens()
+
+    @property
+    def app(self) -> App:
+        """The use cases of this installation."""
+        there = Environment(
+            groups=self,
+            mode=self.switch,
+            fleets=lambda _driver: self.bench.fleet,
+            evidence=self.bench.evidence,
+            ledger=self.bench.world,
+            journal=self.bench.journal,
+            proof=self.bench.proof,
+            clock=self.bench.clock,
+            job="validate.py",
+            thresholds=Thresholds(patience_s=1),
+            crash=self,
+        )
+        return App(there)
+
+    def approve(self, gate: Gate) -> None:
+        """A person looks at the gate and says yes."""
+        brief = self.app.brief(self.migration, gate)
+        yes = Answer(choice=Choice.APPROVE, who="ann", fingerprint=brief.fingerprint)
+        self.app.answer(self.migration, gate, yes)
+
+    def act(self, stage: StageName) -> ActState:
+        """Toggle one way or the other."""
+        return self.app.act(self.migration, stage, self.token).state
+
+
+@pytest.fixture
+def tools(zookeeper: str, group: str) -> Iterator[tuple[Tool, Tool]]:
+    """Two installations: the first is about to toggle to kafka (approved), the second about to take
+    back to zookeeper a toggle of its own; an operator has emptied the mode node."""
+    connections = [ZookeeperConnection(zookeeper) for _ in range(2)]
+    there, back = (Tool(make_bench(MemberKind.AWARE), ZookeeperModeSwitch(each)) for each in connections)
+    for tool in (there, back):
+        tool.bench.world.group = group
+        tool.migration = tool.app.plan(tool.bench.request(group=group)).migration
+        tool.token = tool.app.claim(tool.migration, "run")
+        tool.approve(Gate.PLAN)
+        tool.approve(Gate.TOGGLE)
+    back.act(StageName.TOGGLE)
+    back.app.begin_roll_back(back.migration, "zookeeper_mode", back.token)
+    operator = KazooClient(hosts=zookeeper)
+    operator.start(timeout=15)
+    operator.set(f"/consumers/{group}/migration/mode", b"")
+    operator.stop()
+    operator.close()
+    there.approve(Gate.TOGGLE)
+    yield there, back
+    for connection in connections:
+        connection.close()
+
+
+@pytest.mark.parametrize("loser", ["kafka", "zookeeper"])
+def test_scenario_32_mode_cas(tools: tuple[Tool, Tool], group: str, loser: str) -> None:
+    """Two tools set kafka and zookeeper at once: the one that comes second fails with a version
+    conflict, and asks its preconditions again before it writes; a toggle needs a new approval too."""
+    there, back = tools
+    if loser == "kafka":
+        there.meanwhile = lambda: back.act(StageName.UNDO_TOGGLE)
+        with pytest.raises(Conflict, match="changed by someone else"):
+            there.act(StageName.TOGGLE)
+        assert there.switch.read(group).data == b"zookeeper"
+        with pytest.raises(Conflict, match=r"approval void: .*mode node"):
+            there.act(StageName.TOGGLE)
+        there.approve(Gate.TOGGLE)
+        there.bench.clock.on_sleep.clear()
+        kafka, there.bench.world.kafka = there.bench.world.kafka, {}
+        with pytest.raises(Rejected, match="C12: no offset in Kafka"):
+            there.act(StageName.TOGGLE)
+        there.bench.world.kafka = kafka
+        assert there.act(StageName.TOGGLE) is ActState.DONE
+    else:
+        back.meanwhile = lambda: there.act(StageName.TOGGLE)
+        with pytest.raises(Conflict, match="changed by someone else"):
+            back.act(StageName.UNDO_TOGGLE)
+        assert back.switch.read(group).data == b"kafka"
+        back.bench.world.strangers = ("kc-1",)
+        with pytest.raises(Rejected, match="C16: plain Kafka members kc-1"):
+            back.act(StageName.UNDO_TOGGLE)
+        back.bench.world.strangers = ()
+        assert back.act(StageName.UNDO_TOGGLE) is ActState.DONE
+    node = there.switch.read(group)
+    assert (node.data, node.version) == (loser.encode(), 3), "written once by each, after the operator"
 
 
 def test_a_node_that_someone_else_made_is_seen(real: ModeSwitch, zookeeper: str, group: str) -> None:

@@ -19,6 +19,7 @@ from groupshift.domain.judgement import ActOutcome, ActState, Judgement
 from groupshift.domain.moves import StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Stage
+from groupshift.domain.rulebook import MODE_WANTED
 from groupshift.domain.steps import Soak
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
@@ -37,10 +38,7 @@ def act(env: Environment, migration: str, name: StageName, token: int) -> ActOut
         return _outcome(step, ActState.UNCHANGED)
     _demand_phase(found, name)
     scribe = _Scribe(env, found, stage, token)
-    if step is None:
-        step = _intend(env, found, stage, scribe)
-    else:
-        scribe.write(EventKind.RESUMED, {"from": step.state.value})
+    step = _intend(env, found, stage, scribe) if step is None else _resume(env, found, stage, step, scribe)
     return _complete(env, found, stage, step, scribe)
 
 
@@ -75,6 +73,7 @@ class _Scribe:
 def _intend(env: Environment, found: Migration, stage: Stage, scribe: _Scribe) -> StepRecord:
     """Check that the act is allowed, and write down what will be done before it is."""
     _demand_allowed(env, found, stage)
+    acts.take_fence(env, found, stage, scribe.token)
     env.crash.reached(stage.name, CrashPoint.BEFORE_JOURNAL)
     intent = acts.intent(env, found, stage)
     step = StepRecord(stage=stage.name, state=StepState.INTENDED, intent=intent)
@@ -82,6 +81,25 @@ def _intend(env: Environment, found: Migration, stage: Stage, scribe: _Scribe) -
     scribe.write(EventKind.INTENDED, intent, step, Phase.RUNNING if forward else None)
     env.crash.reached(stage.name, CrashPoint.AFTER_JOURNAL)
     return step
+
+
+def _resume(
+    env: Environment, found: Migration, stage: Stage, step: StepRecord, scribe: _Scribe
+) -> StepRecord:
+    """Go on with an act that was begun. One that was not made yet is allowed anew first, and where
+    somebody else changed what was met it starts over (F7: on a bad version start over)."""
+    scribe.write(EventKind.RESUMED, {"from": step.state.value})
+    if step.state is not StepState.INTENDED:
+        return step
+    match acts.standing(env, found, stage, step.intent):
+        case acts.Standing.MADE:
+            return step
+        case acts.Standing.AS_MET:
+            _demand_allowed(env, found, stage)
+            acts.take_fence(env, found, stage, scribe.token)
+            return step
+        case acts.Standing.OTHER:
+            return _intend(env, found, stage, scribe)
 
 
 def _complete(
@@ -118,7 +136,8 @@ def _demand_allowed(env: Environment, found: Migration, stage: Stage) -> None:
     if stage.gate is not None:
         demand_approved(env, found, stage.gate)
     if stage.before:
-        _, judged = patient(env, found.record.group, found.plan.driver, stage.before)
+        wanted = MODE_WANTED.get(stage.name)
+        _, judged = patient(env, found.record.group, found.plan.driver, stage.before, wanted)
         _raise_if_bad(found, stage, judged)
 
 

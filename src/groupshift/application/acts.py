@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode
+from groupshift.domain.holder import Holder
 from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
@@ -66,17 +68,51 @@ def change_of(found: Migration, intended: Data, token: int = 0) -> Change:
     )
 
 
+class Standing(StrEnum):
+    """What became of an intended act whose end nobody wrote down."""
+
+    AS_MET = "as_met"
+    """Everything is as it was when the act was intended: it was not made."""
+    MADE = "made"
+    """It was made, or the one who makes it (a fleet driver) recognises it by its id."""
+    OTHER = "other"
+    """Somebody else changed what was met."""
+
+
+def standing(env: Environment, found: Migration, stage: Stage, intended: Data) -> Standing:
+    """Where an act stands that was intended and not journaled as made."""
+    step = stage.step
+    if not isinstance(step, SetMode | DeleteModeNode):
+        return Standing.MADE
+    node, expected = env.mode.read(found.record.group), _node_from(intended["expected"])
+    if _is(node, expected):
+        return Standing.AS_MET
+    made = _written_after(node, expected, step.to) if isinstance(step, SetMode) else node.data is None
+    return Standing.MADE if made else Standing.OTHER
+
+
+def take_fence(env: Environment, found: Migration, stage: Stage, token: int) -> None:
+    """Before the mode is written: let ZooKeeper know whose write it will be.
+
+    Raises `Conflict` when a later run has claimed the migration."""
+    if isinstance(stage.step, SetMode | DeleteModeNode):
+        env.mode.take(found.record.group, Holder(migration=found.id, token=token))
+
+
 def perform(env: Environment, found: Migration, stage: Stage, intended: Data, token: int) -> Data:
     """Make the intended change unless it is made already; what was done, as data.
 
-    Raises `Conflict` when the mode node is neither as it was met nor as it was wanted."""
+    Raises `Conflict` when the mode node is neither as it was met nor as it was wanted, or when the run
+    was fenced."""
+    group, holder = found.record.group, Holder(migration=found.id, token=token)
     match stage.step:
         case ReplaceMembers():
             return _replace_members(env, change_of(found, intended, token), found.plan.driver)
         case SetMode():
-            return _set_mode(env, found.record.group, stage.step.to, _node_from(intended["expected"]))
+            return _set_mode(env, (group, holder), stage.step.to, _node_from(intended["expected"]))
         case DeleteModeNode():
-            return _delete_mode_node(env, found.record.group, _node_from(intended["expected"]))
+            env.mode.delete(group, _node_from(intended["expected"]), holder=holder)
+            return {"detail": "the mode node is gone"}
         case Soak():
             return {}
 
@@ -89,21 +125,17 @@ def _replace_members(env: Environment, change: Change, driver: str) -> Data:
     return {"detail": f"the fleet driver replaces {slots} by {change.to} members"}
 
 
-def _set_mode(env: Environment, group: str, to: Mode, expected: ModeNode) -> Data:
+def _set_mode(env: Environment, who: tuple[str, Holder], to: Mode, expected: ModeNode) -> Data:
+    group, holder = who
     node = env.mode.read(group)
     if _is(node, expected):
-        node = env.mode.compare_and_set(group, expected, to)
+        node = env.mode.compare_and_set(group, expected, to, holder=holder)
     elif not _written_after(node, expected, to):
         raise Conflict(
             f"the mode node of group {group} was changed by someone else: it was met as version "
             f"{expected.version} and is now {_shown(node)}; look at the group and decide again"
         )
     return {"node": _node_data(node), "detail": f"the mode node holds {to} (write {node.identity})"}
-
-
-def _delete_mode_node(env: Environment, group: str, expected: ModeNode) -> Data:
-    env.mode.delete(group, expected)
-    return {"detail": "the mode node is gone"}
 
 
 def _is(node: ModeNode, expected: ModeNode) -> bool:

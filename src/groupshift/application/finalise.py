@@ -36,7 +36,7 @@ def finalise(env: Environment, migration: str, token: int) -> Closing:
     if found.plan.until is not Until.RETIRE or found.plan.stage(StageName.FINALISE) is None:
         reason = f"{_REACHED[found.plan.until]}; the mode node is kept because its members need it"
         return _moved(env, found, token, reason)
-    if not _begun(found):
+    if not _made(env, found):
         _, judged = patient(env, found.record.group, found.plan.driver, BEFORE[StageName.FINALISE])
         if judged.verdict is not Verdict.PASS:
             return _moved(env, found, token, f"moved, the mode node is kept: {judged.reasons[0]}")
@@ -46,9 +46,12 @@ def finalise(env: Environment, migration: str, token: int) -> Closing:
     return Closing(phase=Phase.FINALISED, verdict=Verdict.PASS, reason=reason)
 
 
-def _begun(found: Migration) -> bool:
+def _made(env: Environment, found: Migration) -> bool:
+    """Whether the node was deleted already; an intent alone does not count."""
     step = found.steps.get(StageName.FINALISE)
-    return step is not None and step.state in {StepState.INTENDED, StepState.ACTED, StepState.DONE}
+    if step is None:
+        return False
+    return step.state is not StepState.INTENDED or env.mode.read(found.record.group).data is None
 
 
 def _moved(env: Environment, found: Migration, token: int, reason: str) -> Closing:

@@ -23,7 +23,7 @@ def rehearse(env: Environment, migration: str) -> Judgement:
     else:
         back = stage_of(StageName.UNDO_TOGGLE, toggle.step.inverse)
         rules = tuple(dict.fromkeys((*toggle.before, *back.before)))
-        _, judged = patient(env, found.record.group, found.plan.driver, rules)
+        _, judged = patient(env, found.record.group, found.plan.driver, rules, toggle.step.to)
         way = f"the way back of mode {toggle.step.to} is mode {toggle.step.inverse.to}"
         findings = (Finding(rule="R01", verdict=Verdict.PASS, reason=way), *judged.findings)
     env.journal.append(

@@ -21,6 +21,7 @@ from groupshift.domain.steps import Soak
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Rejected, Transient
 from groupshift.ports.clock import Clock
+from groupshift.ports.journal import StepState
 
 LOOK_S = 1.0
 """Pause between two looks at a stage that has not settled."""
@@ -131,9 +132,11 @@ class Runner:
         """One forward stage with the gate before it, unless it has passed already."""
         if self._progress(stage).passed:
             return
-        if stage.gate is Gate.TOGGLE and not self._begun(stage):
-            self._rehearse(stage)
-            self._ask(stage.gate)
+        if stage.gate is Gate.TOGGLE:
+            if not self._begun(stage):
+                self._rehearse(stage)
+            if self._progress(stage).step in {None, StepState.INTENDED}:
+                self._ask(stage.gate)
         self._stage(stage)
 
     def _rehearse(self, stage: Stage) -> None:

@@ -56,6 +56,11 @@ class GroupPaths:
         """The mode node."""
         return f"{self.root}/migration/mode"
 
+    @property
+    def fence(self) -> str:
+        """Who may write the mode node (see `groupshift.domain.holder`)."""
+        return f"{self.root}/migration/fence"
+
     def id_of(self, consumer_id: str) -> str:
         """The registration of one member."""
         return f"{self.ids}/{consumer_id}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from groupshift.adapters.memory.ports import CrashOnce, Killed
@@ -114,17 +116,117 @@ def test_a_precondition_that_cannot_be_measured_is_worth_another_try() -> None:
     assert app.act(migration, StageName.TOGGLE, token).state is ActState.UNCHANGED
 
 
-def test_a_mode_node_that_someone_else_wrote_is_not_overwritten() -> None:
-    """Killed after the intent, then another tool writes twice: that is not our act."""
-    bench = make_bench(MemberKind.AWARE)
+def killed_in_the_toggle(bench: Bench) -> str:
+    """A migration whose first run died right after it had written down that it would toggle."""
     migration = bench.plan()
     with pytest.raises(Killed):
         bench.runner(migration, "cli-1", CrashOnce(StageName.TOGGLE, CrashPoint.AFTER_JOURNAL)).forward()
-    for text in (b"zookeeper", b"kafka"):
+    return migration
+
+
+def test_a_mode_node_that_someone_else_wrote_is_not_overwritten() -> None:
+    """Killed after the intent, then another tool writes twice: that is not our act, nor was it approved."""
+    bench = make_bench(MemberKind.AWARE)
+    migration = killed_in_the_toggle(bench)
+    for text in (b"kafka", b"zookeeper"):
         bench.world.write_mode(text)
-    with pytest.raises(Conflict, match="changed by someone else"):
-        bench.runner(migration, "cli-2").forward()
+    app = bench.app()
+    with pytest.raises(Conflict, match=r"approval void: .*mode node"):
+        app.act(migration, StageName.TOGGLE, app.claim(migration, "cli-2"))
+    assert bench.world.mode_writes == 2
     assert bench.journal.steps(migration)[StageName.TOGGLE].state is StepState.INTENDED
+
+
+@pytest.mark.parametrize("texts", [(b"zookeeper",), (b"zookeeper", b"kafka")])
+def test_whoever_lost_the_mode_node_asks_again_and_starts_over(texts: tuple[bytes, ...]) -> None:
+    """With a new approval of what is there now; a mode that is there already is not written (N7)."""
+    bench = make_bench(MemberKind.AWARE)
+    migration = killed_in_the_toggle(bench)
+    for text in texts:
+        bench.world.write_mode(text)
+    asked = len(bench.asked)
+    closing = bench.runner(migration, "cli-2").forward()
+    assert (closing.phase, closing.verdict) == (Phase.MOVED, Verdict.PASS)
+    assert Gate.TOGGLE in {brief.gate for brief in bench.asked[asked:]}
+    assert (bench.world.mode.data, bench.world.mode_writes) == (b"kafka", 2)
+    intents = [e for e in bench.journal.events(migration) if e.kind is EventKind.INTENDED]
+    assert len(intents) == 2, "the second one has met the new node"
+
+
+def test_a_toggle_that_is_resumed_asks_its_preconditions_again() -> None:
+    """What held when it was intended need not hold when it is made."""
+    bench = make_bench(MemberKind.AWARE)
+    migration = killed_in_the_toggle(bench)
+    bench.clock.on_sleep.clear()
+    bench.world.kafka.clear()
+    with pytest.raises(Rejected, match="C12: no offset in Kafka"):
+        bench.runner(migration, "cli-2").forward()
+    assert bench.world.mode_writes == 0
+
+
+def test_a_way_back_that_is_resumed_asks_its_preconditions_again() -> None:
+    """A plain consumer has come since the intent: outside kafka mode it would consume twice (D11)."""
+    bench = make_bench(MemberKind.AWARE)
+    migration, _ = bench.move(Until.TOGGLE)
+    crash = CrashOnce(StageName.UNDO_TOGGLE, CrashPoint.AFTER_JOURNAL)
+    with pytest.raises(Killed):
+        bench.runner(migration, "back-1", crash).back(WayBack.ZOOKEEPER_MODE)
+    bench.world.strangers = ("kc-1",)
+    with pytest.raises(Rejected, match="C16: plain Kafka members kc-1"):
+        bench.roll_back(migration, WayBack.ZOOKEEPER_MODE, run="back-2")
+    assert bench.world.mode.data == b"kafka"
+
+
+def test_a_finalise_that_is_resumed_asks_its_preconditions_again() -> None:
+    """A member came back to ZooKeeper in between: the mode node is kept, and the run says why."""
+    bench = make_bench()
+    bench.last_choice = Choice.FINALISE
+    migration = bench.plan(until=Until.RETIRE)
+    crash = CrashOnce(StageName.FINALISE, CrashPoint.AFTER_JOURNAL)
+    with pytest.raises(Killed):
+        bench.runner(migration, "cli-1", crash).forward()
+    bench.world.places["m1"].kind = MemberKind.AWARE
+    closing = bench.runner(migration, "cli-2").forward()
+    assert closing.phase is Phase.MOVED
+    assert "C21" in closing.reason
+    assert bench.world.mode.data == b"kafka"
+
+
+class WokenLate:
+    """Crash points that suspend a run between its intent and its act while another one takes it back."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = meanwhile
+
+    def reached(self, stage: StageName, point: CrashPoint) -> None:
+        """Everything in ``meanwhile`` happens here, once."""
+        if (stage, point) == (StageName.TOGGLE, CrashPoint.AFTER_JOURNAL):
+            self._meanwhile()
+
+
+@pytest.mark.parametrize("node", [None, b"zookeeper"])
+def test_a_run_that_is_woken_late_cannot_toggle_what_was_taken_back(node: bytes | None) -> None:
+    """Also where the way back had nothing to write: the claim alone fences the mode node."""
+    bench = make_bench(MemberKind.AWARE)
+    if node:
+        bench.world.write_mode(node)
+    before = bench.world.mode_writes
+    migration = bench.plan()
+
+    def take_back() -> None:
+        app = bench.app()
+        app.begin_roll_back(migration, WayBack.ZOOKEEPER_MODE, app.claim(migration, "back-1"))
+
+    with pytest.raises(Conflict, match=r"run 1 of migration .* may not change the mode"):
+        bench.runner(migration, "cli-1", WokenLate(take_back)).forward()
+    assert bench.world.mode_writes == before
+
+
+def test_a_plan_that_is_only_looked_at_leaves_no_fence(bench: Bench) -> None:
+    """Nothing at all is written before somebody has approved."""
+    migration = bench.plan()
+    bench.app().claim(migration, "cli-1")
+    assert bench.world.holder is None
 
 
 def test_a_stage_that_is_not_planned_is_left_alone(bench: Bench) -> None:

@@ -232,3 +232,42 @@ def test_status_tells_stages_and_reports(bench: Bench) -> None:
     assert canary.validations[-1].report.endswith("canary/validation-after/report.html")
     assert found.reason
     assert [each.migration for each in bench.app().status()] == [migration]
+
+
+@pytest.mark.parametrize(("until", "asked"), [(Until.TOGGLE, False), (Until.RETIRE, True)])
+def test_the_last_gate_asks_only_what_its_answer_depends_on(
+    bench: Bench, until: Until, *, asked: bool
+) -> None:
+    """Until toggle both answers keep the mode node: that members need it is no finding."""
+    bench.move(until)
+    last = next(brief for brief in reversed(bench.asked) if brief.gate is Gate.FINALISE)
+    assert ("C21" in last.body) is asked
+    assert "FAIL" not in last.body
+
+
+def test_an_old_member_that_commits_to_kafka_is_not_moved(bench: Bench) -> None:
+    """Two looks tell; the sentence names it and what to change (§9 line 6)."""
+    bench.world.kafka = dict(bench.world.znode)
+    moved = [p for p in bench.world.all_partitions() if p.partition < 2]
+
+    def commit(_seconds: float) -> None:
+        for partition in moved:
+            bench.world.kafka[partition] = bench.world.ends[partition]
+
+    bench.clock.on_sleep.append(commit)
+    assessment = bench.app().assess(bench.request())
+    (bad,) = [f for f in assessment.findings if f.verdict is Verdict.FAIL]
+    assert (bad.rule, "orders-app_m1-1 commits to Kafka" in bad.reason) == ("C24", True)
+    with pytest.raises(Rejected, match=r"C24: .*offsets.storage=kafka.*restart it with"):
+        bench.plan()
+
+
+def test_a_member_without_a_fence_keeps_the_group_in_zookeeper_mode() -> None:
+    """It may be moved to as far as the roll, with a warning; a toggle is refused and says so (F6)."""
+    bench = make_bench(AWARE)
+    bench.world.places["m2"].fence = None
+    with pytest.raises(Rejected, match=r"C08: .*m2-1 publish no fence.*the mode stays zookeeper"):
+        bench.plan(until=Until.TOGGLE)
+    bench.world.places["m1"].kind = MemberKind.OLD
+    migration = bench.plan(until=Until.ROLL)
+    assert "has to stay in zookeeper mode" in bench.app().brief(migration, Gate.PLAN).body

@@ -11,6 +11,7 @@ from typing import Any
 from groupshift.adapters.memory.world import World
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.evidence import TABLES, FileEntry, Manifest, Moment, Row
+from groupshift.domain.holder import Holder
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
 from groupshift.errors import Broken, Conflict, Rejected
@@ -28,17 +29,32 @@ class MemoryModeSwitch:
         """See the port."""
         return self.world.read(group).mode
 
-    def compare_and_set(self, group: str, expected: ModeNode, to: Mode) -> ModeNode:
+    def take(self, group: str, holder: Holder) -> None:
         """See the port."""
+        known = self.world.holder
+        if known and known.fences(holder):
+            raise Conflict(f"{holder} may not change the mode of {group} any more: {known} does")
+        self.world.holder = holder
+
+    def compare_and_set(
+        self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None
+    ) -> ModeNode:
+        """See the port."""
+        self._demand_holder(group, holder)
         node = self._demand(group, expected)
         wanted = to.value.encode()
         return node if node.data == wanted else self.world.write_mode(wanted)
 
-    def delete(self, group: str, expected: ModeNode) -> None:
+    def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
         """See the port."""
         if self.world.mode.data is not None:
+            self._demand_holder(group, holder)
             self._demand(group, expected)
             self.world.write_mode(None)
+
+    def _demand_holder(self, group: str, holder: Holder | None) -> None:
+        if holder is not None and holder != self.world.holder:
+            raise Conflict(f"{holder} may not change the mode of {group} any more: {self.world.holder} does")
 
     def _demand(self, group: str, expected: ModeNode) -> ModeNode:
         node = self.read(group)

@@ -18,6 +18,7 @@ from groupshift.domain.group import (
     Member,
     Owner,
 )
+from groupshift.domain.holder import Holder
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.clock import Clock
 
@@ -44,6 +45,7 @@ class World:
     places: dict[str, Occupant] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=lambda: {"orders": 6})
     mode: ModeNode = ABSENT_MODE
+    holder: Holder | None = None
     znode: dict[TopicPartition, int] = field(default_factory=dict)
     kafka: dict[TopicPartition, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)

@@ -7,6 +7,7 @@ is a `Session`, which pipelines its requests. kazoo stays inside this package.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import warnings
@@ -23,6 +24,8 @@ from kazoo.exceptions import (
     NoAuthError,
     NoNodeError,
     OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
     SessionExpiredError,
     SessionMovedError,
 )
@@ -42,6 +45,8 @@ _LOST = (
     KazooTimeoutError,
 )
 _REFUSED = (NoAuthError, AuthFailedError, InvalidACLError)
+_DRAGGED_ALONG = (RolledBackError, RuntimeInconsistency)
+"""What the other parts of a failed transaction answer."""
 _SESSION_TIMEOUT_S = 4.0  # nothing of ours hangs on the session; short, so that a silent server is noticed
 
 
@@ -115,8 +120,39 @@ class Session:
         """Delete at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
         self._result(self._client.delete_async(path, version=version))
 
+    @property
+    def client(self) -> KazooClient:
+        """Kazoo's client, for the bulk reads of this package."""
+        return self._client
+
+    @property
+    def chroot(self) -> str:
+        """What kazoo puts before every path; a request that it does not know has to do it itself."""
+        return str(self._client.chroot)
+
+    def send(self, request: Any) -> Any:
+        """Send a request of ZooKeeper's protocol that kazoo does not know; await it with `result`."""
+        sent = self._client.handler.async_result()
+        self._client._call(request, sent)  # noqa: SLF001 - the way every request of kazoo is sent
+        return sent
+
+    def result(self, request: Any, timeout_s: float = math.inf) -> Any:
+        """What was answered. Raises kazoo's timeout at the attempt's deadline, or before."""
+        left_s = self._deadline - time.monotonic()
+        return request.get(timeout=max(0.001, min(timeout_s, left_s)))
+
+    def together(self, guard: tuple[str, int], change: Callable[[Any], None]) -> None:
+        """One transaction: the node ``guard`` names is at this version, and ``change`` (which is given
+        kazoo's transaction). Raises kazoo's error of the part that failed; then nothing was changed."""
+        transaction = self._client.transaction()
+        transaction.check(*guard)
+        change(transaction)
+        for outcome in self._result(transaction.commit_async()):
+            if isinstance(outcome, Exception) and not isinstance(outcome, _DRAGGED_ALONG):
+                raise outcome
+
     def _result(self, request: Any) -> Any:
-        return request.get(timeout=max(0.001, self._deadline - time.monotonic()))
+        return self.result(request)
 
     def _directory(self, request: Any) -> Directory | None:
         try:

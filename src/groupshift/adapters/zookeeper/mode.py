@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from groupshift.adapters.zookeeper.connection import Node, Session, ZookeeperConnection
 from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
+from groupshift.domain.holder import Holder, parse_holder
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Conflict, Rejected
 
@@ -27,40 +29,67 @@ class ZookeeperModeSwitch:
         path = paths_of(group).mode
         return self._connection.call(lambda session: read_mode(session, path))
 
-    def compare_and_set(self, group: str, expected: ModeNode, to: Mode) -> ModeNode:
+    def take(self, group: str, holder: Holder) -> None:
+        """Remember who may write. Raises `Conflict` when a later claim is remembered."""
+        path = paths_of(group).fence
+
+        def write(session: Session) -> None:
+            for _ in range(_ATTEMPTS):
+                found = _read(session, path)
+                known = parse_holder(found.data if found else None)
+                if known == holder:
+                    return
+                if known and known.fences(holder):
+                    raise _fenced(path, holder, known)
+                with contextlib.suppress(BadVersionError, NodeExistsError, NoNodeError):
+                    _write(session, path, holder.encode(), found.version if found else None)
+            raise Conflict(f"{path} was changed by others {_ATTEMPTS} times in a row: {_LOOK}")
+
+        self._connection.call(write)
+
+    def compare_and_set(
+        self, group: str, expected: ModeNode, to: Mode, *, holder: Holder | None = None
+    ) -> ModeNode:
         """Write ``to`` if the node is still ``expected``; returns the node as read back."""
-        path, data = paths_of(group).mode, to.value.encode()
+        paths, data = paths_of(group), to.value.encode()
+        path = paths.mode
         sent: list[bool] = []
 
         def write(session: Session) -> ModeNode:
             found = read_mode(session, path)
             if sent and _follows(expected, found, data):
                 return found
+            guard = _guard(session, paths.fence, holder)
             _demand(path, expected, found)
             if found.data == data:
                 return found
             sent.append(True)
-            _attempt(path, lambda: _put(session, path, data, found))
+            _attempt(path, lambda: _put(session, path, data, found, guard))
             return _read_back(session, path, data, expected)
 
         return self._connection.call(write)
 
-    def delete(self, group: str, expected: ModeNode) -> None:
+    def delete(self, group: str, expected: ModeNode, *, holder: Holder | None = None) -> None:
         """Delete the node if it is still ``expected``; an absent node is what was asked for."""
-        path = paths_of(group).mode
+        paths = paths_of(group)
+        path = paths.mode
 
         def remove(session: Session) -> None:
             found = read_mode(session, path)
             if found.data is None:
                 return
+            guard = _guard(session, paths.fence, holder)
             _demand(path, expected, found)
-            _attempt(path, lambda: session.delete(path, found.version))
+            _attempt(path, lambda: _remove(session, path, found.version, guard))
             if read_mode(session, path).data is not None:
                 raise Conflict(f"{path} was created again right after its deletion: {_LOOK}")
 
         self._connection.call(remove)
 
 
+_ATTEMPTS = 10
+Guard = tuple[str, int]
+"""Path and version of the fence node that a write depends on."""
 _LOOK = "someone else writes this group's mode; look at it with `groupshift status` and decide again"
 
 
@@ -80,16 +109,56 @@ def as_mode(node: Node | None) -> ModeNode:
 
 def read_mode(session: Session, path: str) -> ModeNode:
     """The mode node at ``path``, not older than this call."""
+    return as_mode(_read(session, path))
+
+
+def _read(session: Session, path: str) -> Node | None:
     session.sync(path)
     (node,) = session.read([path])
-    return as_mode(node)
+    return node
 
 
-def _put(session: Session, path: str, data: bytes, found: ModeNode) -> None:
-    if found.data is None:
+def _guard(session: Session, path: str, holder: Holder | None) -> Guard | None:
+    """The fence node as ``holder`` left it. Raises `Conflict` when it names somebody else."""
+    if holder is None:
+        return None
+    node = _read(session, path)
+    known = parse_holder(node.data if node else None)
+    if node is None or known != holder:
+        raise _fenced(path, holder, known)
+    return path, node.version
+
+
+def _fenced(path: str, holder: Holder, known: Holder | None) -> Conflict:
+    return Conflict(
+        f"{holder} may not change the group's mode any more: {path} names {known or 'nobody'}; "
+        "nothing was changed, look at it with: groupshift status"
+    )
+
+
+def _put(session: Session, path: str, data: bytes, found: ModeNode, guard: Guard | None) -> None:
+    version = None if found.data is None else found.version
+    if guard is None:
+        _write(session, path, data, version)
+    elif version is None:
+        session.together(guard, lambda transaction: transaction.create(path, data))
+    else:
+        session.together(guard, lambda transaction: transaction.set_data(path, data, version))
+
+
+def _write(session: Session, path: str, data: bytes, version: int | None) -> None:
+    """Create the node, or set it at this version."""
+    if version is None:
         session.create(path, data)
     else:
-        session.set(path, data, found.version)
+        session.set(path, data, version)
+
+
+def _remove(session: Session, path: str, version: int, guard: Guard | None) -> None:
+    if guard is None:
+        session.delete(path, version)
+    else:
+        session.together(guard, lambda transaction: transaction.delete(path, version))
 
 
 def _attempt(path: str, write: Callable[[], None]) -> None:

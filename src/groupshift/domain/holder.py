@@ -1,0 +1,41 @@
+"""Who may change a group's mode: the run that claimed its migration last, as ZooKeeper remembers it.
+
+``/consumers/<g>/migration/fence`` holds the migration and its fencing token. No consumer, old or new,
+reads children of ``migration`` other than ``ids`` and ``mode`` (specs/zookeeper-coordination.md §1.1).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A run's claim: ``token`` rises with each claim of the same ``migration``."""
+
+    migration: str
+    token: int
+
+    def fences(self, other: Holder) -> bool:
+        """Whether ``other`` is an earlier claim of the same migration.
+
+        Claims of two migrations have no order: one open migration a group is the journal's promise."""
+        return self.migration == other.migration and self.token > other.token
+
+    def encode(self) -> bytes:
+        """The payload of the fence node."""
+        fields = {"migration": self.migration, "token": self.token}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    def __str__(self) -> str:
+        return f"run {self.token} of migration {self.migration}"
+
+
+def parse_holder(data: bytes | None) -> Holder | None:
+    """The holder that `Holder.encode` wrote; None for an absent or a foreign payload."""
+    try:
+        fields = json.loads(data or b"")
+        return Holder(migration=str(fields["migration"]), token=int(fields["token"]))
+    except (ValueError, TypeError, KeyError):
+        return None
