@@ -5,5 +5,13 @@ from __future__ import annotations
 from groupshift.consumers.migrating import MigratingConsumer
 from groupshift.consumers.streams import ConsumerStatus, Stream
 from groupshift.consumers.zookeeper import ZookeeperConsumer
+from groupshift.domain.topic_filter import Blacklist, Whitelist
 
-__all__ = ["ConsumerStatus", "MigratingConsumer", "Stream", "ZookeeperConsumer"]
+__all__ = [
+    "Blacklist",
+    "ConsumerStatus",
+    "MigratingConsumer",
+    "Stream",
+    "Whitelist",
+    "ZookeeperConsumer",
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 from groupshift import __version__
 from groupshift.consumers.configuration import ConsumerConfig
@@ -13,19 +12,18 @@ from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.consumers.holdings import Parts, Policy
 from groupshift.consumers.identity import Identity
 from groupshift.consumers.membership import KafkaMembership
+from groupshift.consumers.subscription import Subscription
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
 
 
-def make_parts(
-    config: ConsumerConfig, subscription: Mapping[str, int], delivery: Delivery, *, aware: bool
-) -> Parts:
+def make_parts(config: ConsumerConfig, delivery: Delivery) -> Parts:
     """The clients of a member; none of them has joined anything yet."""
     return Parts(
         coordination=ZookeeperCoordination(
-            config.zookeeper, config.group, config.consumer_id, config.session_s
+            config.zookeeper, config.group, config.consumer_id, config.session_s, hidden=config.hidden
         ),
-        membership=KafkaMembership(config.embedded(), subscription) if aware else None,
+        membership=KafkaMembership(config.embedded()) if config.migrating else None,
         fetch=KafkaFetch(config.fetcher()),
         delivery=delivery,
     )
@@ -36,18 +34,22 @@ def make_policy(config: ConsumerConfig) -> Policy:
     return Policy(reset=config.reset, auto_commit=config.auto_commit, drain_s=config.drain_s)
 
 
-def make_identity(config: ConsumerConfig, subscription: Mapping[str, int], *, aware: bool) -> Identity:
+def make_identity(config: ConsumerConfig, subscription: Subscription) -> Identity:
     """What the member is in the group, registered as of now."""
     return Identity(
         member=Member(
             consumer_id=config.consumer_id,
-            subscription=subscription,
-            aware=aware,
+            subscription=subscription.topics,
+            pattern=subscription.pattern,
+            hidden=config.hidden,
+            aware=config.migrating,
             assignor=config.assignor,
             form=config.form,
         ),
         registration=Registration(
-            subscription=tuple(subscription.items()), timestamp=str(int(time.time() * 1000))
+            subscription=tuple(subscription.topics.items()),
+            pattern=subscription.pattern,
+            timestamp=str(int(time.time() * 1000)),
         ),
         software=__version__,
     )

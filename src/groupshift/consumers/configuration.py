@@ -5,20 +5,25 @@ Source: specs/zookeeper-coordination.md §§7, 8.1, O5. Every problem is reporte
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from groupshift.consumers.keys import EAGER, FORCED, KEYS, PREFIX, Use
+from groupshift.consumers.librdkafka import objection
+from groupshift.consumers.reading import Reader
 from groupshift.domain.assignment import Assignor, TextForm
 from groupshift.domain.registration import consumer_id
+from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected
 from groupshift.ports.fetch import Reset
 
-PREFIX = "coordination.migration."
+_LOG = logging.getLogger(__name__)
 _RESETS = {
     "smallest": Reset.EARLIEST,
     "earliest": Reset.EARLIEST,
@@ -27,35 +32,37 @@ _RESETS = {
     "latest": Reset.LATEST,
     "end": Reset.LATEST,
 }
-_OWN = frozenset(
-    {
-        "group.id", "consumer.id", "zookeeper.connect", "zookeeper.session.timeout.ms",
-        "zookeeper.connection.timeout.ms", "partition.assignment.strategy", "roundrobin.text.form",
-        "auto.offset.reset", "auto.commit.enable", "enable.auto.commit", "auto.commit.interval.ms",
-        "enable.auto.offset.store", "rebalance.drain.ms", "offsets.storage", "dual.commit.enabled",
-        "session.timeout.ms", "heartbeat.interval.ms", "group.protocol", "group.instance.id",
-    }
-)  # fmt: skip
+_ASSIGNORS = {each.value: each for each in Assignor}
+_FORMS = {each.value: each for each in TextForm}
+_LONGEST_DRAIN_S = 1.0
+_HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
     """One consumer's configuration, checked. Times in seconds; ``kafka`` goes to librdkafka unchanged.
 
-    ``membership`` are the properties of the embedded Kafka consumer."""
+    ``migrating`` is False for a consumer of the old protocol, also one with migration disabled.
+    ``membership`` are the properties of the embedded Kafka consumer, ``hidden`` the topics that no wildcard
+    sees, ``metrics_port`` None without an endpoint, ``wake_every_s`` 0 when old members are not woken."""
 
     group: str
     consumer_id: str
+    client_id: str
+    migrating: bool
     zookeeper: str
     session_s: float
     connect_s: float
     assignor: Assignor
     form: TextForm
+    hidden: frozenset[str]
     reset: Reset
     auto_commit: bool
     store_on_delivery: bool
     commit_every_s: float
     drain_s: float
+    metrics_port: int | None
+    wake_every_s: float
     kafka: Mapping[str, Any]
     membership: Mapping[str, Any]
 
@@ -63,11 +70,12 @@ class ConsumerConfig:
         """Properties of the fetching client; a short fetch wait lets a partition that is taken start soon."""
         forced = {
             "group.id": self.group,
+            "client.id": self.client_id,
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
         }
-        return {"fetch.wait.max.ms": 50, "client.id": self.consumer_id, **self.kafka, **forced}
+        return {"fetch.wait.max.ms": 50, **self.kafka, **forced}
 
     def embedded(self) -> dict[str, Any]:
         """Properties of the membership; what KIP-125 forces is forced (§8.1)."""
@@ -75,6 +83,7 @@ class ConsumerConfig:
             "session.timeout.ms": 10_000,
             "heartbeat.interval.ms": 1_000,
             "partition.assignment.strategy": "range,roundrobin",
+            "topic.metadata.refresh.interval.ms": 10_000,  # finds what a watch did not tell (L5)
         }
         forced = {
             "group.id": self.group,
@@ -85,97 +94,128 @@ class ConsumerConfig:
         return {**defaults, **self.kafka, **self.membership, **forced}
 
 
-class _Reader:
-    """Reads keys and collects what is wrong with them."""
-
-    def __init__(self, raw: Mapping[str, Any]) -> None:
-        self._raw = raw
-        self.problems: list[str] = []
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self._raw.get(key, default)
-        if value in (None, ""):
-            self.problems.append(f"{key} is missing: set it")
-            return ""
-        return str(value)
-
-    def flag(self, *keys: str) -> bool:
-        """The first key that is set; true when none is."""
-        key = next((each for each in keys if each in self._raw), None)
-        value = str(self._raw.get(key or "", True)).lower()
-        if value not in ("true", "false"):
-            self.problems.append(f"{key} {value!r} is neither true nor false")
-        return value == "true"
-
-    def milliseconds(self, key: str, default: int) -> float:
-        value = self._raw.get(key, default)
-        try:
-            number = int(value)
-        except (TypeError, ValueError):
-            number = -1
-        if number < 0:
-            self.problems.append(f"{key} {value!r} is not a number of milliseconds")
-        return number / 1000
-
-    def choice(self, key: str, default: str, choices: Callable[[str], Any]) -> Any:
-        value = str(self._raw.get(key, default))
-        try:
-            return choices(value)
-        except (ValueError, KeyError):
-            self.problems.append(f"{key} {value!r} is not supported")
-            return choices(default)
-
-
 def parse(raw: Mapping[str, Any], *, migrating: bool) -> ConsumerConfig:
-    """Check ``raw``. Raises `Rejected` with one sentence that names every field that is wrong."""
-    read = _Reader(raw)
-    group = read.text("group.id")
-    session_s = read.milliseconds("zookeeper.session.timeout.ms", 6_000)
-    if migrating:
-        _check_storage(raw, read)
-    bootstrap = raw.get("bootstrap.servers") or raw.get(f"{PREFIX}bootstrap.servers")
-    if not bootstrap:
-        read.problems.append("bootstrap.servers is missing: set it to the brokers' addresses")
-    kafka = {key: value for key, value in raw.items() if key not in _OWN and not key.startswith(PREFIX)}
-    config = ConsumerConfig(
-        group=group,
-        consumer_id=_consumer_id(group, raw, read),
-        zookeeper=read.text("zookeeper.connect"),
-        session_s=session_s,
-        connect_s=read.milliseconds("zookeeper.connection.timeout.ms", int(session_s * 1000)),
-        assignor=read.choice("partition.assignment.strategy", "range", Assignor),
-        form=read.choice("roundrobin.text.form", "dash", TextForm),
-        reset=read.choice("auto.offset.reset", "largest", _RESETS.__getitem__),
-        auto_commit=read.flag("enable.auto.commit", "auto.commit.enable"),
-        store_on_delivery=read.flag("enable.auto.offset.store"),
-        commit_every_s=read.milliseconds("auto.commit.interval.ms", 5_000),
-        drain_s=min(read.milliseconds("rebalance.drain.ms", 500), 1.0),
-        kafka={**kafka, "bootstrap.servers": bootstrap},
-        membership={key.removeprefix(PREFIX): value for key, value in raw.items() if _migration(key)},
-    )
+    """Check ``raw``; ``migrating`` is what the class is made for. Raises `Rejected` with one sentence that
+    names every field that is wrong."""
+    read = Reader(raw)
+    migrating = _migrating(read, migrating=migrating)
+    _check_keys(read)
+    _check_contradictions(read, migrating=migrating)
+    config = _read(read, migrating=migrating)
+    _check_librdkafka(read, config)
     if read.problems:
         raise Rejected("consumer configuration: " + "; ".join(read.problems))
     return config
 
 
-def _migration(key: str) -> bool:
-    """KIP-125's keys for the embedded consumer, without the two that steer the old one."""
-    return key.startswith(PREFIX) and key not in (f"{PREFIX}enabled", f"{PREFIX}poll.interval.ms")
+def _migrating(read: Reader, *, migrating: bool) -> bool:
+    """KIP-125's switch. Without it, the class decides."""
+    enabled = read.flag(f"{PREFIX}enabled", default=migrating)
+    if enabled and not migrating:
+        read.problems.append(f"{PREFIX}enabled is for MigratingConsumer: change the class or remove the key")
+    return enabled and migrating
 
 
-def _check_storage(raw: Mapping[str, Any], read: _Reader) -> None:
-    """O5: a migrating consumer commits to both stores, always."""
-    if str(raw.get("offsets.storage", "kafka")) != "kafka":
-        read.problems.append("offsets.storage of a migrating consumer is kafka: remove the key")
-    if str(raw.get("dual.commit.enabled", "true")).lower() != "true":
-        read.problems.append("dual.commit.enabled of a migrating consumer is true: remove the key")
+def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
+    group = read.text("group.id")
+    session_s = read.milliseconds("zookeeper.session.timeout.ms", 6_000)
+    bootstrap = read.raw.get("bootstrap.servers") or read.raw.get(f"{PREFIX}bootstrap.servers")
+    if not bootstrap:
+        read.problems.append("bootstrap.servers is missing: set it to the brokers' addresses")
+    reset = read.choice("auto.offset.reset", "largest", _RESETS)
+    return ConsumerConfig(
+        group=group,
+        consumer_id=_consumer_id(group, read),
+        client_id=read.name("client.id", group or "-"),
+        migrating=migrating,
+        zookeeper=read.text("zookeeper.connect"),
+        session_s=session_s,
+        connect_s=read.milliseconds("zookeeper.connection.timeout.ms", int(session_s * 1000)),
+        assignor=read.choice(
+            "partition.assignment.strategy", "range", {str(each): each for each in Assignor}
+        ),
+        form=read.choice("roundrobin.text.form", "dash", {str(each): each for each in TextForm}),
+        hidden=_hidden(read),
+        reset=reset,
+        auto_commit=read.flag("enable.auto.commit", "auto.commit.enable"),
+        store_on_delivery=read.flag("enable.auto.offset.store"),
+        commit_every_s=read.milliseconds("auto.commit.interval.ms", 5_000),
+        drain_s=min(read.milliseconds("rebalance.drain.ms", 500), _LONGEST_DRAIN_S),
+        metrics_port=read.number("metrics.port", "a port, or 0 for any", upto=_HIGHEST_PORT),
+        wake_every_s=read.milliseconds("wake.old.members.ms", 0),
+        kafka={**_librdkafka(read.raw), "bootstrap.servers": bootstrap or ""},
+        membership=_membership(read.raw),
+    )
 
 
-def _consumer_id(group: str, raw: Mapping[str, Any], read: _Reader) -> str:
+def _librdkafka(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in raw.items() if key not in KEYS and not key.startswith(PREFIX)}
+
+
+def _membership(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The embedded consumer's own keys: the few that concern nobody else, and all with the prefix."""
+    embedded = {key: value for key, value in raw.items() if key in KEYS and KEYS[key].use is Use.EMBEDDED}
+    steering = {key for key in KEYS if key.startswith(PREFIX)} - {f"{PREFIX}bootstrap.servers"}
+    given = {
+        key.removeprefix(PREFIX): value
+        for key, value in raw.items()
+        if key.startswith(PREFIX) and key not in steering
+    }
+    return embedded | given
+
+
+def _check_keys(read: Reader) -> None:
+    """Refuse what cannot work here, say of the rest what does not matter."""
+    for key in read.raw:
+        known = KEYS.get(key)
+        if known is not None and known.use is Use.REFUSED:
+            read.problems.append(f"{key} is refused ({known.why}): remove it")
+        elif known is not None and known.use is Use.IGNORED:
+            _LOG.info("%s has no effect: %s", key, known.why)
+        elif key.startswith(PREFIX) and key.removeprefix(PREFIX) in FORCED:
+            _LOG.warning("%s has no effect: its value is given (KIP-125)", key)
+
+
+def _check_contradictions(read: Reader, *, migrating: bool) -> None:
+    """Two keys, or a key and the class, that want different things."""
+    storage, dual = ("kafka", "true") if migrating else ("zookeeper", "false")
+    kind = "a migrating consumer" if migrating else "a consumer that does not migrate"
+    for key, value in (("offsets.storage", storage), ("dual.commit.enabled", dual)):
+        if str(read.raw.get(key, value)).lower() != value:
+            read.problems.append(f"{key} of {kind} is {value}: remove the key")
+    read.same("auto.commit.enable", "enable.auto.commit")
+    for key, known in KEYS.items():
+        if known.use is Use.EMBEDDED:
+            read.same(key, f"{PREFIX}{key}")
+    strategy = str(read.raw.get(f"{PREFIX}partition.assignment.strategy", "range"))
+    if not {each.strip() for each in strategy.split(",")} <= EAGER:
+        read.problems.append(
+            f"{PREFIX}partition.assignment.strategy {strategy!r} must be of {', '.join(sorted(EAGER))}: "
+            "a cooperative assignor lets two members own a partition for a while"
+        )
+
+
+def _check_librdkafka(read: Reader, config: ConsumerConfig) -> None:
+    """Ask librdkafka about the keys that are not ours; the embedded consumer's are named with prefix."""
+    problem = objection(config.fetcher())
+    if problem is not None:
+        read.problems.append(f"{problem}: correct or remove it")
+    elif config.migrating and (problem := objection(config.embedded())) is not None:
+        read.problems.append(f"{problem} (of the embedded Kafka consumer, {PREFIX}…): correct or remove it")
+
+
+def _hidden(read: Reader) -> frozenset[str]:
+    """The internal topics, unless wildcards shall see them."""
+    listed = read.raw.get("internal.topics")
+    names = frozenset(str(listed).replace(" ", "").split(",")) if listed is not None else INTERNAL_TOPICS
+    return names if read.flag("exclude.internal.topics") else frozenset()
+
+
+def _consumer_id(group: str, read: Reader) -> str:
     """``<g>_<consumer.id>``, or the old consumer's own scheme (§2)."""
     unique = f"{socket.gethostname()}-{int(time.time() * 1000)}-{uuid.uuid4().hex[:8]}"
     try:
-        return consumer_id(group or "-", str(raw.get("consumer.id") or unique))
+        return consumer_id(group or "-", str(read.raw.get("consumer.id") or unique))
     except Rejected as error:
         read.problems.append(str(error))
         return f"{group}_{os.getpid()}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient, KazooState
@@ -19,7 +19,7 @@ from groupshift.consumers.observation import Observer
 from groupshift.consumers.partition_nodes import PartitionNodes, failures
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
-from groupshift.domain.znodes import GroupPaths
+from groupshift.domain.znodes import INTERNAL_TOPICS, GroupPaths
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.coordination import (
     CoordinationListener,
@@ -36,14 +36,19 @@ _STATES = {
 
 
 class ZookeeperCoordination:
-    """One member's session. ``hosts`` may end with a chroot; ``session_s`` is asked for, in seconds."""
+    """One member's session. ``hosts`` may end with a chroot; ``session_s`` is asked for, in seconds;
+    ``hidden`` are the topics that no wildcard sees."""
 
-    def __init__(self, hosts: str, group: str, consumer_id: str, session_s: float) -> None:
+    def __init__(
+        self, hosts: str, group: str, consumer_id: str, session_s: float,
+        *, hidden: Collection[str] = INTERNAL_TOPICS,
+    ) -> None:  # fmt: skip
         self._hosts, self._consumer_id = hosts, consumer_id
         self._paths = GroupPaths(group)
-        retry = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
-        self._client = KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)
-        self._observer = Observer(self._client, self._paths, self._answer, self._view_changed)
+        self._client = _client(hosts, session_s)
+        self._observer = Observer(
+            self._client, self._paths, self._answer, changed=self._view_changed, hidden=hidden
+        )
         self._nodes = PartitionNodes(
             self._client,
             self._paths,
@@ -200,3 +205,9 @@ class ZookeeperCoordination:
             raise
         except (KazooException, KazooTimeoutError) as error:
             raise Transient(f"ZooKeeper did not answer: {error!r}") from error
+
+
+def _client(hosts: str, session_s: float) -> KazooClient:
+    """A client that reconnects for ever."""
+    retry = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
+    return KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)

@@ -30,6 +30,8 @@ from groupshift.ports.membership import MembershipListener
 _LOG = logging.getLogger(__name__)
 _TURN_S = 0.02
 _REVOKE_S = 5.0
+_REFRESHES_S = (0.1, 0.5, 2.0)
+_METADATA_S = 0.5
 _FORGOTTEN = frozenset(
     {
         KafkaError.UNKNOWN_MEMBER_ID,
@@ -40,16 +42,17 @@ _FORGOTTEN = frozenset(
 
 
 class KafkaMembership:
-    """Member of group ``properties['group.id']``, subscribed to ``topics`` by name.
+    """Member of group ``properties['group.id']``, subscribed to topics by name.
 
     ``properties`` are librdkafka's; ``client.id`` is the member's consumer id, by which others match
     this membership with the registration in ZooKeeper.
     """
 
-    def __init__(self, properties: Mapping[str, Any], topics: Collection[str]) -> None:
+    def __init__(self, properties: Mapping[str, Any]) -> None:
         self._properties = dict(properties)
         self._group = str(properties["group.id"])
-        self._topics = sorted(topics)
+        self._topics: list[str] = []
+        self._refreshes: list[float] = []
         self._consumer = Consumer(self._properties)
         self._calls = Calls()
         self._later: Future[None] | None = None
@@ -69,16 +72,39 @@ class KafkaMembership:
     # -- the thread ------------------------------------------------------------------------------
 
     def start(self, listener: MembershipListener) -> None:
-        """Subscribe and poll on the own thread."""
+        """Poll on the own thread."""
         self._listener = listener
         self._thread.start()
 
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Names only: both coordination systems see one source of topics (L5, L6)."""
+        self._calls.hand(lambda: self._subscribe(sorted(topics)))
+
+    def _subscribe(self, topics: list[str]) -> None:
+        if topics != self._topics:
+            self._topics = topics
+            if topics:
+                self._consumer.subscribe(
+                    topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                )
+            else:
+                self._consumer.unsubscribe()
+        self._refreshes = [time.monotonic() + each for each in _REFRESHES_S] if topics else []
+
+    def _refresh(self) -> None:
+        """A full answer makes the client compare its subscription with what there is, and rejoin; the
+        brokers hear of a change a little later than ZooKeeper's watchers."""
+        while self._refreshes and self._refreshes[0] <= time.monotonic():
+            del self._refreshes[0]
+            try:
+                self._consumer.list_topics(timeout=_METADATA_S)
+            except KafkaException as error:
+                _LOG.info("group %s: topics could not be listed: %s", self._group, error)
+
     def _run(self) -> None:
-        self._consumer.subscribe(
-            self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
         while not self._stopping:
             self._calls.serve(_TURN_S)
+            self._refresh()
             message = self._consumer.poll(0)
             if message is not None and message.error() is not None:
                 _LOG.warning("group %s: %s", self._group, message.error())

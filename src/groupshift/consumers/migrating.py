@@ -9,7 +9,9 @@ class MigratingConsumer(GroupConsumer):
     """Takes part in ZooKeeper and Kafka coordination at once and obeys the one the mode node names.
 
     Commits to both stores. ``coordination.migration.<key>`` sets a key of the embedded Kafka consumer;
-    ``bootstrap.servers`` alone suffices. Source: KIP-125; specs/zookeeper-coordination.md §8.10.
+    ``bootstrap.servers`` alone suffices. With ``coordination.migration.enabled=false`` it is a
+    `ZookeeperConsumer`: no migration id, no Kafka membership.
+    Source: KIP-125; specs/zookeeper-coordination.md §8.10.
     """
 
     _migrating = True

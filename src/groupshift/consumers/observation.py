@@ -11,7 +11,7 @@ from kazoo.exceptions import NoNodeError
 
 from groupshift.domain.coordination import ABSENT_MODE, ModeNode
 from groupshift.domain.reconcile import CoordinationView
-from groupshift.domain.registration import Pattern, Registration, parse_awareness, parse_registration
+from groupshift.domain.registration import Registration, parse_awareness, parse_registration
 from groupshift.domain.znodes import BROKER_TOPICS, GroupPaths, parse_partitions, topic_path
 from groupshift.errors import Rejected, Transient
 
@@ -22,8 +22,11 @@ Answer = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    """One pass over directories and mode: what decides whether the registrations must be read."""
+    """One pass over directories and mode: what decides whether the registrations must be read.
 
+    ``topics`` are all there are, None when nobody was known to need them."""
+
+    topics: tuple[str, ...] | None
     mode: ModeNode
     ids: tuple[str, ...]
     ids_pzxid: int
@@ -32,13 +35,15 @@ class _Listing:
 
 
 class Observer:
-    """Reads `CoordinationView`s. ``changed`` is called (on kazoo's thread) when one is stale."""
+    """Reads `CoordinationView`s. ``changed`` is called (on kazoo's thread) when one is stale; ``hidden`` are
+    the topics that no wildcard sees."""
 
     def __init__(
-        self, client: KazooClient, paths: GroupPaths, answer: Answer, changed: Callable[[Any], None]
-    ) -> None:
+        self, client: KazooClient, paths: GroupPaths, answer: Answer,
+        *, changed: Callable[[Any], None], hidden: Collection[str],
+    ) -> None:  # fmt: skip
         self._client, self._paths = client, paths
-        self._answer, self._changed = answer, changed
+        self._answer, self._changed, self._hidden = answer, changed, hidden
 
     def observe(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView:
         """Repeat until nothing moved in between. Raises `Transient` when it never stands still."""
@@ -52,15 +57,17 @@ class Observer:
         listing, topic_nodes = self._list(known, topics)
         if listing is None:
             return None
-        partitions, problems = self._partitions(topic_nodes)
-        if known is not None and not known.problems and _same(known, listing):
-            registrations, unfenced = known.registrations, known.unfenced
-        else:
-            registrations, unfenced, malformed = self._members(listing)
-            if len(registrations) + len(malformed) < len(listing.ids):
-                return None
-            more, broken = self._partitions(self._further_topics(registrations.values(), partitions))
-            partitions, problems = partitions | more, (*problems, *malformed, *broken)
+        partitions, broken = self._partitions(topic_nodes)
+        registrations, unfenced, malformed = self._members(listing, known)
+        if len(registrations) + len(malformed) < len(listing.ids):
+            return None
+        wanted, unreadable = self._subscribed(registrations, listing.topics)
+        wanted |= set(topics)
+        more, further = self._partitions(
+            {name: self._topic(name) for name in sorted(wanted - set(topic_nodes))}
+        )
+        partitions = {name: found for name, found in (partitions | more).items() if name in wanted}
+        problems = (*malformed, *unreadable, *broken, *further)
         return CoordinationView(
             mode=listing.mode,
             ids_pzxid=listing.ids_pzxid,
@@ -85,11 +92,13 @@ class Observer:
         mode = self._client.get_async(self._paths.mode, watch=self._changed)
         appeared = self._client.exists_async(self._paths.mode, watch=self._changed)
         topic_nodes = {name: self._topic(name) for name in names}
+        every = self._directory(BROKER_TOPICS) if known is not None and _wildcards(known) else None
         again = self._client.exists_async(self._paths.ids)
         self._optional(synced)
         listed, pzxid = self._listed(ids)
         aware, migration_pzxid = self._listed(migration)
         listing = _Listing(
+            topics=self._listed(every)[0] if every is not None else None,
             mode=self._mode(mode, appeared),
             ids=listed,
             ids_pzxid=pzxid,
@@ -121,9 +130,11 @@ class Observer:
         return ModeNode(data=data or b"", version=stat.version, czxid=stat.czxid, mzxid=stat.mzxid)
 
     def _members(
-        self, listing: _Listing
+        self, listing: _Listing, known: CoordinationView | None
     ) -> tuple[Mapping[str, Registration], frozenset[str], tuple[str, ...]]:
-        """Read every registration and every migration id in one round trip."""
+        """Read every registration and every migration id in one round trip, unless they are known."""
+        if known is not None and not known.problems and _same(known, listing):
+            return known.registrations, known.unfenced, ()
         ids = {cid: self._client.get_async(self._paths.id_of(cid)) for cid in listing.ids}
         aware = {
             cid: self._client.get_async(self._paths.migration_id_of(cid)) for cid in listing.migration_ids
@@ -144,16 +155,22 @@ class Observer:
                 unfenced.add(cid)
         return registrations, frozenset(unfenced), tuple(problems)
 
-    def _further_topics(
-        self, registrations: Collection[Registration], read: Collection[str]
-    ) -> dict[str, Any]:
-        """Requests for the other members' topics; of all topics when one subscribes by a pattern."""
-        static = [each for each in registrations if each.pattern is Pattern.STATIC]
-        wanted = {topic for each in static for topic, _ in each.subscription}
-        if len(static) < len(registrations):
-            listed = self._optional(self._client.get_children_async(BROKER_TOPICS)) or ()
-            wanted |= {topic for each in registrations for topic in each.topics(listed)}
-        return {name: self._topic(name) for name in sorted(wanted - set(read))}
+    def _subscribed(
+        self, registrations: Mapping[str, Registration], every: tuple[str, ...] | None
+    ) -> tuple[set[str], tuple[str, ...]]:
+        """The topics of all members, and sentences about wildcards that cannot be read.
+
+        With a wildcard among them the list of topics is watched: a new one may match."""
+        if every is None and any(each.wildcard for each in registrations.values()):
+            every = self._listed(self._directory(BROKER_TOPICS))[0]
+        wanted: set[str] = set()
+        problems: list[str] = []
+        for cid, registration in registrations.items():
+            try:
+                wanted.update(registration.topics(every or (), hidden=self._hidden))
+            except Rejected as error:
+                problems.append(f"{self._paths.id_of(cid)}: {error}")
+        return wanted, tuple(problems)
 
     def _partitions(
         self, topic_nodes: Mapping[str, Any]
@@ -185,6 +202,10 @@ def _same(known: CoordinationView, listing: _Listing) -> bool:
         and known.migration_pzxid == listing.migration_pzxid
         and set(known.registrations) == set(listing.ids)
     )
+
+
+def _wildcards(view: CoordinationView) -> bool:
+    return any(each.wildcard for each in view.registrations.values())
 
 
 def _fenced(data: bytes) -> bool:

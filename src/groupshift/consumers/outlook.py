@@ -10,6 +10,7 @@ from groupshift.consumers.holdings import Parts
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Decision, Member, Situation, decide
+from groupshift.domain.registration import Pattern
 from groupshift.errors import GroupshiftError, Transient
 
 _LOG = logging.getLogger(__name__)
@@ -26,7 +27,10 @@ class Outlook:
     def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
         self._stale = True
+        static = member.pattern is Pattern.STATIC
+        self._own_topics = tuple(sorted(member.subscription)) if static else ()
         self._clients: frozenset[str] | None = None
+        self._subscribed: dict[str, tuple[int, ...]] | None = None
         self.view: CoordinationView | None = None
         self.assignment: frozenset[TopicPartition] | None = None
         self.evicted = False
@@ -47,10 +51,20 @@ class Outlook:
             return
         self._stale = False
         try:
-            self.view = self._parts.coordination.observe(self.view, sorted(self._member.subscription))
+            view = self._parts.coordination.observe(self.view, self._own_topics)
         except GroupshiftError:
             self._stale = True
             raise
+        self.view = view
+        self._subscribe(view)
+
+    def _subscribe(self, view: CoordinationView) -> None:
+        """One source of topic names for both systems (L5): what ZooKeeper shows is what Kafka is told."""
+        found = {topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)}
+        if self._parts.membership is not None and found != self._subscribed:
+            self._subscribed = found
+            static = self._own_topics
+            self._parts.membership.subscribe([each for each in found if found[each] or each in static])
 
     # -- Kafka -----------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ class Presence:
         self._registered = False
 
     def register(self, listener: MembershipListener, mode: Mode | None, node: ModeNode | None) -> bool:
-        """Register unless it is done, join the Kafka group after the first time; True when it was new.
+        """Register unless it is done, start the membership after the first time; True when it was new.
 
         ``mode`` and ``node`` are in effect already when only the registration was lost."""
         if self._registered:

@@ -6,7 +6,7 @@ Source: specs/zookeeper-coordination.md §§8.3, 8.7, 8.10 (F1, F2, F6) and D11.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.assignment import (
@@ -19,7 +19,8 @@ from groupshift.domain.assignment import (
 )
 from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode, effective_mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.registration import Registration
+from groupshift.domain.registration import Pattern, Registration
+from groupshift.domain.znodes import INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +49,11 @@ class CoordinationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """This member: its id, its own static subscription (topic → streams) and the group's assignor.
+    """This member: its id, its own subscription and the group's assignor.
 
-    ``aware`` is False for a consumer of the old protocol, which follows ZooKeeper only.
+    ``subscription`` is topic → streams, or with a wildcard ``pattern`` one expression → streams; an empty
+    one owns nothing. ``hidden`` are the topics no wildcard sees, its own or another's (§3.2). ``aware`` is
+    False for a consumer of the old protocol, which follows ZooKeeper only.
     """
 
     consumer_id: str
@@ -58,6 +61,13 @@ class Member:
     aware: bool
     assignor: Assignor = Assignor.RANGE
     form: TextForm = TextForm.DASH
+    pattern: Pattern = Pattern.STATIC
+    hidden: frozenset[str] = INTERNAL_TOPICS
+
+    def topics(self, known: Collection[str]) -> dict[str, int]:
+        """Topic → streams; a wildcard is expanded over the ``known`` topics."""
+        registration = Registration(subscription=tuple(self.subscription.items()), pattern=self.pattern)
+        return registration.topics(known, hidden=self.hidden)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +145,8 @@ def _choose_mode(situation: Situation) -> tuple[Mode, bool, tuple[str, ...]]:
     starting_beside_kafka = situation.acting is None and view.mode.requested is Mode.KAFKA
     if wanted is Mode.KAFKA or not (leaving or starting_beside_kafka):
         return wanted, False, alarm
+    if not situation.held and not situation.member.topics(view.partitions):
+        return wanted, False, alarm  # it owns nothing and is in no Kafka group: harmless either way
     if situation.kafka_clients is None:
         return Mode.KAFKA, True, alarm
     plain = situation.kafka_clients - set(view.migration_ids) - {situation.member.consumer_id}
@@ -147,18 +159,24 @@ def _choose_mode(situation: Situation) -> tuple[Mode, bool, tuple[str, ...]]:
 def _zookeeper_target(situation: Situation) -> Assignment:
     """My part of the old consumer's assignment (§§3.3, 5); every member computes it alone."""
     view, member = situation.view, situation.member
-    members = {cid: each.topics(view.partitions) for cid, each in view.registrations.items()}
+    members = {
+        cid: each.topics(view.partitions, hidden=member.hidden) for cid, each in view.registrations.items()
+    }
     threads = threads_by_topic(members)
     if member.assignor is Assignor.RANGE:
-        threads = {topic: ids for topic, ids in threads.items() if topic in member.subscription}
+        mine = members[member.consumer_id]
+        threads = {topic: ids for topic, ids in threads.items() if topic in mine}
     return _mine(assign(member.assignor, threads, view.partitions, member.form), member)
 
 
 def _kafka_target(situation: Situation) -> Assignment:
-    """What the Kafka group assigned to me, spread over my threads (§8.7); nothing between generations."""
-    member = situation.member
-    threads = threads_by_topic({member.consumer_id: member.subscription})
-    return map_to_threads(situation.kafka_assignment or frozenset(), threads)
+    """What the Kafka group assigned to me, spread over my threads (§8.7); nothing between generations.
+
+    A wildcard is expanded over the assigned topics themselves: ZooKeeper may not show a new one yet, and
+    an assignment is never dropped (L5)."""
+    member, assigned = situation.member, situation.kafka_assignment or frozenset()
+    threads = threads_by_topic({member.consumer_id: member.topics({each.topic for each in assigned})})
+    return map_to_threads(assigned, threads)
 
 
 def _mine(assignment: Assignment, member: Member) -> Assignment:

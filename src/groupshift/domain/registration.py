@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.topic_filter import compile_filter
 from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected
 
@@ -42,14 +43,23 @@ class Registration:
     pattern: Pattern = Pattern.STATIC
     timestamp: str | None = None
 
-    def topics(self, known: Collection[str], *, exclude_internal: bool = True) -> dict[str, int]:
-        """Topic → streams after expanding a wildcard over the ``known`` topics (§3)."""
-        if self.pattern is Pattern.STATIC or not self.subscription:
+    @property
+    def wildcard(self) -> bool:
+        """True when the topics depend on which ones exist; an empty subscription counts as static."""
+        return self.pattern is not Pattern.STATIC and bool(self.subscription)
+
+    def topics(
+        self, known: Collection[str], *, hidden: Collection[str] = INTERNAL_TOPICS
+    ) -> dict[str, int]:
+        """Topic → streams after expanding a wildcard over the ``known`` topics (§3).
+
+        ``hidden`` are the internal topics that no wildcard sees; it is the reader's setting. Raises
+        `Rejected` for a wildcard that Java and Python read differently."""
+        if not self.wildcard:
             return dict(self.subscription)
         regex, streams = self.subscription[0]
-        matches = re.compile(clean_filter(regex)).fullmatch
+        matches = compile_filter(regex).fullmatch
         wanted = self.pattern is Pattern.WHITE_LIST
-        hidden = INTERNAL_TOPICS if exclude_internal else frozenset[str]()
         return {
             topic: streams
             for topic in sorted(known)
@@ -70,11 +80,6 @@ class Awareness:
     mode: Mode | None = None
     acting_on: str | None = None
     software: str | None = None
-
-
-def clean_filter(text: str) -> str:
-    """The cleaning every reader applies to a wildcard (§3.2); ``{1,3}`` is broken by design."""
-    return re.sub(r"\s", "", text.strip().replace(",", "|")).strip("\"'")
 
 
 def parse_registration(data: bytes | None, where: str = "registration") -> Registration:

@@ -35,7 +35,12 @@ class Membership(Protocol):
         ...
 
     def start(self, listener: MembershipListener) -> None:
-        """Join the group; returns at once."""
+        """Begin; returns at once. The group is joined when there is something to `subscribe` to."""
+        ...
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Be a member with these topics (none: no member at all); returns at once. With the same topics
+        again: ask the brokers anew for their partitions."""
         ...
 
     def joined(self, timeout: float) -> bool:

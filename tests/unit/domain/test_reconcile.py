@@ -165,3 +165,45 @@ def test_round_robin_counts_every_topic_of_the_group() -> None:
     other = decide(situation(seen, member=replace(member, consumer_id=OTHER)))
     taken = [partition for partition, _ in (*mine.take, *other.take)]
     assert len(taken) == len(set(taken)) == 4
+
+
+def wild(pattern: Pattern, regex: str = "t.*") -> tuple[Member, Registration]:
+    """This member with one stream for a wildcard."""
+    member = Member(consumer_id=ME, subscription={regex: 1}, aware=True, pattern=pattern)
+    return member, Registration(subscription=((regex, 1),), pattern=pattern)
+
+
+@pytest.mark.parametrize(("pattern", "regex"), [(Pattern.WHITE_LIST, "t.*"), (Pattern.BLACK_LIST, "u")])
+def test_an_own_wildcard_takes_part_in_every_topic_that_matches(pattern: Pattern, regex: str) -> None:
+    """§3.2: streams shared by all matching topics; internal and other topics are not seen."""
+    member, registration = wild(pattern, regex)
+    seen = view(
+        registrations={ME: registration, OTHER: Registration(subscription=(("t", 1), ("u", 1)))},
+        partitions={"t": (0, 1), "t2": (0,), "u": (0,), "__consumer_offsets": (0,)},
+    )
+    decision = decide(situation(seen, member=member))
+    assert dict(decision.take) == {TopicPartition("t", 0): f"{ME}-0", TopicPartition("t2", 0): f"{ME}-0"}
+
+
+def test_a_topic_that_kafka_assigned_before_zookeeper_shows_it_is_not_dropped() -> None:
+    """L5: the wildcard decides by name."""
+    member, registration = wild(Pattern.WHITE_LIST)
+    seen = view(mode=KAFKA, registrations={ME: registration, OTHER: registration}, partitions={})
+    new = TopicPartition("tnew", 0)
+    decision = decide(situation(seen, member=member, kafka_assignment=frozenset({new})))
+    assert dict(decision.take) == {new: f"{ME}-0"}
+
+
+def test_an_empty_subscription_owns_nothing_and_follows_every_mode() -> None:
+    """It is in no Kafka group, so it cannot know who is; holding nothing, it need not."""
+    member = Member(consumer_id=ME, subscription={}, aware=True)
+    seen = view(
+        registrations={ME: Registration(subscription=()), OTHER: Registration(subscription=(("t", 1),))}
+    )
+    decision = decide(situation(seen, member=member, acting=Mode.KAFKA))
+    assert (decision.mode, decision.take, decision.ask_clients) == (Mode.ZOOKEEPER, (), False)
+
+
+def test_partitions_of_a_deleted_topic_are_released() -> None:
+    """Its node is gone: no partitions."""
+    assert set(decide(situation(view(partitions={"t": ()}), held=held(0, 1))).release) == parts(0, 1)

@@ -75,7 +75,7 @@ def test_wildcards_match_whole_names_and_hide_internal_topics() -> None:
     black = Registration(subscription=(("foo", 1),), pattern=Pattern.BLACK_LIST)
     assert white.topics(known) == {"a.b": 3, "a.bc": 3, "b": 3}
     assert black.topics(known) == {"a.b": 1, "a.bc": 1, "b": 1, "foobar": 1}
-    assert "__consumer_offsets" in black.topics(known, exclude_internal=False)
+    assert "__consumer_offsets" in black.topics(known, hidden=())
 
 
 def test_text_that_is_no_json_is_read_with_doubled_backslashes() -> None:

@@ -62,6 +62,9 @@ class MemoryMembership:
         self._group.members[self._client] = self
         self._group.revoke()
 
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Everyone consumes everything."""
+
     def revoke(self) -> Event:
         """Ask the listener to let go."""
         return self._listener.revoked() if self._listener is not None else Event()

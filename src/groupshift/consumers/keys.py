@@ -1,0 +1,97 @@
+"""Every key that a consumer knows besides librdkafka's: what becomes of it, and why.
+
+Source: specs/zookeeper-coordination.md §§6, 7, 8.1; KIP-125. ``docs/consumers.md`` shows this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+PREFIX: Final = "coordination.migration."
+
+
+class Use(StrEnum):
+    """What becomes of a key."""
+
+    HONOURED = "honoured"
+    EMBEDDED = "embedded"
+    """Goes to the embedded Kafka consumer, like ``coordination.migration.<key>``."""
+    IGNORED = "ignored"
+    """Accepted, so that an old configuration can stay as it is; logged once with the reason."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its use and a clause that explains it."""
+
+    use: Use
+    why: str
+
+
+def _honoured(why: str) -> Key:
+    return Key(Use.HONOURED, why)
+
+
+def _ignored(why: str) -> Key:
+    return Key(Use.IGNORED, why)
+
+
+_STATIC_MEMBER = Key(
+    Use.REFUSED, "a static member stays in the group when it leaves, and with it what it was assigned"
+)
+_NO_CHANNEL = _ignored("there is no offsets channel; a commit is repeated until it succeeds")
+
+KEYS: Final = MappingProxyType(
+    {
+        "group.id": _honoured("required"),
+        "consumer.id": _honoured("the registered name is <group.id>_<consumer.id>; default as in Scala"),
+        "client.id": _honoured("label of metrics and name at the brokers; default group.id"),
+        "zookeeper.connect": _honoured("required; host:port,…/chroot"),
+        "zookeeper.session.timeout.ms": _honoured("default 6000"),
+        "zookeeper.connection.timeout.ms": _honoured("default: the session timeout"),
+        "zookeeper.sync.time.ms": _ignored("every view begins with a sync"),
+        "rebalance.max.retries": _ignored("a taken partition is waited for without limit"),
+        "rebalance.backoff.ms": _ignored("watches say when to go on"),
+        "rebalance.drain.ms": _honoured("default 500, at most 1000: wait for readers at a hand-over"),
+        "partition.assignment.strategy": _honoured("range (default) or roundrobin; alike in all members"),
+        "roundrobin.text.form": _honoured("dash (default, Kafka 1.0 and later) or bracket (to 0.11)"),
+        "exclude.internal.topics": _honoured("default true; alike in all members"),
+        "internal.topics": _honoured("default __consumer_offsets,__transaction_state (to 0.10: the first)"),
+        "offsets.storage": _honoured("kafka in a migrating consumer, zookeeper otherwise"),
+        "dual.commit.enabled": _honoured("true in a migrating consumer, false otherwise"),
+        "auto.commit.enable": _honoured("default true; the same as enable.auto.commit"),
+        "enable.auto.commit": _honoured("default true; the same as auto.commit.enable"),
+        "auto.commit.interval.ms": _honoured("default 5000; the old default is 60000"),
+        "enable.auto.offset.store": _honoured("default true: what was delivered is committed"),
+        "auto.offset.reset": _honoured("largest (default) or smallest; also latest, earliest"),
+        "consumer.timeout.ms": _ignored("poll and consume take a timeout themselves"),
+        "offsets.channel.backoff.ms": _NO_CHANNEL,
+        "offsets.channel.socket.timeout.ms": _NO_CHANNEL,
+        "offsets.commit.max.retries": _NO_CHANNEL,
+        "refresh.leader.backoff.ms": _ignored("librdkafka finds leaders; see retry.backoff.ms"),
+        "queued.max.message.chunks": _ignored("see queued.max.messages.kbytes"),
+        "num.consumer.fetchers": _ignored("there is one connection a broker"),
+        "metrics.port": _honoured("Prometheus on 127.0.0.1; 0: any free port; off without it"),
+        "wake.old.members.ms": _honoured("default 0 (off): wake stuck old members, at most this often"),
+        "session.timeout.ms": Key(Use.EMBEDDED, "default 10000"),
+        "heartbeat.interval.ms": Key(Use.EMBEDDED, "default 1000"),
+        "max.poll.interval.ms": Key(Use.EMBEDDED, "the embedded consumer polls by itself"),
+        "group.instance.id": _STATIC_MEMBER,
+        "group.protocol": Key(Use.REFUSED, "only the classic protocol waits for a revocation"),
+        "group.remote.assignor": Key(Use.REFUSED, "only the classic protocol waits for a revocation"),
+        f"{PREFIX}enabled": _honoured("default true in MigratingConsumer, where false is the old consumer"),
+        f"{PREFIX}poll.interval.ms": _ignored("the embedded consumer polls all the time"),
+        f"{PREFIX}bootstrap.servers": _honoured("default: bootstrap.servers, which it replaces if alone"),
+        f"{PREFIX}group.instance.id": _STATIC_MEMBER,
+        f"{PREFIX}group.protocol": Key(Use.REFUSED, "only the classic protocol waits for a revocation"),
+    }
+)
+
+FORCED: Final = frozenset({"group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store"})
+"""Keys of the embedded consumer whose value is given (§8.1)."""
+EAGER: Final = frozenset({"range", "roundrobin"})
+"""Assignors of the embedded consumer: all members must be eager (L7)."""
