@@ -26,6 +26,7 @@ from groupshift.application import (
     watch,
 )
 from groupshift.application.environment import Environment
+from groupshift.application.fleet_scans import FleetScans
 from groupshift.application.status import MigrationStatus
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.judgement import (
@@ -184,6 +185,32 @@ def build(settings: Settings) -> App:
     return App(_connect(settings))
 
 
+def build_scans(settings: Settings) -> FleetScans:
+    """The use cases of a whole ensemble over the real adapters; connections open at first use."""
+    from groupshift.adapters.ensemble_reader import LiveEnsembleReader
+    from groupshift.adapters.kafka.connection import KafkaConnection
+    from groupshift.adapters.kafka.ensemble import KafkaEnsemble
+    from groupshift.adapters.sqlalchemy.scans import SqlScans
+    from groupshift.adapters.zookeeper.brake import ZookeeperBrake
+    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+
+    env, where = _connect(settings), settings.zookeeper
+    zookeeper = ZookeeperConnection(
+        where.hosts, chroot=where.chroot, username=where.username, password=where.password
+    )
+    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), env.clock)
+    scans = SqlScans(settings.journal.url)
+    return FleetScans(
+        env=env,
+        reader=reader,
+        scans=scans,
+        brake=ZookeeperBrake(zookeeper),
+        closing=(reader.close, scans.close),
+    )
+
+
 def _connect(settings: Settings) -> Environment:
     """Choose every implementation. Imports are local: a DAG file that is parsed pays for none."""
     from groupshift.adapters.clock import SystemClock
@@ -198,7 +225,7 @@ def _connect(settings: Settings) -> Environment:
     return Environment(
         groups=groups,
         mode=mode,
-        fleets=partial(_fleet, settings.fleet),
+        fleets=partial(_fleet, settings.fleet, groups),
         evidence=ParquetEvidence(settings.evidence.root),
         ledger=LedgerFiles(settings.evidence.ledgers or None),
         journal=journal,
@@ -229,19 +256,37 @@ def _group_side(settings: Settings, clock: Clock) -> tuple[GroupReader, ModeSwit
     return groups, ZookeeperModeSwitch(zookeeper), groups.close
 
 
-def _fleet(settings: FleetSettings, driver: str) -> FleetDriver:
+def _fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDriver:
     """The driver of that name. Raises `Rejected` for one that is unknown or not configured."""
-    if driver == "manual":
-        from groupshift.adapters.fleet.manual import ManualFleet
-
-        return ManualFleet()
-    if driver != "process":
+    if driver not in DRIVERS:
         raise Rejected(f"driver {driver!r} is unknown; choose one of {', '.join(DRIVERS)}")
-    if not settings.socket:
-        raise Rejected("driver 'process' needs fleet.socket in the settings; name the supervisor's socket")
-    from groupshift.adapters.fleet.process import ProcessFleet
+    if driver == "process":
+        from groupshift.adapters.fleet.process import ProcessFleet
 
-    return ProcessFleet(settings.socket)
+        if not settings.socket:
+            raise Rejected(
+                "driver 'process' needs fleet.socket in the settings; name the supervisor's socket"
+            )
+        return ProcessFleet(settings.socket)
+    if driver == "command":
+        from groupshift.adapters.fleet.command import CommandFleet
+
+        return CommandFleet(settings.command)
+    if driver == "kubernetes":
+        from groupshift.adapters.fleet.kubernetes import KubernetesFleet
+        from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
+
+        return KubernetesFleet(KubernetesApi(settings.kubernetes), partial(client_ids, groups))
+    from groupshift.adapters.fleet.manual import ManualFleet
+
+    return ManualFleet()
+
+
+def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:
+    """The consumer ids and client ids under which the group knows its members now."""
+    view = groups.read(group)
+    clients = {member.client_id for member in view.kafka.members if member.client_id}
+    return tuple(sorted(clients | set(view.ids)))
 
 
 def crash_points() -> CrashPoints:
