@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from kafka.errors import for_code
@@ -67,18 +68,33 @@ async def _observe(requests: Requests, group: str, embedded: frozenset[str]) -> 
     describing = protocol.describe(requests, group, coordinator)
     fetching = protocol.fetch_offsets(requests, group, coordinator, None)
     described = protocol.described(group, await describing)
-    offsets, problems = _offsets(group, protocol.fetched(group, await fetching))
+    fetched = protocol.fetched(group, await fetching)
     topics = await requests.topics()
+    counts = {name: len(partitions) for name, partitions in topics.items()}
+    side = kafka_side(group, described, fetched, (embedded, counts))
+    if described.group_state != "Dead":
+        return side
+    return replace(side, problems=(*side.problems, *await _contradicted(requests, group)))
+
+
+def kafka_side(
+    group: str,
+    described: Any,
+    fetched: Mapping[TopicPartition, Any],
+    known: tuple[Collection[str], Mapping[str, int]],
+) -> KafkaSide:
+    """What a coordinator's two answers say of a group; ``known`` are the client ids whose subscription need
+    not be read, and the number of partitions of every topic."""
+    embedded, counts = known
+    offsets, problems = _offsets(group, fetched)
     members = described.members if described.protocol_type == _CONSUMERS else ()
     strangers = [member for member in members if member.client_id not in embedded]
     subscriptions, unread = _read(strangers, "subscription", _subscription)
     assignments, unknown = _read(members, "assignment", _assignment)
-    if described.group_state == "Dead":
-        problems = (*problems, *await _contradicted(requests, group))
     return KafkaSide(
         group=_group(described, assignments),
         subscriptions=subscriptions,
-        topics={name: len(partitions) for name, partitions in topics.items()},
+        topics=counts,
         offsets=offsets,
         problems=(*problems, *unread, *unknown),
     )

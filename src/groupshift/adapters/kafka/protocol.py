@@ -81,7 +81,7 @@ async def log_ends(requests: Requests, partitions: Sequence[TopicPartition]) -> 
         raise_for(_LEADER_NOT_AVAILABLE if leader < 0 else 0, str(at))
         led[leader].append(at)
     sent = [
-        (spec, requests.send(_list_offsets(led[leader], spec), leader))
+        (spec, requests.send(list_offsets(led[leader], spec), leader))
         for leader in led
         for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
     ]
@@ -92,7 +92,8 @@ async def log_ends(requests: Requests, partitions: Sequence[TopicPartition]) -> 
     return tuple(LogEnd(partition=at, start=starts[at], end=ends[at]) for at in sorted(partitions))
 
 
-def _list_offsets(partitions: Sequence[TopicPartition], spec: Any) -> Any:
+def list_offsets(partitions: Sequence[TopicPartition], spec: Any) -> Any:
+    """The question for log starts or ends (``spec``) of partitions that one broker leads."""
     topic, partition = (
         ListOffsetsRequest.ListOffsetsTopic,
         ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition,

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, create_engine, event
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy import Connection, RowMapping
+from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.statements import SCHEMA, statement
+from groupshift.adapters.sqlalchemy.database import Database
+from groupshift.adapters.sqlalchemy.statements import statement
 from groupshift.domain.moves import StageName
 from groupshift.domain.phases import Phase, check_transition
-from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.errors import Conflict, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind, MigrationRecord, StepRecord, StepState
-
-BUSY_MS = 10_000
-"""How long a writer waits for another one before it gives up."""
-
-READS = "groupshift_reads"
-"""Execution option of a transaction that only reads."""
 
 
 class SqlJournal:
@@ -32,44 +24,11 @@ class SqlJournal:
     answer. Its password never reaches a message."""
 
     def __init__(self, url: str) -> None:
-        try:
-            parsed = make_url(url)
-        except ArgumentError as error:
-            raise Rejected(
-                "journal.url is no database URL; write it as sqlite:////path/journal.db"
-            ) from error
-        self._shown = parsed.render_as_string(hide_password=True)
-        self._lite = parsed.get_backend_name() == "sqlite"
-        if self._lite and parsed.database:
-            _make_folder(Path(parsed.database).parent)
-        self._engine = _engine(url, lite=self._lite)
-        self._ready = False
+        self._database = Database(url)
 
     def close(self) -> None:
         """Close all connections."""
-        self._engine.dispose()
-
-    @contextmanager
-    def _transaction(self, *, reads: bool = False) -> Iterator[Connection]:
-        try:
-            if not self._ready:
-                with self._engine.begin() as connection:
-                    for name in SCHEMA:
-                        connection.execute(statement(name))
-                self._ready = True
-            with self._engine.execution_options(**{READS: reads}).begin() as connection:
-                yield connection
-        except IntegrityError:
-            raise
-        except (OperationalError, DBAPIError) as error:
-            raise Transient(
-                f"the journal {self._shown} did not answer ({type(error.orig).__name__}: {error.orig}); "
-                "check journal.url and run it again"
-            ) from error
-
-    def _rows(self, query: str, **values: object) -> list[RowMapping]:
-        with self._transaction(reads=True) as connection:
-            return list(connection.execute(statement(query), values).mappings())
+        self._database.close()
 
     def create(self, record: MigrationRecord) -> None:
         """See the port."""
@@ -85,7 +44,7 @@ class SqlJournal:
             "updated_at_ms": record.updated_at_ms,
         }
         try:
-            with self._transaction() as connection:
+            with self._database.transaction() as connection:
                 connection.execute(statement("insert_migration"), values)
         except IntegrityError as error:
             raise Conflict(
@@ -95,7 +54,7 @@ class SqlJournal:
 
     def find(self, migration: str) -> MigrationRecord:
         """See the port."""
-        rows = self._rows("find_migration", migration=migration)
+        rows = self._database.rows("find_migration", migration=migration)
         if not rows:
             raise Rejected(
                 f"migration {migration!r} is not in the journal; list them with: groupshift status"
@@ -104,25 +63,25 @@ class SqlJournal:
 
     def of_run(self, run: str) -> MigrationRecord | None:
         """See the port."""
-        rows = self._rows("find_by_run", run=run) if run else []
+        rows = self._database.rows("find_by_run", run=run) if run else []
         return _record(rows[0]) if rows else None
 
     def open_of(self, group: str) -> MigrationRecord | None:
         """See the port."""
-        rows = self._rows("find_open", group_id=group)
+        rows = self._database.rows("find_open", group_id=group)
         return _record(rows[0]) if rows else None
 
     def of_group(self, group: str) -> tuple[MigrationRecord, ...]:
         """See the port."""
-        return tuple(_record(row) for row in self._rows("list_of_group", group_id=group))
+        return tuple(_record(row) for row in self._database.rows("list_of_group", group_id=group))
 
     def recent(self, limit: int) -> tuple[MigrationRecord, ...]:
         """See the port."""
-        return tuple(_record(row) for row in self._rows("list_recent", limit=limit))
+        return tuple(_record(row) for row in self._database.rows("list_recent", limit=limit))
 
     def claim(self, migration: str, run: str, at_ms: int) -> int:
         """See the port."""
-        with self._transaction() as connection:
+        with self._database.transaction() as connection:
             _lock(connection, migration, at_ms)
             latest = (
                 connection.execute(statement("latest_claim"), {"migration": migration}).mappings().first()
@@ -141,7 +100,7 @@ class SqlJournal:
     def append(self, entry: Entry) -> None:
         """See the port."""
         try:
-            with self._transaction() as connection:
+            with self._database.transaction() as connection:
                 _lock(connection, entry.migration, entry.at_ms)
                 _demand_token(connection, entry)
                 _move_phase(connection, entry)
@@ -164,7 +123,7 @@ class SqlJournal:
                 intent=json.loads(row["intent"]),
                 result=json.loads(row["result"]),
             )
-            for row in self._rows("list_steps", migration=migration)
+            for row in self._database.rows("list_steps", migration=migration)
         }
 
     def events(self, migration: str) -> tuple[Event, ...]:
@@ -178,45 +137,13 @@ class SqlJournal:
                 stage=StageName(row["stage"]) if row["stage"] else None,
                 body=json.loads(row["body"]),
             )
-            for row in self._rows("list_events", migration=migration)
+            for row in self._database.rows("list_events", migration=migration)
         )
 
     def claims(self, migration: str) -> Mapping[int, str]:
         """See the port."""
-        rows = self._rows("list_claims", migration=migration)
+        rows = self._database.rows("list_claims", migration=migration)
         return {int(row["token"]): str(row["run"]) for row in rows}
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Rejected(
-            f"journal.url names the folder {folder}, which cannot be made ({error.strerror}); choose another"
-        ) from error
-
-
-def _engine(url: str, *, lite: bool) -> Engine:
-    if not lite:
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
-    event.listen(engine, "connect", _prepare_lite)
-    event.listen(engine, "begin", _begin_lite)
-    return engine
-
-
-def _prepare_lite(connection: Any, _record: object) -> None:
-    """Durable, readable while written, patient; transactions are begun by us (`_begin_lite`)."""
-    connection.isolation_level = None
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-
-
-def _begin_lite(connection: Connection) -> None:
-    """Writers take the lock at once: one that reads first and writes later could lose a race."""
-    reads = connection.get_execution_options().get(READS)
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 def _lock(connection: Connection, migration: str, at_ms: int) -> None:

@@ -13,6 +13,10 @@ SCHEMA = (
     "table_migration_step",
     "table_migration_event",
     "table_claim",
+    "table_scan",
+    "table_scan_state",
+    "table_scan_change",
+    "table_scan_toggle",
 )
 """What a new journal needs, in order."""
 

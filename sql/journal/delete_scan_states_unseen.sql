@@ -1,0 +1,2 @@
+DELETE FROM scan_state
+WHERE ensemble = :ensemble AND number < :number;

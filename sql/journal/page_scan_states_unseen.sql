@@ -1,0 +1,5 @@
+SELECT group_id, state
+FROM scan_state
+WHERE ensemble = :ensemble AND number < :number AND group_id > :after
+ORDER BY group_id
+LIMIT :limit;

@@ -1,0 +1,180 @@
+"""The history of scans in the journal's database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import RowMapping, bindparam
+from sqlalchemy.exc import IntegrityError
+
+from groupshift.adapters.sqlalchemy.database import Database
+from groupshift.adapters.sqlalchemy.statements import statement
+from groupshift.domain.coordination import Mode
+from groupshift.domain.scan import GroupState
+from groupshift.domain.scan_changes import Aspect, Change, vanished
+from groupshift.domain.scan_text import state_from, state_text
+from groupshift.errors import Conflict
+from groupshift.ports.scans import ScanRecord, ToggleRecord, ToggleState
+
+PAGE = 500
+"""Rows read at once."""
+
+_NEWEST = 2**31 - 1
+
+
+class SqlScans:
+    """`groupshift.ports.scans.Scans` over SQLAlchemy Core, in the same database as the journal.
+
+    Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    def begin(self, ensemble: str, at_ms: int) -> ScanRecord:
+        """See the port."""
+        try:
+            with self._database.transaction() as connection:
+                values = {"ensemble": ensemble, "began_at_ms": at_ms}
+                connection.execute(statement("insert_scan"), values)
+                row = connection.execute(statement("last_scan"), {"ensemble": ensemble}).mappings().one()
+                return _scan(row)
+        except IntegrityError as error:
+            raise Conflict(f"another scan of {ensemble} began in the same moment; run it again") from error
+
+    def end(self, record: ScanRecord) -> None:
+        """See the port."""
+        values = {
+            "ensemble": record.ensemble,
+            "number": record.number,
+            "ended_at_ms": record.ended_at_ms,
+            "totals": json.dumps(dict(record.totals), sort_keys=True),
+        }
+        with self._database.transaction() as connection:
+            connection.execute(statement("end_scan"), values)
+
+    def latest(self, ensemble: str, before: int | None = None) -> ScanRecord | None:
+        """See the port."""
+        limit = _NEWEST if before is None else before
+        rows = self._database.rows("latest_scan", ensemble=ensemble, before=limit)
+        return _scan(rows[0]) if rows else None
+
+    def history(self, ensemble: str, limit: int) -> tuple[ScanRecord, ...]:
+        """See the port."""
+        return tuple(_scan(row) for row in self._database.rows("list_scans", ensemble=ensemble, limit=limit))
+
+    def known(self, ensemble: str, groups: Sequence[str]) -> Mapping[str, GroupState]:
+        """See the port."""
+        query = statement("list_scan_states_of").bindparams(bindparam("groups", expanding=True))
+        rows = self._database.rows(query, ensemble=ensemble, groups=list(groups)) if groups else []
+        return {str(row["group_id"]): state_from(row["state"]) for row in rows}
+
+    def put(self, record: ScanRecord, states: Sequence[GroupState], changes: Sequence[Change]) -> None:
+        """See the port."""
+        about = {"ensemble": record.ensemble, "number": record.number}
+        rows = [{**about, "group_id": each.group, "state": state_text(each)} for each in states]
+        found = [
+            {
+                **about,
+                "group_id": each.group,
+                "aspect": each.aspect.value,
+                "was": each.before,
+                "became": each.after,
+            }
+            for each in changes
+        ]
+        with self._database.transaction() as connection:
+            for query, values in (("upsert_scan_state", rows), ("upsert_scan_change", found)):
+                if values:
+                    connection.execute(statement(query), values)
+
+    def sweep(self, record: ScanRecord) -> int:
+        """See the port."""
+        about = {"ensemble": record.ensemble, "number": record.number}
+        gone = 0
+        for rows in self._pages("page_scan_states_unseen", lambda row: {"after": row["group_id"]}, **about):
+            self.put(record, (), [vanished(str(row["group_id"]), state_from(row["state"])) for row in rows])
+            gone += len(rows)
+        with self._database.transaction() as connection:
+            connection.execute(statement("delete_scan_states_unseen"), about)
+        return gone
+
+    def states(self, ensemble: str) -> Iterator[GroupState]:
+        """See the port."""
+        pages = self._pages("page_scan_states", lambda row: {"after": row["group_id"]}, ensemble=ensemble)
+        return (state_from(row["state"]) for rows in pages for row in rows)
+
+    def changes(self, ensemble: str, number: int) -> Iterator[Change]:
+        """See the port."""
+        about = {"ensemble": ensemble, "number": number, "aspect": ""}
+        pages = self._pages("page_scan_changes", _last_change, **about)
+        return (_change(row) for rows in pages for row in rows)
+
+    def put_toggle(self, record: ScanRecord, toggle: ToggleRecord) -> None:
+        """See the port."""
+        values = {
+            "ensemble": record.ensemble,
+            "number": record.number,
+            "group_id": toggle.group,
+            "wave": toggle.wave,
+            "to_mode": toggle.to.value,
+            "state": toggle.state.value,
+            "reason": toggle.reason,
+            "migration": toggle.migration,
+            "at_ms": toggle.at_ms,
+        }
+        with self._database.transaction() as connection:
+            connection.execute(statement("upsert_scan_toggle"), values)
+
+    def toggles(self, ensemble: str, number: int) -> tuple[ToggleRecord, ...]:
+        """See the port."""
+        rows = self._database.rows("list_scan_toggles", ensemble=ensemble, number=number)
+        return tuple(
+            ToggleRecord(
+                group=str(row["group_id"]),
+                to=Mode(row["to_mode"]),
+                wave=int(row["wave"]),
+                state=ToggleState(row["state"]),
+                at_ms=int(row["at_ms"]),
+                reason=str(row["reason"]),
+                migration=str(row["migration"]),
+            )
+            for row in rows
+        )
+
+    def _pages(
+        self, query: str, last: Callable[[RowMapping], Mapping[str, Any]], **values: Any
+    ) -> Iterator[list[RowMapping]]:
+        """Page after page; ``last`` says from a page's last row where the next one begins."""
+        asked = {**values, "after": "", "limit": PAGE}
+        while rows := self._database.rows(query, **asked):
+            yield rows
+            asked |= last(rows[-1])
+
+
+def _scan(row: RowMapping) -> ScanRecord:
+    return ScanRecord(
+        ensemble=str(row["ensemble"]),
+        number=int(row["number"]),
+        began_at_ms=int(row["began_at_ms"]),
+        ended_at_ms=None if row["ended_at_ms"] is None else int(row["ended_at_ms"]),
+        totals=json.loads(row["totals"]),
+    )
+
+
+def _change(row: RowMapping) -> Change:
+    return Change(
+        group=str(row["group_id"]),
+        aspect=Aspect(row["aspect"]),
+        before=str(row["was"]),
+        after=str(row["became"]),
+    )
+
+
+def _last_change(row: RowMapping) -> Mapping[str, Any]:
+    return {"after": row["group_id"], "aspect": row["aspect"]}

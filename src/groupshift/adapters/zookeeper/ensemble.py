@@ -1,0 +1,240 @@
+"""The ZooKeeper half of many groups, read in a few large requests a window.
+
+A group with m members, t topics and p partitions costs 9 + m + 2t + 2p reads; a window of groups costs three
+round trips, however many they are. Of a migration-aware member only the migration id is read: its payload is
+the registration, with what the member says about itself (§8.10 F6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.adapters.zookeeper import parsing
+from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.mode import as_mode, paths_of
+from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Stamped, read_all, understands
+from groupshift.domain.observation import ZookeeperSide
+from groupshift.domain.scan_stability import NodeTimes
+from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
+from groupshift.errors import Rejected
+
+_ATTEMPTS = 10
+"""How often a group is read anew when its members come and go meanwhile."""
+
+ABSENT = (ZookeeperSide(exists=False), NodeTimes())
+"""A group that only Kafka knows."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read of one group so far."""
+
+    paths: GroupPaths
+    ids: tuple[str, ...] = ()
+    migration_ids: tuple[str, ...] = ()
+    directories: tuple[Stamped | None, Stamped | None] = (None, None)
+    mode: Stamped | None = None
+    nodes: dict[str, Stamped] = field(default_factory=dict)
+    owners: list[Stamped] = field(default_factory=list)
+    offsets: list[Stamped] = field(default_factory=list)
+    settled: bool = True
+
+    @property
+    def exists(self) -> bool:
+        """Whether ZooKeeper has anything of the group below the nodes that were asked for."""
+        return any((*self.directories, self.mode)) or bool(self.owners or self.offsets)
+
+
+class ZookeeperEnsemble:
+    """Reads groups and changes nothing. Raises as `ZookeeperConnection.call`.
+
+    ``together`` False asks for each node alone, as servers before ZooKeeper 3.6 want it; None finds out."""
+
+    def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
+        self._connection = connection
+        self._together = together
+
+    @property
+    def name(self) -> str:
+        """Hosts and chroot."""
+        return self._connection.address
+
+    def groups(self) -> tuple[str, ...]:
+        """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
+        together = self._asks_together()
+
+        def work(session: Session) -> tuple[str, ...]:
+            session.sync(CONSUMERS)
+            names, brokers = read_all(session, (Children(CONSUMERS), Children(BROKER_IDS)), together=together)
+            if names is None and brokers is None:
+                raise Rejected(
+                    f"ZooKeeper at {self.name} holds no Kafka cluster (neither {CONSUMERS} nor {BROKER_IDS} "
+                    "is there): correct hosts and chroot of [zookeeper]"
+                )
+            return names if isinstance(names, tuple) else ()
+
+        return self._connection.call(work)
+
+    def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
+        """Each group's nodes and their times, in this order."""
+        together = self._asks_together()
+        return self._connection.call(lambda session: _observe(session, groups, together=together))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _asks_together(self) -> bool:
+        if self._together is None:
+            self._together = self._connection.call(understands)
+            if not self._together:
+                self._connection.close()
+        return self._together
+
+
+def _observe(
+    session: Session, groups: Sequence[str], *, together: bool
+) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
+    """All groups of a window; those whose members changed while they were read are read again."""
+    readings = {group: _Reading(paths_of(group)) for group in groups}
+    moving = dict(readings)
+    for _ in range(_ATTEMPTS):
+        _Window(session, list(moving.values()), together=together).read()
+        moving = {group: _Reading(each.paths) for group, each in moving.items() if not each.settled}
+        readings |= moving
+        if not moving:
+            break
+    return tuple(_side(readings[group]) for group in groups)
+
+
+class _Window:
+    """The rounds of reading a window of groups: directories, members and topics, leaves."""
+
+    def __init__(self, session: Session, readings: list[_Reading], *, together: bool) -> None:
+        self._session = session
+        self._readings = readings
+        self._together = together
+
+    def read(self) -> None:
+        """All rounds; a group is ``settled`` when nobody came or went between the first and the last."""
+        self._session.sync(CONSUMERS)
+        topics = self._directories()
+        leaves = self._members_and_partitions(topics)
+        self._leaves(leaves)
+
+    def _ask(self, asks: Sequence[Ask]) -> list[Any]:
+        return read_all(self._session, asks, together=self._together)
+
+    def _directories(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Who is registered, the mode node, and per group the topics with owners and with offsets."""
+        asks: list[Ask] = []
+        for reading in self._readings:
+            p = reading.paths
+            asks += [Data(p.ids), Children(p.ids), Data(p.migration_ids), Children(p.migration_ids)]
+            asks += [Data(p.mode), Children(p.owners), Children(p.offsets)]
+        answers, topics = self._ask(asks), []
+        for number, reading in enumerate(self._readings):
+            ids, names, migration, aware, mode, owners, offsets = answers[7 * number : 7 * number + 7]
+            reading.directories, reading.mode = (ids, migration), mode
+            reading.ids, reading.migration_ids = names or (), aware or ()
+            topics.append((owners or (), offsets or ()))
+        return topics
+
+    def _members_and_partitions(
+        self, topics: list[tuple[tuple[str, ...], tuple[str, ...]]]
+    ) -> list[tuple[list[str], list[str]]]:
+        """The members' nodes, and per group the paths of its owner and offset nodes."""
+        asks: list[Ask] = []
+        for reading, (owned, committed) in zip(self._readings, topics, strict=True):
+            asks += [Data(path) for path in _member_paths(reading)]
+            asks += [Children(f"{reading.paths.owners}/{topic}") for topic in owned]
+            asks += [Children(f"{reading.paths.offsets}/{topic}") for topic in committed]
+        answers, leaves = iter(self._ask(asks)), []
+        for reading, (owned, committed) in zip(self._readings, topics, strict=True):
+            for path in _member_paths(reading):
+                node = next(answers)
+                if node is None:
+                    reading.settled = False
+                else:
+                    reading.nodes[path] = node
+            owners = [f"{reading.paths.owners}/{t}/{p}" for t in owned for p in next(answers) or ()]
+            offsets = [f"{reading.paths.offsets}/{t}/{p}" for t in committed for p in next(answers) or ()]
+            leaves.append((owners, offsets))
+        return leaves
+
+    def _leaves(self, leaves: list[tuple[list[str], list[str]]]) -> None:
+        """Owners and offsets, and whether the directories are what they were (D5)."""
+        asks: list[Ask] = []
+        for reading, (owners, offsets) in zip(self._readings, leaves, strict=True):
+            asks += [Data(path) for path in (*owners, *offsets)]
+            asks += [Data(reading.paths.ids), Data(reading.paths.migration_ids)]
+        answers = iter(self._ask(asks))
+        for reading, (owners, offsets) in zip(self._readings, leaves, strict=True):
+            reading.owners = [node for _ in owners if (node := next(answers)) is not None]
+            reading.offsets = [node for _ in offsets if (node := next(answers)) is not None]
+            then = (next(answers), next(answers))
+            if [_pzxid(node) for node in then] != [_pzxid(node) for node in reading.directories]:
+                reading.settled = False
+
+
+def _pzxid(node: Stamped | None) -> int:
+    return -1 if node is None else node.pzxid
+
+
+def _member_paths(reading: _Reading) -> list[str]:
+    """One node a member: the migration id where there is one."""
+    aware = set(reading.migration_ids)
+    return [
+        reading.paths.migration_id_of(name) if name in aware else reading.paths.id_of(name)
+        for name in reading.ids
+    ]
+
+
+def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
+    if not reading.exists:
+        return ABSENT
+    aware, members = set(reading.migration_ids), []
+    problems = list(parsing.mode_problem(reading.paths.mode, as_mode(reading.mode)))
+    for name, path in zip(reading.ids, _member_paths(reading), strict=True):
+        if path in reading.nodes:
+            node = reading.nodes[path]
+            found, unread = parsing.member(node, node if name in aware else None)
+            members.append(found)
+            problems += unread
+    owners = [parsing.owner(node) for node in reading.owners]
+    offsets = [parsing.offset(node) for node in reading.offsets]
+    problems += [each for each in (*owners, *offsets) if isinstance(each, str)]
+    if not reading.settled:
+        problems.append(
+            f"members of {reading.paths.root} came and went during each of {_ATTEMPTS} readings: "
+            "scan again once the group is at rest"
+        )
+    side = ZookeeperSide(
+        exists=True,
+        mode=as_mode(reading.mode),
+        ids=reading.ids,
+        migration_ids=reading.migration_ids,
+        members=tuple(members),
+        owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
+        offsets=tuple(each for each in offsets if each is not None and not isinstance(each, str)),
+        problems=tuple(problems),
+    )
+    return side, _times(reading)
+
+
+def _times(reading: _Reading) -> NodeTimes:
+    """A member came or went (pzxid of both directories), the mode was written, a partition was taken."""
+    directories = [node for node in reading.directories if node is not None]
+    mode = [reading.mode] if reading.mode is not None else []
+    nodes = [*directories, *mode, *reading.nodes.values(), *reading.owners, *reading.offsets]
+    stamps = {(node.czxid, node.ctime_ms) for node in nodes} | {(n.mzxid, n.mtime_ms) for n in nodes}
+    return NodeTimes(
+        changes=(
+            *(node.pzxid for node in directories),
+            *(node.mzxid for node in mode),
+            *(node.czxid for node in reading.owners),
+        ),
+        stamps=tuple(sorted(stamps)),
+    )

@@ -1,0 +1,86 @@
+"""Scan: every group of an ensemble, compared with the last scan, kept in the journal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from groupshift.domain.scan import GroupState, Life, state_of
+from groupshift.domain.scan_changes import Change, appeared, difference
+from groupshift.ports.clock import Clock
+from groupshift.ports.ensemble import EnsembleReader
+from groupshift.ports.scans import ScanRecord, Scans
+
+WINDOW = 200
+"""Groups that are read and held at once: memory does not grow with their number."""
+
+Told = Callable[[int, int], None]
+"""Is told how many groups are done, and of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanReport:
+    """A finished scan; ``former`` is the one it was compared with, None for the first."""
+
+    record: ScanRecord
+    former: ScanRecord | None
+
+
+def scan(reader: EnsembleReader, scans: Scans, clock: Clock, told: Told) -> ScanReport:
+    """Look at every group once, window by window; changes nothing but the journal.
+
+    Raises as the ports; what was stored before a failure is completed by the next scan."""
+    ensemble = reader.name
+    names = reader.groups()
+    record = scans.begin(ensemble, clock.now_ms())
+    former = scans.latest(ensemble, record.number)
+    totals: Counter[str] = Counter()
+    told(0, len(names))
+    for window in _windows(names):
+        totals += _scan_window(reader, scans, (record, former), window)
+        told(min(totals["groups"], len(names)), len(names))
+    gone = scans.sweep(record)
+    totals["vanished"] = gone
+    totals["changes"] += gone
+    done = replace(record, ended_at_ms=clock.now_ms(), totals=dict(totals))
+    scans.end(done)
+    return ScanReport(record=done, former=former)
+
+
+def _windows(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (names[at : at + WINDOW] for at in range(0, len(names), WINDOW))
+
+
+def _scan_window(
+    reader: EnsembleReader,
+    scans: Scans,
+    about: tuple[ScanRecord, ScanRecord | None],
+    window: Sequence[str],
+) -> Counter[str]:
+    record, former = about
+    known = scans.known(record.ensemble, window)
+    states: list[GroupState] = []
+    changes: list[Change] = []
+    for observed in reader.read(window):
+        before = known.get(observed.view.group)
+        state = state_of(observed, before.sighting if before else None)
+        states.append(state)
+        if before is not None:
+            changes += difference(before, state)
+        elif former is not None:
+            changes.append(appeared(state))
+    scans.put(record, states, changes)
+    return _totals(states, changes)
+
+
+def _totals(states: Sequence[GroupState], changes: Sequence[Change]) -> Counter[str]:
+    totals: Counter[str] = Counter(groups=len(states), changes=len(changes))
+    for state in states:
+        totals[state.life.value] += 1
+        totals["members"] += state.members
+        totals["problems"] += bool(state.problems)
+        if state.life is Life.ACTIVE:
+            following = state.next
+            totals[f"next {following.stage}" if following else "moved"] += 1
+    return totals
