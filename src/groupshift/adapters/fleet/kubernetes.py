@@ -90,8 +90,8 @@ class KubernetesFleet:
     def _workloads(self, group: str) -> list[Workload]:
         if not _LABEL.fullmatch(group):
             raise Rejected(
-                f"group {group!r} cannot be the value of a label (1 to 63 letters, digits, '.', '_', '-', no sign "
-                "first or last); use the driver command for it"
+                f"group {group!r} cannot be the value of a label: it may have 63 letters, digits and ._-, "
+                "with a letter or digit first and last; use the driver command for it"
             )
         found = [
             self._with_pods({**document, "kind": kind})
