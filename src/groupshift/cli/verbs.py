@@ -17,6 +17,7 @@ from groupshift.cli.demo import demo
 from groupshift.cli.live import Agreed, LiveListener, Prompted
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.sandbox import app as sandbox
+from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Closing
@@ -49,6 +50,8 @@ app = typer.Typer(
 )
 app.add_typer(sandbox, name="sandbox")
 app.command("demo")(demo)
+app.command("scan")(scan)
+app.command("brake")(brake)
 
 
 @app.command("consume", add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -1,0 +1,139 @@
+"""``groupshift scan`` and ``groupshift brake``: a whole ensemble at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from groupshift.application.fleet_scans import FleetScans
+from groupshift.application.scan import ScanReport
+from groupshift.application.scan_waves import WaveReport
+from groupshift.bootstrap import build_scans
+from groupshift.cli import scan_render as render
+from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.domain.scan_waves import WaveRules
+from groupshift.errors import Rejected
+from groupshift.ports.scans import ToggleState
+
+_RULES = WaveRules()
+
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        "-g",
+        help="A group or pattern (*, ?): shown rule by rule, or taken back.",
+        show_default=False,
+    ),
+]
+Last = Annotated[bool, typer.Option("--last", help="Show the last scan again; nothing is read.")]
+Limit = Annotated[int, typer.Option(help="Rows shown; the journal and --json hold all.", min=1)]
+AutoToggle = Annotated[
+    bool, typer.Option("--auto-toggle", help="Then toggle what is fully migrated and at rest to kafka.")
+]
+Back = Annotated[bool, typer.Option("--back", help="Then toggle the groups of --group back to zookeeper.")]
+Size = Annotated[int, typer.Option("--wave", help="Groups toggled at once.")]
+Budget = Annotated[int, typer.Option("--error-budget", help="Failures after which nothing is started.")]
+Stable = Annotated[int, typer.Option("--stable-for", help="Seconds a group has to be at rest.")]
+Most = Annotated[int, typer.Option("--at-most", help="Groups toggled in this run; 0: all.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Toggle; without it the waves are only shown.")]
+
+
+def open_scans(path: Path | None) -> FleetScans:
+    """Ready use cases of an ensemble; use them in a ``with`` statement."""
+    return build_scans(settings(path))
+
+
+def scan(  # noqa: PLR0913 - the options of a verb
+    *,
+    group: Groups = None,
+    last: Last = False,
+    limit: Limit = 40,
+    auto_toggle: AutoToggle = False,
+    back: Back = False,
+    wave: Size = _RULES.size,
+    error_budget: Budget = _RULES.budget,
+    stable_for: Stable = _RULES.stable_s,
+    at_most: Most = _RULES.limit,
+    execute: Execute = False,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Look at every group of the ensemble: members, mode, rest, lag, readiness, and what has changed."""
+    if auto_toggle and back:
+        raise Rejected("--auto-toggle and --back go opposite ways; name one of them")
+    if back and not group:
+        raise Rejected("--back needs --group: name the groups, or a pattern, that are to be taken back")
+    rules = WaveRules(size=wave, budget=error_budget, stable_s=stable_for, limit=at_most)
+    progress = Console(stderr=True)
+    with open_scans(settings_file) as scans:
+        report = scans.last() if last else _scanned(scans, progress)
+        shown = render.ToggleLines(progress)
+        waves: WaveReport | None = None
+        if auto_toggle:
+            waves = scans.toggle(report, rules, shown, execute=execute)
+        elif back:
+            waves = scans.back(group or [], rules, shown, execute=execute)
+        if as_json:
+            render.print_json(scans, report, waves)
+        else:
+            _show(scans, report, waves, (tuple(group or ()), limit, rules))
+    return 1 if waves and (waves.count(ToggleState.FAILED) or waves.stopped) else 0
+
+
+def brake(
+    *,
+    pull: Annotated[str, typer.Option("--pull", help="Pull it, and say why.", show_default=False)] = "",
+    release: Annotated[bool, typer.Option("--release", help="Release it.")] = False,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Show, pull or release the brake: while it is pulled, no scan starts another toggle."""
+    if pull and release:
+        raise Rejected("--pull and --release exclude each other; name one of them")
+    with open_scans(settings_file) as scans:
+        if pull:
+            scans.brake.pull(pull)
+        if release:
+            scans.brake.release()
+        reason = scans.brake.pulled()
+    if as_json:
+        render.print_document({"pulled": bool(reason), "reason": reason})
+    else:
+        render.show_brake(Console(), reason)
+    return 0
+
+
+def _scanned(scans: FleetScans, console: Console) -> ScanReport:
+    with _bar(console) as bar:
+        task = bar.add_task("scanning", total=None)
+        return scans.scan(lambda done, total: bar.update(task, completed=done, total=total))
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Progress]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield bar
+
+
+def _show(
+    scans: FleetScans,
+    report: ScanReport,
+    waves: WaveReport | None,
+    asked: tuple[tuple[str, ...], int, WaveRules],
+) -> None:
+    patterns, limit, rules = asked
+    console = Console()
+    render.show_groups(console, scans.states(), patterns, limit)
+    render.show_changes(console, report, scans.changes(report.record.number), limit)
+    render.show_totals(console, report)
+    if waves is not None:
+        render.show_waves(console, waves)
+    render.show_next(console, waves, scans.fit(rules), scans.states())

@@ -1,0 +1,234 @@
+"""What ``groupshift scan`` prints: tables for people, one JSON document for programs, what to do next."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import islice
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from groupshift.application.fleet_scans import FleetScans
+from groupshift.application.scan import ScanReport
+from groupshift.application.scan_waves import WaveReport
+from groupshift.cli.render import next_command, plain, verdict_text
+from groupshift.domain.coordination import Mode
+from groupshift.domain.judgement import Readiness
+from groupshift.domain.moves import StageName
+from groupshift.domain.scan import GroupState, Life
+from groupshift.domain.scan_changes import Change, members_text
+from groupshift.domain.scan_text import state_data
+from groupshift.ports.scans import ToggleRecord, ToggleState
+
+_LIFE = {Life.ACTIVE: "green", Life.DEAD: "red", Life.UNUSED: "yellow"}
+_READY = {Readiness.READY: "green", Readiness.NOT_READY: "red", Readiness.UNKNOWN: "magenta"}
+_TOGGLE = {
+    ToggleState.PLANNED: "cyan",
+    ToggleState.STARTED: "blue",
+    ToggleState.DONE: "green",
+    ToggleState.FAILED: "red",
+    ToggleState.SKIPPED: "yellow",
+}
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+@dataclass(frozen=True, slots=True)
+class ToggleLines:
+    """One line a step of a toggle."""
+
+    console: Console
+
+    def __call__(self, toggle: ToggleRecord) -> None:
+        """Print it; planned ones are in the table at the end."""
+        if toggle.state is not ToggleState.PLANNED:
+            reason = f": {toggle.reason}" if toggle.reason else ""
+            line = f"wave {toggle.wave} {toggle.group} → {toggle.to}: {toggle.state}{reason}"
+            self.console.print(f"[{_TOGGLE[toggle.state]}]{escape(line)}[/]", soft_wrap=True)
+
+
+def rest_text(state: GroupState) -> str:
+    """How long the group is at rest, in its largest unit: ``3 h``."""
+    seconds = max(0, state.taken_at_ms - state.stable_since_ms) // 1000
+    return next((f"{seconds // size} {unit}" for size, unit in _UNITS if seconds >= size), "0 s")
+
+
+def _rank(state: GroupState) -> tuple[int, str]:
+    """What a person should look at comes first."""
+    if state.life is not Life.ACTIVE:
+        rank = 3 if state.life is Life.DEAD else 4
+    elif state.next is None:
+        rank = 5
+    else:
+        rank = 2 if state.next.state is Readiness.READY else 1
+    return (0 if state.problems else rank, state.group)
+
+
+def show_groups(
+    console: Console, states: Iterator[GroupState], patterns: tuple[str, ...], limit: int
+) -> None:
+    """The groups that need most attention, or those of the patterns with every rule."""
+    wanted = (s for s in states if not patterns or any(fnmatchcase(s.group, each) for each in patterns))
+    chosen = heapq.nsmallest(limit, wanted, key=_rank)
+    table = Table(title="groups", title_justify="left")
+    for name in ("group", "life", "members", "mode", "at rest", "lag", "offsets zk/kafka", "next", "why not"):
+        table.add_column(name, overflow="fold", justify="right" if name == "lag" else "left")
+    for state in chosen:
+        table.add_row(*_row(state))
+    console.print(table)
+    if len(chosen) == limit:
+        console.print(f"[dim]the first {limit} by urgency; --limit shows more, --json all[/dim]")
+    for state in chosen if patterns else ():
+        _show_rules(console, state)
+
+
+def _row(state: GroupState) -> tuple[str, ...]:
+    following = state.next
+    said = following.findings[0] if following and following.findings else None
+    why = state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else ""
+    return (
+        escape(state.group),
+        f"[{_LIFE[state.life]}]{state.life}[/]",
+        members_text(state),
+        state.mode if state.life is Life.ACTIVE else "-",
+        rest_text(state),
+        "?" if state.lag is None else str(state.lag),
+        f"{state.zookeeper_offsets}/{state.kafka_offsets} of {state.partitions}",
+        f"{following.stage}: [{_READY[following.state]}]{following.state}[/]" if following else "-",
+        escape(why),
+    )
+
+
+def _show_rules(console: Console, state: GroupState) -> None:
+    table = Table(title=f"group {state.group}, rule by rule", title_justify="left")
+    for name in ("stage", "readiness", "passed", "rule", "verdict", "reason", "hint"):
+        table.add_column(name, overflow="fold")
+    for stage in state.readiness:
+        first = (stage.stage.value, f"[{_READY[stage.state]}]{stage.state}[/]", " ".join(stage.passed))
+        if not stage.findings:
+            table.add_row(*first, "", "", "", "")
+        for number, said in enumerate(stage.findings):
+            opening = ("", "", "") if number else first
+            table.add_row(
+                *opening, said.rule, verdict_text(said.verdict), escape(said.reason), escape(said.hint)
+            )
+    console.print(table)
+    for problem in state.problems:
+        console.print(f"[red]{escape(problem)}[/red]", soft_wrap=True)
+
+
+def show_changes(console: Console, report: ScanReport, changes: Iterator[Change], limit: int) -> None:
+    """What became different since the last scan."""
+    if report.former is None:
+        console.print("the first scan of this ensemble: nothing to compare it with yet")
+        return
+    since = _clock(report.former.ended_at_ms)
+    shown = list(islice(changes, limit))
+    if not shown:
+        console.print(f"no difference from scan {report.former.number} ({since})")
+        return
+    table = Table(title=f"different from scan {report.former.number} ({since})", title_justify="left")
+    for name in ("group", "what", "was", "is"):
+        table.add_column(name, overflow="fold")
+    for each in shown:
+        table.add_row(escape(each.group), each.aspect, escape(each.before), escape(each.after))
+    console.print(table)
+
+
+def show_totals(console: Console, report: ScanReport) -> None:
+    """One line of counts."""
+    record, totals = report.record, report.record.totals
+    took = ((record.ended_at_ms or record.began_at_ms) - record.began_at_ms) / 1000
+    lives = ", ".join(f"{totals[life]} [{_LIFE[life]}]{life}[/]" for life in Life if totals.get(life))
+    console.print(
+        f"scan {record.number} of {escape(record.ensemble)}: {totals.get('groups', 0)} groups "
+        f"({lives or 'none'}), {totals.get('changes', 0)} differences, {took:.1f} s",
+        soft_wrap=True,
+    )
+
+
+def show_waves(console: Console, waves: WaveReport) -> None:
+    """Every group of the waves, and why the rest was left."""
+    title = "waves" if waves.execute else "waves, planned only: nothing was changed"
+    table = Table(title=title, title_justify="left")
+    for name in ("wave", "group", "to", "state", "reason"):
+        table.add_column(name, overflow="fold")
+    for each in waves.toggles:
+        state = f"[{_TOGGLE[each.state]}]{each.state}[/]"
+        table.add_row(str(each.wave), escape(each.group), each.to, state, escape(each.reason))
+    console.print(table if waves.toggles else "no group is fit to be toggled")
+    if waves.stopped:
+        left = f"{len(waves.left)} groups were not started"
+        console.print(f"[red]stopped: {escape(waves.stopped)}; {left}[/red]", soft_wrap=True)
+
+
+def show_next(
+    console: Console, waves: WaveReport | None, fit: tuple[str, ...], states: Iterator[GroupState]
+) -> None:
+    """The next command that makes sense."""
+    next_command(console, _next(waves, fit, states))
+
+
+def _next(waves: WaveReport | None, fit: tuple[str, ...], states: Iterable[GroupState]) -> str:
+    if waves is not None and waves.toggles and not waves.execute:
+        way = "--auto-toggle" if waves.to is Mode.KAFKA else "--back --group …"
+        return f"groupshift scan {way} --execute"
+    if waves is not None and (waves.stopped or waves.count(ToggleState.FAILED)):
+        failed = [each for each in waves.toggles if each.state is ToggleState.FAILED and each.migration]
+        return f"groupshift status {failed[0].migration}" if failed else "groupshift brake"
+    if fit and waves is None:
+        return "groupshift scan --auto-toggle"
+    for state in states:
+        following = state.next
+        if following and following.state is Readiness.READY and following.stage is StageName.CANARY:
+            return f"groupshift run --group {state.group}"
+        if following and following.state is not Readiness.READY:
+            return f"groupshift scan --last --group {state.group}"
+    return "groupshift scan"
+
+
+def show_brake(console: Console, reason: str) -> None:
+    """Whether it is pulled."""
+    if reason:
+        console.print(f"[red]the brake is pulled[/red]: {escape(reason)}", soft_wrap=True)
+        next_command(console, "groupshift brake --release")
+    else:
+        console.print("the brake is released")
+        next_command(console, "groupshift scan --auto-toggle")
+
+
+def print_document(data: dict[str, Any]) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_json(scans: FleetScans, report: ScanReport, waves: WaveReport | None) -> None:
+    """One JSON document with every group, written piece by piece: it is never held as a whole."""
+    out = sys.stdout
+    out.write('{"scan": ' + json.dumps(plain(report.record)))
+    out.write(', "former": ' + json.dumps(plain(report.former)))
+    _write_list("groups", (state_data(state) for state in scans.states()))
+    _write_list("changes", (plain(each) for each in scans.changes(report.record.number)))
+    out.write(', "waves": ' + json.dumps(plain(waves)) + "}\n")
+
+
+def _write_list(name: str, values: Iterator[Any]) -> None:
+    sys.stdout.write(f', "{name}": [')
+    for number, value in enumerate(values):
+        sys.stdout.write((",\n" if number else "\n") + json.dumps(value, ensure_ascii=False))
+    sys.stdout.write("]")
+
+
+def _clock(at_ms: int | None) -> str:
+    return (
+        "?"
+        if at_ms is None
+        else datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    )
