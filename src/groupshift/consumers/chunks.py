@@ -33,17 +33,21 @@ class Open:
 class Chunk:
     """Records up to ``index`` were handed out, and of these those up to ``settled`` accounted for.
 
-    ``ends`` are the positions of its partitions after all of it."""
+    ``ends`` are the positions of its partitions after all of it, ``size`` the number of records."""
 
     records: list[Record]
     ends: list[tuple[Open, int]]
     index: int = 0
     settled: int = 0
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        self.size = len(self.records)
 
     @property
     def left(self) -> bool:
         """Whether there is something to hand out."""
-        return self.index < len(self.records)
+        return self.index < self.size
 
     def rest(self) -> list[Record]:
         """What was not handed out."""
@@ -53,6 +57,7 @@ class Chunk:
         """Forget what was not handed out of these partitions."""
         kept = [each for each in self.rest() if _where(each) not in partitions]
         self.records = [*self.records[: self.index], *kept]
+        self.size = len(self.records)
         self.ends = [(entry, at) for entry, at in self.ends if entry.partition not in partitions]
 
     def progress(self) -> dict[TopicPartition, int]:

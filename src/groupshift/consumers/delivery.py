@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from groupshift.consumers.chunks import Chunk, Open
@@ -35,7 +35,7 @@ class _Queue:
 
     def size(self) -> int:
         """Records not handed out yet."""
-        return sum(len(each.records) - each.index for each in self.chunks)
+        return sum(each.size - each.index for each in self.chunks)
 
 
 class Delivery:
@@ -264,20 +264,20 @@ class Delivery:
         """`take` of one record for the parent, without waiting; None also when only `take` can tell."""
         with self._lock:
             chunk = self._front
-            if chunk is None or time.monotonic() >= self._until or self._closed:
+            if chunk is None or monotonic() >= self._until:
                 return None
-            at = chunk.index
-            chunk.index = at + 1
             self._polled = chunk
-            if chunk.index == len(chunk.records):
+            record = chunk.records[chunk.index]
+            chunk.index += 1
+            if chunk.index == chunk.size:
                 self._finish(self._queues[_PARENT])
-            return chunk.records[at]
+            return record
 
     def take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
         """Up to ``limit`` records of one stream (None: of all); waits until there is one.
 
         ``timeout`` in seconds, negative for ever. Raises `RuntimeError` when closed."""
-        deadline = time.monotonic() + timeout if timeout >= 0 else math.inf
+        deadline = monotonic() + timeout if timeout >= 0 else math.inf
         with self._lock:
             self._done(_PARENT if stream is None else stream)
             if stream is not None and not self._split:
@@ -286,7 +286,7 @@ class Delivery:
                 if self._closed:
                     raise RuntimeError("Consumer closed")
                 taken = self._pick(stream, limit)
-                left = deadline - time.monotonic()
+                left = deadline - monotonic()
                 if taken or left <= 0:
                     return taken
                 self._changed.wait(left if left < math.inf else None)
@@ -311,7 +311,7 @@ class Delivery:
             notice = self._notices.popleft()
             self._look_in_front()
             return [notice]
-        if time.monotonic() >= self._until:
+        if monotonic() >= self._until:
             return []
         taken: list[list[Record]] = []
         given: list[tuple[Chunk, int, int]] = []
@@ -319,12 +319,12 @@ class Delivery:
         for queue in sorted((self._queues.setdefault(each, _Queue()) for each in numbers), key=_least_full):
             while queue.chunks and limit > 0:
                 chunk = queue.chunks[0]
-                start, chunk.index = chunk.index, min(chunk.index + limit, len(chunk.records))
+                start, chunk.index = chunk.index, min(chunk.index + limit, chunk.size)
                 limit -= chunk.index - start
-                whole = start == 0 and chunk.index == len(chunk.records)
+                whole = start == 0 and chunk.index == chunk.size
                 taken.append(chunk.records if whole else chunk.records[start : chunk.index])
                 given.append((chunk, start, chunk.index))
-                if chunk.index == len(chunk.records):
+                if chunk.index == chunk.size:
                     self._finish(queue)
         if given:
             self._given[_PARENT if stream is None else stream] = given

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.consumers.confinement import Calls
+from groupshift.consumers.log_ends import LogEnds
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.fetch import Record, Reset
 
-_LOG = logging.getLogger(__name__)
-_LOOKUP_S = 2.0
 _ENDS_EVERY_S = 0.5
 
 
@@ -26,6 +24,7 @@ class KafkaFetch:
         self._consumer = Consumer(dict(properties))
         self._calls = Calls()
         self._added: set[TopicPartition] = set()
+        self._log_ends = LogEnds(properties)
         self._ends: Mapping[TopicPartition, int] = {}
         self._ends_due = 0.0
 
@@ -55,9 +54,8 @@ class KafkaFetch:
         self._calls.hand(lambda: self._consumer.resume([KafkaPartition(*each) for each in partitions]))
 
     def reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        """ListOffsets at the leader of each partition."""
-        bound = _LOOKUP_S * (1 + len(partitions))
-        return self._calls.ask(lambda: self._reset(partitions, to), bound, "log start and end")
+        """By a client of its own: fetching goes on meanwhile."""
+        return self._log_ends.find(partitions, to)
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """High watermark of a recent fetch."""
@@ -66,7 +64,7 @@ class KafkaFetch:
     # -- on the owning thread --------------------------------------------------------------------
 
     def poll(self, limit: int, timeout: float) -> list[Record]:
-        """The first record within ``timeout``, and whatever else is there already."""
+        """What is there already; else the first record within ``timeout``, and what came with it."""
         if limit == 0 and timeout > 0:
             self._calls.wait(timeout)
             return []
@@ -74,10 +72,11 @@ class KafkaFetch:
         self._note_ends()
         if limit == 0:
             return []
+        ready: list[Record] = self._consumer.consume(limit, timeout=0)
+        if ready:
+            return ready
         first = self._consumer.poll(timeout)
-        if first is None:
-            return []
-        return [first, *self._consumer.consume(limit - 1, timeout=0)] if limit > 1 else [first]
+        return [] if first is None else [first, *self._consumer.consume(limit - 1, timeout=0)]
 
     def ends(self) -> Mapping[TopicPartition, int]:
         """What librdkafka counts when it hands records out; -1001 before the first one."""
@@ -98,7 +97,8 @@ class KafkaFetch:
         return None if topic is None or partition is None else TopicPartition(topic, partition)
 
     def close(self) -> None:
-        """Release the client."""
+        """Release the clients."""
+        self._log_ends.close()
         self._consumer.close()
 
     def _add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
@@ -112,18 +112,6 @@ class KafkaFetch:
         if gone:
             self._consumer.incremental_unassign([KafkaPartition(*each) for each in gone])
             self._added.difference_update(gone)
-
-    def _reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        result: dict[TopicPartition, int] = {}
-        for each in partitions:
-            try:
-                marks = self._consumer.get_watermark_offsets(KafkaPartition(*each), timeout=_LOOKUP_S)
-            except KafkaException as error:
-                _LOG.warning("no log start and end of %s: %s", each, error)
-                continue
-            if marks is not None:
-                result[each] = marks[0] if to is Reset.EARLIEST else marks[1]
-        return result
 
     def _note_ends(self) -> None:
         if time.monotonic() < self._ends_due:
