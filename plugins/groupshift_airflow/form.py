@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from groupshift.domain.moves import Until, WayBack
+from groupshift.domain.planning import MAX_WATCH_S
 
 _SCOPE = "1. Scope"
 _HOW = "2. How"
@@ -59,6 +60,19 @@ def _number(title: str, text: str, default: int, limits: tuple[int, int]) -> Par
     )
 
 
+def _share() -> Param:
+    return Param(
+        0.0,
+        type="number",
+        minimum=0,
+        maximum=1,
+        title="Canary share",
+        section=_HOW,
+        description_md="Instead of a size, such as 0.25: the fewest members that hold this share of the "
+        "partitions. 0: by size.",
+    )
+
+
 def _expiry() -> Param:
     text = "A question that nobody answers in time is answered with no: nothing more is changed."
     return _number("Gates expire after (seconds)", text, 86400, (5, 86400))
@@ -90,6 +104,14 @@ def migrate() -> dict[str, Any]:
         "until": _choice(Until.TOGGLE, "How far", _REACH, _SCOPE, _REACH_TEXT),
         "driver": _choice("process", "Fleet driver", _DRIVERS, _HOW, "Who replaces the members."),
         "canary": _number("Canary size", "How many members are replaced first.", 1, (1, 100)),
+        "canary_share": _share(),
+        "canary_watch_s": _number(
+            "Watch the canary (seconds)",
+            "How long it is compared with the old members beside it: lag, commits, errors, rebalances. "
+            "At least four of their commit intervals; 0: not at all.",
+            60,
+            (0, MAX_WATCH_S),
+        ),
         "soak_s": _number(
             "Soak (seconds)", "How long the group is watched after the last act.", 60, (0, 604800)
         ),

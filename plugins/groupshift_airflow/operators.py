@@ -77,6 +77,8 @@ def move_request(context: Context) -> MoveRequest:
         group=params["group"],
         driver=params["driver"],
         canary=params["canary"],
+        canary_share=params["canary_share"],
+        canary_watch_s=params["canary_watch_s"],
         soak_s=params["soak_s"],
         until=Until(params["until"]),
         execute=params["execute"],

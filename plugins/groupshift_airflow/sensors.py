@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator
 
 from groupshift.domain.moves import StageName
+from groupshift.domain.planning import MAX_WATCH_S
 from groupshift.errors import Transient
 from groupshift_airflow.operators import UseCase
 
@@ -24,7 +25,8 @@ class Settled(UseCase, BaseSensorOperator):
     """Waits until what the act of a stage started has settled in the live group."""
 
     def __init__(self, *, stage: str, **kwargs: Any) -> None:
-        super().__init__(**{"mode": "reschedule", "poke_interval": POKE_S, "timeout": PATIENCE_S, **kwargs})
+        patience_s = PATIENCE_S + (MAX_WATCH_S if stage == StageName.CANARY else 0)
+        super().__init__(**{"mode": "reschedule", "poke_interval": POKE_S, "timeout": patience_s, **kwargs})
         self.stage = stage
 
     def look(self, app: App) -> StageStatus:

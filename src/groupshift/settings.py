@@ -105,13 +105,26 @@ class Thresholds:
     failed (a restarting member is back within it); ``settle_s``: how long the command line waits for
     a stage to settle; ``commit_interval_ms``: auto commit interval of the members;
     ``commit_slack_records``: added to what one commit interval produces; ``gate_expiry_s``: age at
-    which what a gate showed is no longer an approval."""
+    which what a gate showed is no longer an approval.
+
+    A canary is looked at every ``canary_every_s`` while it is watched, and judged by at least
+    ``canary_looks`` looks during which ``canary_records`` records arrived for either side. Its lag may
+    grow by ``canary_lag_growth_pct`` percent points of what arrives more than the old members', it has
+    to commit ``canary_commit_rate_pct`` percent of what they do, and may have ``canary_errors`` errors
+    more than they (by member); ``canary_rebalances`` bounds the rebalances during the watch."""
 
     patience_s: int = 20
     settle_s: int = 120
     commit_interval_ms: int = 5000
     commit_slack_records: int = 100
     gate_expiry_s: int = 86400
+    canary_every_s: int = 2
+    canary_looks: int = 5
+    canary_records: int = 20
+    canary_lag_growth_pct: int = 20
+    canary_commit_rate_pct: int = 70
+    canary_errors: int = 0
+    canary_rebalances: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

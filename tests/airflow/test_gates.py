@@ -44,6 +44,8 @@ PARAMS = {
     "group": "orders",
     "driver": "process",
     "canary": 1,
+    "canary_share": 0.0,
+    "canary_watch_s": 0,
     "soak_s": 0,
     "until": "toggle",
     "execute": True,

@@ -14,7 +14,7 @@ from groupshift.ports.journal import Event, EventKind
 if TYPE_CHECKING:
     from groupshift.application.status import MigrationStatus, StageProgress
 
-_QUIET = frozenset({EventKind.PROOF_REQUESTED, EventKind.SNAPSHOT, EventKind.READ_BACK})
+_QUIET = frozenset({EventKind.PROOF_REQUESTED, EventKind.SNAPSHOT, EventKind.READ_BACK, EventKind.OBSERVED})
 """Kinds that the stages table tells already."""
 
 

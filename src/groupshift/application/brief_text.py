@@ -88,7 +88,18 @@ def _plan_table(plan: Plan) -> str:
         f"{step_text(stage.step.inverse) if stage.step.inverse else '-'} |"
         for number, stage in enumerate(plan.stages, 1)
     ]
-    return "\n".join(["| # | stage | step | gate | way back |", "|---|---|---|---|---|", *rows])
+    table = "\n".join(["| # | stage | step | gate | way back |", "|---|---|---|---|---|", *rows])
+    return f"{table}\n\n{canary_text(plan)}" if canary_text(plan) else table
+
+
+def canary_text(plan: Plan) -> str:
+    """What the canary's places hold and how it is judged; empty without a canary."""
+    terms = plan.canary
+    if plan.stage(StageName.CANARY) is None:
+        return ""
+    share = round(100 * terms.held / terms.partitions) if terms.partitions else 0
+    how = f"is watched for {terms.watch_s} s beside the old members" if terms.watch_s else "is not watched"
+    return f"The canary's places hold {terms.held} of {terms.partitions} partitions ({share} %); it {how}."
 
 
 def findings_table(findings: tuple[Finding, ...]) -> str:

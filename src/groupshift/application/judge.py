@@ -1,4 +1,4 @@
-"""Judge: the Spark job's verdict and the live rules become one verdict."""
+"""Judge: the Spark job's verdict, the live rules and the canary's watch become one verdict."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from groupshift.application import canary
 from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.proof import VERDICT_FILE, baseline, folder
@@ -29,6 +30,7 @@ def judge(env: Environment, migration: str, name: StageName, moment: Moment) -> 
     findings = (
         *_proven(env, found, stage, moment),
         *_soaked(found, stage),
+        *(canary.judged(env, found) if moment is Moment.AFTER and canary.is_watched(found, name) else ()),
         *_live(env, found, stage, moment),
     )
     judged = Judgement(findings=findings)

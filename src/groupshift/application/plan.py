@@ -12,10 +12,12 @@ from groupshift.application.observe import facts
 from groupshift.application.records import canonical, load
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import Assessment, Planned
-from groupshift.domain.moves import MoveRequest
+from groupshift.domain.moves import MoveRequest, StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan, to_json
 from groupshift.domain.planning import make_plan
+from groupshift.domain.rules_canary import INTERVALS
+from groupshift.domain.steps import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.journal import Entry, EventKind, MigrationRecord
@@ -32,7 +34,7 @@ def plan(env: Environment, request: MoveRequest) -> Planned:
         raise Rejected(_not_ready(request, assessment, reasons))
     seen = facts(env, request.group, request.driver)
     made = make_plan(request, assessment.view, seen.places)
-    _refuse_unusable(request, assessment, made)
+    _refuse_unusable(env, request, assessment, made)
     return _journal(env, request, made)
 
 
@@ -59,15 +61,35 @@ def _not_ready(request: MoveRequest, assessment: Assessment, reasons: tuple[str,
     return f"group {request.group} is {assessment.readiness}: {first.rule}: {first.reason}{more}{hint}"
 
 
-def _refuse_unusable(request: MoveRequest, assessment: Assessment, made: Plan) -> None:
+def _refuse_unusable(env: Environment, request: MoveRequest, assessment: Assessment, made: Plan) -> None:
     members = len(assessment.view.members)
     if request.canary > members:
         raise Rejected(f"canary {request.canary} is more than the {members} members of group {request.group}")
+    _refuse_unwatchable(env, assessment, made)
     if all(stage.name in _NO_ACT for stage in made.stages):
         old = len(assessment.view.of_kind(MemberKind.OLD))
         raise Rejected(
             f"group {request.group} has nothing to move until {request.until} ({old} old members, "
             f"{assessment.view.effective_mode} mode); choose a later until, or roll back to undo"
+        )
+
+
+def _refuse_unwatchable(env: Environment, assessment: Assessment, made: Plan) -> None:
+    """A canary that could never be judged is refused before it is begun."""
+    watch_s, stage = made.canary.watch_s, made.stage(StageName.CANARY)
+    if not watch_s or stage is None or not isinstance(stage.step, ReplaceMembers):
+        return
+    interval_ms = env.thresholds.commit_interval_ms
+    if watch_s * 1000 < INTERVALS * interval_ms:
+        raise Rejected(
+            f"canary_watch_s {watch_s} is less than {INTERVALS} commit intervals "
+            f"(thresholds.commit_interval_ms {interval_ms}): nothing could be compared; "
+            f"choose at least {-(-INTERVALS * interval_ms // 1000)}, or 0 to watch nothing"
+        )
+    if len(stage.step.slots) >= len(assessment.view.of_kind(MemberKind.OLD)):
+        raise Rejected(
+            f"the canary replaces all old members of group {made.group} ({', '.join(stage.step.slots)}): "
+            "none is left to compare it with; choose a smaller canary, or canary_watch_s 0"
         )
 
 

@@ -1,16 +1,19 @@
-"""Watch: whether what an act started has settled. One look, never blocks."""
+"""Watch: whether what an act started has settled, and a canary was watched. One look, never blocks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from groupshift.application import canary
 from groupshift.application.acts import change_of, members_of
 from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
 from groupshift.application.records import Migration, load
 from groupshift.domain.coordination import Mode
+from groupshift.domain.facts import Facts
 from groupshift.domain.judgement import Judgement, StageStatus
 from groupshift.domain.moves import StageName
+from groupshift.domain.plan import Stage
 from groupshift.domain.rulebook import JOINED, MODE_WANTED, SETTLED
 from groupshift.domain.rules import ask
 from groupshift.domain.steps import ReplaceMembers
@@ -41,17 +44,24 @@ def watch(env: Environment, migration: str, name: StageName) -> StageStatus:
     stage = found.stage(name)
     if stage is None:
         return StageStatus(settled=True, detail=f"the plan has no stage {name}")
-    step = found.steps.get(name)
-    if step is None:
+    if name not in found.steps:
         return StageStatus(settled=False, detail=f"stage {name} has not acted yet")
+    seen = facts(env, found.record.group, found.plan.driver, wanted_mode(found, name))
+    watched = canary.is_watched(found, name)
+    if watched and canary.series(found):
+        return canary.watched(env, found, stage, seen)  # by time only: what it does now is what is judged
+    status = _settled(env, found, stage, seen)
+    return canary.watched(env, found, stage, seen) if watched and status.settled else status
+
+
+def _settled(env: Environment, found: Migration, stage: Stage, seen: Facts) -> StageStatus:
     changed: tuple[str, ...] = ()
     if isinstance(stage.step, ReplaceMembers):
-        changed = stage.step.slots
+        changed, step = stage.step.slots, found.steps[stage.name]
         status = env.fleets(found.plan.driver).observe(change_of(found, step.intent))
         if not status.done and not _seen_in_group(env, found, step):
             return StageStatus(settled=False, detail=status.detail)
     rules = tuple(rule for rule in stage.after if rule in SETTLED)
-    seen = facts(env, found.record.group, found.plan.driver, wanted_mode(found, name))
     new = replace(seen, places=tuple(place for place in seen.places if place.name in changed))
     judged = Judgement(findings=(*ask(rules, seen), *ask(JOINED if changed else (), new)))
     settled = not rules or judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}

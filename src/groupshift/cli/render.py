@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from groupshift.application.brief_text import step_text
+from groupshift.application.brief_text import canary_text, step_text
 from groupshift.application.status import MigrationStatus, StageProgress
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Assessment, Closing, Planned, Readiness
@@ -97,6 +97,8 @@ def plan_table(plan: Plan) -> Table:
 def show_planned(console: Console, planned: Planned) -> None:
     """A plan with its hash."""
     console.print(plan_table(planned.plan))
+    if canary_text(planned.plan):
+        console.print(canary_text(planned.plan))
     console.print(
         f"migration [bold]{planned.migration}[/bold], plan hash {planned.plan_hash}", soft_wrap=True
     )

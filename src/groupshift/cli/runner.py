@@ -170,7 +170,9 @@ class Runner:
     def _wait(self, stage: Stage) -> None:
         """Until it has settled; a stage that does not in time is judged as it is."""
         soaking = isinstance(stage.step, Soak)
-        limit_s = self.settle_s + (stage.step.seconds if isinstance(stage.step, Soak) else 0)
+        watch_s = self.app.planned(self.claimed.migration).plan.canary.watch_s
+        watched_s = watch_s if stage.name is StageName.CANARY else 0
+        limit_s = self.settle_s + watched_s + (stage.step.seconds if isinstance(stage.step, Soak) else 0)
         deadline = self.clock.now_ms() + limit_s * 1000
         while self.clock.now_ms() < deadline:
             status = self._look(stage, soaking=soaking)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -62,6 +63,34 @@ def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")
     return main(arguments or [])
 
 
+def _planned(asked: MoveRequest, settings: Path | None, *, as_json: bool) -> int:
+    opened, _ = open_app(settings)
+    with opened:
+        planned = opened.plan(_signed(asked))
+    follow = f"groupshift run --migration {planned.migration}"
+    if not asked.execute:
+        follow = f"groupshift run --group {asked.group} --until {asked.until}{_options(asked)} --execute"
+    if as_json:
+        render.print_json({**render.plain(planned), "next": follow})
+    else:
+        console = Console()
+        render.show_planned(console, planned)
+        render.next_command(console, follow)
+    return 0
+
+
+def _options(asked: MoveRequest) -> str:
+    """The options that were not left at their default, to be typed again."""
+    given = {
+        "driver": (asked.driver, "process"),
+        "canary": (asked.canary, 1),
+        "canary-share": (asked.canary_share, 0.0),
+        "canary-watch": (asked.canary_watch_s, WATCH_S),
+        "soak": (asked.soak_s, 60),
+    }
+    return "".join(f" --{name} {value}" for name, (value, usual) in given.items() if value != usual)
+
+
 def _signed(asked: MoveRequest) -> MoveRequest:
     """With who asks, and a run of its own: each call of a verb plans anew."""
     return replace(asked, actor=who(), run=_run_name("plan"))
@@ -70,6 +99,9 @@ def _signed(asked: MoveRequest) -> MoveRequest:
 Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]
 Driver = Annotated[str, typer.Option(help="Fleet driver: process or manual.")]
 Canary = Annotated[int, typer.Option(help="Members replaced first.")]
+CanaryShare = Annotated[float, typer.Option(help="Instead: fewest members with this share, such as 0.25.")]
+CanaryWatch = Annotated[int, typer.Option(help="Seconds to compare the canary with old members; 0: not.")]
+WATCH_S = 60
 Soak = Annotated[int, typer.Option(help="Seconds to keep judging after the last act.")]
 UntilOption = Annotated[Until, typer.Option(help="The last act.")]
 Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a plan is made.")]
@@ -101,6 +133,8 @@ def plan(  # noqa: PLR0913 - the options of a verb
     group: Group,
     driver: Driver = "process",
     canary: Canary = 1,
+    canary_share: CanaryShare = 0.0,
+    canary_watch: CanaryWatch = WATCH_S,
     soak: Soak = 60,
     until: UntilOption = Until.TOGGLE,
     settings: SettingsFile = None,
@@ -108,20 +142,17 @@ def plan(  # noqa: PLR0913 - the options of a verb
     as_json: Json = False,
 ) -> int:
     """Assess and journal a plan; with --execute it may be run."""
-    asked = MoveRequest(group=group, driver=driver, canary=canary, soak_s=soak, until=until, execute=execute)
-    opened, _ = open_app(settings)
-    with opened:
-        planned = opened.plan(_signed(asked))
-    follow = f"groupshift run --migration {planned.migration}"
-    if not execute:
-        follow = f"groupshift run --group {group} --until {until} --execute"
-    if as_json:
-        render.print_json({**render.plain(planned), "next": follow})
-    else:
-        console = Console()
-        render.show_planned(console, planned)
-        render.next_command(console, follow)
-    return 0
+    asked = MoveRequest(
+        group=group,
+        driver=driver,
+        canary=canary,
+        canary_share=canary_share,
+        canary_watch_s=canary_watch,
+        soak_s=soak,
+        until=until,
+        execute=execute,
+    )
+    return _planned(asked, settings, as_json=as_json)
 
 
 @app.command("run")
@@ -133,6 +164,8 @@ def run(  # noqa: PLR0913 - the options of a verb
     ] = "",
     driver: Driver = "process",
     canary: Canary = 1,
+    canary_share: CanaryShare = 0.0,
+    canary_watch: CanaryWatch = WATCH_S,
     soak: Soak = 60,
     until: UntilOption = Until.TOGGLE,
     settings: SettingsFile = None,
@@ -144,22 +177,21 @@ def run(  # noqa: PLR0913 - the options of a verb
     """Run the whole move, asking at the gates; run it again with --migration to continue."""
     if bool(group) == bool(migration):
         raise Rejected("name either --group (a new migration) or --migration (continue one)")
+    asked = MoveRequest(
+        group=group,
+        driver=driver,
+        canary=canary,
+        canary_share=canary_share,
+        canary_watch_s=canary_watch,
+        soak_s=soak,
+        until=until,
+        execute=execute,
+    )
     if group and not execute:
-        return plan(
-            group=group,
-            driver=driver,
-            canary=canary,
-            soak=soak,
-            until=until,
-            settings=settings,
-            as_json=as_json,
-        )
+        return _planned(asked, settings, as_json=as_json)
     opened, parsed = open_app(settings)
     with opened:
         if group:
-            asked = MoveRequest(
-                group=group, driver=driver, canary=canary, soak_s=soak, until=until, execute=True
-            )
             migration = opened.plan(_signed(asked)).migration
         runner, console = _runner(opened, parsed, migration, yes=yes, finalise=finalise)
         return _finish(opened, migration, runner.forward(), console, as_json=as_json)

@@ -88,6 +88,7 @@ class LogEnd:
 class GroupView:
     """One group at ``taken_at_ms`` (epoch): everything assess, gates, sensors and snapshots read.
 
+    ``ids_pzxid`` changes with every member that comes to ZooKeeper or leaves it (-1: nobody was ever there).
     ``problems`` are sentences about nodes that could not be understood (malformed registration,
     mode node, owner or offset): they are findings, never silently dropped.
     """
@@ -98,6 +99,7 @@ class GroupView:
     mode: ModeNode
     ids: tuple[str, ...] = ()
     migration_ids: tuple[str, ...] = ()
+    ids_pzxid: int = -1
     members: tuple[Member, ...] = ()
     owners: tuple[Owner, ...] = ()
     kafka: KafkaGroup = KafkaGroup(state="Dead")

@@ -87,15 +87,20 @@ class Choice(StrEnum):
 class MoveRequest:
     """What was asked for: move ``group`` to Kafka coordination, as far as ``until``.
 
-    ``driver`` names the fleet driver, ``canary`` is the number of members replaced first, ``soak_s``
-    the seconds of soak. Without ``execute`` everything is planned and nothing is changed. ``actor`` is
-    the person or program asking; ``run`` makes planning repeatable: the same ``run`` (an Airflow run
-    id) gets the same migration again. Values are checked by `groupshift.domain.planning.check`.
+    ``driver`` names the fleet driver. ``canary`` is the number of members replaced first; with a
+    ``canary_share`` above 0 it is instead the fewest that hold this share (up to 1.0) of the partitions.
+    The canary is watched for ``canary_watch_s`` seconds and judged against the old members beside it (0:
+    it is not). ``soak_s`` are the seconds of soak. Without ``execute`` everything is planned and nothing
+    is changed. ``actor`` is the person or program asking; ``run`` makes planning repeatable: the same
+    ``run`` (an Airflow run id) gets the same migration again. Values are checked by
+    `groupshift.domain.planning.check`.
     """
 
     group: str
     driver: str = "process"
     canary: int = 1
+    canary_share: float = 0.0
+    canary_watch_s: int = 0
     soak_s: int = 60
     until: Until = Until.TOGGLE
     execute: bool = False

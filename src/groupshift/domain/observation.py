@@ -5,7 +5,6 @@ Source: specs/zookeeper-coordination.md §§1, 3, 8.10 (F6, F7), 8.9 (D11).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,13 +20,16 @@ from groupshift.domain.group import (
     Owner,
 )
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.registration import Pattern, Registration, clean_filter
+from groupshift.domain.registration import Pattern, Registration
+from groupshift.domain.topic_filter import compile_filter
+from groupshift.errors import Rejected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperSide:
     """What ZooKeeper holds of one group: ``members`` are one per child of ``ids`` (OLD or AWARE).
 
+    ``ids_pzxid`` is that of ``ids`` (-1 when absent).
     ``exists`` is True when ``/consumers/<g>`` was there; False only when its parent answered.
     """
 
@@ -35,6 +37,7 @@ class ZookeeperSide:
     mode: ModeNode = ABSENT_MODE
     ids: tuple[str, ...] = ()
     migration_ids: tuple[str, ...] = ()
+    ids_pzxid: int = -1
     members: tuple[Member, ...] = ()
     owners: tuple[Owner, ...] = ()
     offsets: tuple[CommittedOffset, ...] = ()
@@ -98,7 +101,7 @@ def _topics(member: Member, known: Mapping[str, int]) -> tuple[str, ...]:
     registration = Registration(subscription=member.subscription, pattern=Pattern(member.pattern))
     try:
         return tuple(registration.topics(known))
-    except re.error:
+    except Rejected:
         return ()
 
 
@@ -120,6 +123,7 @@ def merge(
         mode=zookeeper.mode,
         ids=zookeeper.ids,
         migration_ids=zookeeper.migration_ids,
+        ids_pzxid=zookeeper.ids_pzxid,
         members=_members(zookeeper, kafka),
         owners=zookeeper.owners,
         kafka=kafka.group,
@@ -140,8 +144,8 @@ def _filter_problems(zookeeper: ZookeeperSide) -> Iterator[str]:
     for member in zookeeper.members:
         for text, _ in member.subscription if member.pattern != Pattern.STATIC else ():
             try:
-                re.compile(clean_filter(text))
-            except re.error as wrong:
+                compile_filter(text)
+            except Rejected as wrong:
                 yield (
                     f"member {member.member_id} subscribes by the pattern {text!r}, which cannot be "
                     f"evaluated ({wrong}): which topics it wants is unknown; restart it with another one"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from groupshift.domain.coordination import MemberKind, Mode
@@ -31,6 +31,16 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryTerms:
+    """How the canary is watched: for ``watch_s`` seconds (0: not at all). Its places held ``held`` of
+    ``partitions`` partitions when it was planned."""
+
+    watch_s: int = 0
+    held: int = 0
+    partitions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a migration will do. ``slots`` are all places of the fleet when it was planned, sorted."""
 
@@ -41,6 +51,7 @@ class Plan:
     execute: bool
     slots: tuple[str, ...]
     stages: tuple[Stage, ...]
+    canary: CanaryTerms = CanaryTerms()
 
     def stage(self, name: StageName) -> Stage | None:
         """The stage of that name, or None when the plan has none."""
@@ -115,6 +126,7 @@ def to_json(plan: Plan) -> str:
         "until": plan.until.value,
         "soak_s": plan.soak_s,
         "execute": plan.execute,
+        "canary": asdict(plan.canary),
         "slots": list(plan.slots),
         "stages": [_stage_to_data(stage) for stage in plan.stages],
     }
@@ -134,4 +146,5 @@ def from_json(text: str) -> Plan:
         execute=bool(data["execute"]),
         slots=tuple(data["slots"]),
         stages=tuple(_stage_from_data(stage) for stage in data["stages"]),
+        canary=CanaryTerms(**data.get("canary", {})),
     )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from math import ceil
 
 from groupshift.domain import rulebook
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Place
 from groupshift.domain.group import GroupView
 from groupshift.domain.moves import Gate, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.plan import Plan, Stage
+from groupshift.domain.plan import CanaryTerms, Plan, Stage
+from groupshift.domain.rules_storage import shares
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _REACH = tuple(Until)
 MAX_SOAK_S = 7 * 24 * 3600
+MAX_WATCH_S = 3600
 
 
 def check(request: MoveRequest) -> tuple[str, ...]:
@@ -24,6 +27,14 @@ def check(request: MoveRequest) -> tuple[str, ...]:
         problems.append(f"group {request.group!r} is no group id: use letters, digits, '.', '_' and '-'")
     if request.canary < 1:
         problems.append(f"canary {request.canary} is less than 1 member")
+    if not 0 <= request.canary_share <= 1:
+        problems.append(f"canary_share {request.canary_share} is no share between 0 and 1")
+    if request.canary_share and request.canary != 1:
+        problems.append(
+            f"canary {request.canary} and canary_share {request.canary_share} are both given: choose one"
+        )
+    if not 0 <= request.canary_watch_s <= MAX_WATCH_S:
+        problems.append(f"canary_watch_s {request.canary_watch_s} is not between 0 and {MAX_WATCH_S}")
     if not 0 <= request.soak_s <= MAX_SOAK_S:
         problems.append(f"soak {request.soak_s} s is not between 0 and {MAX_SOAK_S}")
     return tuple(problems)
@@ -44,12 +55,15 @@ def make_plan(request: MoveRequest, view: GroupView, places: tuple[Place, ...]) 
 
     Stages without work are left out: a group whose members are all aware starts at the toggle."""
     everywhere = places_of(view, places)
-    old = [place.name for place in everywhere if place.kind is MemberKind.OLD]
+    old = [place for place in everywhere if place.kind is MemberKind.OLD]
+    canary = canary_places(request, view, old)
+    first = tuple(place.name for place in canary)
+    rest = [place.name for place in old if place.name not in first]
     zookeeper = [place.name for place in everywhere if place.kind is not MemberKind.PLAIN]
     steps: list[tuple[StageName, Step, Gate | None]] = []
-    _replace(steps, StageName.CANARY, old[: request.canary], (MemberKind.OLD, MemberKind.AWARE))
+    _replace(steps, StageName.CANARY, list(first), (MemberKind.OLD, MemberKind.AWARE))
     if _reaches(request, Until.ROLL):
-        _replace(steps, StageName.ROLL, old[request.canary :], (MemberKind.OLD, MemberKind.AWARE))
+        _replace(steps, StageName.ROLL, rest, (MemberKind.OLD, MemberKind.AWARE))
     if _reaches(request, Until.TOGGLE) and view.effective_mode is not Mode.KAFKA:
         steps.append((StageName.TOGGLE, SetMode(to=Mode.KAFKA), Gate.TOGGLE))
     if _reaches(request, Until.RETIRE):
@@ -65,7 +79,32 @@ def make_plan(request: MoveRequest, view: GroupView, places: tuple[Place, ...]) 
         execute=request.execute,
         slots=tuple(place.name for place in everywhere),
         stages=tuple(_first_asks(steps)),
+        canary=_terms(request, view, canary),
     )
+
+
+def canary_places(request: MoveRequest, view: GroupView, old: list[Place]) -> list[Place]:
+    """The places replaced first, by name: so many, or the fewest that hold the share asked for.
+
+    A member's share is what the group's assignor gives to its streams; all old places where even they do
+    not hold so much."""
+    if not request.canary_share:
+        return old[: request.canary]
+    due = shares(view)
+    wanted, chosen = ceil(request.canary_share * len(view.partitions)), list[Place]()
+    for place in sorted(old, key=lambda each: (-due.get(each.member_id or "", 0), each.name)):
+        if chosen and sum(due.get(each.member_id or "", 0) for each in chosen) >= wanted:
+            break
+        chosen.append(place)
+    return sorted(chosen, key=lambda place: place.name)
+
+
+def _terms(request: MoveRequest, view: GroupView, canary: list[Place]) -> CanaryTerms:
+    if not canary:
+        return CanaryTerms()
+    due = shares(view)
+    held = sum(due.get(place.member_id or "", 0) for place in canary)
+    return CanaryTerms(watch_s=request.canary_watch_s, held=held, partitions=len(view.partitions))
 
 
 def _reaches(request: MoveRequest, until: Until) -> bool:

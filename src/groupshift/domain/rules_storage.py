@@ -156,6 +156,13 @@ def fitting(view: GroupView) -> tuple[str, ...]:
     return tuple(name for name, computed in assignments(view).items() if computed == owned)
 
 
+def shares(view: GroupView) -> dict[str, int]:
+    """Partitions that each member in ZooKeeper is due, by the assignor that the owner nodes fit; by
+    range where they fit none."""
+    fits = (*fitting(view), "range")
+    return {member: len(held) for member, held in _shares(assignments(view).get(fits[0], {})).items()}
+
+
 def one_assignor(facts: Facts) -> Iterator[Complaint]:
     """§5: each member computes alone and nothing is negotiated, so all must use the same."""
     view = facts.view

@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     ACTED = "acted"
     READ_BACK = "read_back"
     JUDGED = "judged"
+    OBSERVED = "observed"
     SOAK_STARTED = "soak_started"
     SOAK_FAILED = "soak_failed"
     ROLL_BACK_BEGUN = "roll_back_begun"

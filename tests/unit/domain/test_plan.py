@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Place
+from groupshift.domain.group import Owner
 from groupshift.domain.moves import Gate, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.plan import Plan, from_json, to_json
+from groupshift.domain.plan import CanaryTerms, Plan, from_json, to_json
 from groupshift.domain.planning import check, make_plan, way_back
+from groupshift.domain.rules_storage import assignments
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from simulated_move import make_bench
 
@@ -120,3 +123,79 @@ def test_a_request_that_cannot_be_used_is_named(values: dict[str, object], word:
     (problem,) = check(replace(MoveRequest(group="orders-app"), **values))
     assert word in problem
     assert check(MoveRequest(group="orders-app")) == ()
+
+
+def by_share(share: float, streams: dict[str, int], owned: str | None = None) -> Plan:
+    """A plan by share for a group of one topic; ``streams`` are those of each member."""
+    world = make_bench(OLD, len(streams)).world
+    world.partitions = {"orders": 8}
+    view = world.read(world.group)
+    members = tuple(
+        replace(member, subscription=(("orders", streams[member.member_id.split("_")[1].split("-")[0]]),))
+        for member in view.members
+    )
+    computed = assignments(replace(view, members=members))[owned or "range"]
+    owners = tuple(
+        Owner(partition=partition, thread_id=thread, czxid=1, session_id=1)
+        for partition, thread in computed.items()
+    )
+    places = tuple(
+        Place(name=name, kind=OLD, running=True, member_id=world.identity(name)) for name in world.places
+    )
+    request = MoveRequest(group=world.group, canary_share=share, canary_watch_s=60)
+    return make_plan(request, replace(view, members=members, owners=owners), places)
+
+
+@pytest.mark.parametrize(
+    ("share", "streams", "slots", "held"),
+    [
+        (0.25, {"m1": 1, "m2": 1, "m3": 1, "m4": 1}, ("m1",), 2),
+        (0.26, {"m1": 1, "m2": 1, "m3": 1, "m4": 1}, ("m1", "m2"), 4),
+        (0.5, {"m1": 1, "m2": 1, "m3": 2}, ("m3",), 4),
+        (0.51, {"m1": 1, "m2": 1, "m3": 2}, ("m1", "m3"), 6),
+        (0.01, {"m1": 1, "m2": 1}, ("m1",), 4),
+        (1.0, {"m1": 1, "m2": 1}, ("m1", "m2"), 8),
+    ],
+)
+def test_a_share_chooses_the_fewest_members_that_hold_it(
+    share: float, streams: dict[str, int], slots: tuple[str, ...], held: int
+) -> None:
+    """By what the group's assignor gives to their streams."""
+    made = by_share(share, streams)
+    stage = made.stage(StageName.CANARY)
+    assert stage is not None
+    assert stage.step == ReplaceMembers(slots=slots, old=OLD, new=AWARE)
+    assert made.canary == CanaryTerms(watch_s=60, held=held, partitions=8)
+    assert from_json(to_json(made)) == made
+    rest = made.stage(StageName.ROLL)
+    assert (rest.step.slots if rest else ()) == tuple(name for name in streams if name not in slots)
+
+
+def test_a_share_counts_what_the_assignor_gives_not_what_happens_to_be_owned() -> None:
+    """In round-robin the first of two uneven members holds less than range would give it."""
+    made = by_share(0.5, {"m1": 1, "m2": 3}, "roundrobin (dash form, from 1.0)")
+    stage = made.stage(StageName.CANARY)
+    assert stage is not None
+    assert (stage.step.slots, made.canary.held) == (("m2",), 6)
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"canary_share": 1.5}, "canary_share 1.5"),
+        ({"canary_share": float("nan")}, "canary_share nan"),
+        ({"canary_share": 0.5, "canary": 2}, "choose one"),
+        ({"canary_watch_s": -1}, "canary_watch_s -1"),
+    ],
+)
+def test_a_canary_that_cannot_be_meant_is_named(values: dict[str, object], word: str) -> None:
+    """Field and value, in one clause each."""
+    (problem,) = check(replace(MoveRequest(group="orders-app"), **values))
+    assert word in problem
+
+
+def test_a_plan_of_a_former_release_has_no_watch() -> None:
+    """Its JSON knows nothing of it."""
+    old = json.loads(to_json(plan()))
+    del old["canary"]
+    assert from_json(json.dumps(old)).canary == CanaryTerms()

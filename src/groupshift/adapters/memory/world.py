@@ -113,6 +113,7 @@ class World:
             mode=self.mode,
             ids=tuple(sorted(self.identity(place) for place in registered)),
             migration_ids=tuple(sorted(self.identity(place) for place in self._running(MemberKind.AWARE))),
+            ids_pzxid=sum(occupant.incarnation for occupant in self.places.values()),
             members=tuple(sorted(members, key=lambda member: member.member_id)),
             owners=self._owners(),
             kafka=self._kafka_group(),

@@ -47,6 +47,7 @@ class _Registered:
     mode: ModeNode
     ids: tuple[Node, ...]
     migration_ids: tuple[Node, ...]
+    ids_pzxid: int
 
 
 def _observe(session: Session, paths: GroupPaths, address: str) -> ZookeeperSide:
@@ -64,6 +65,7 @@ def _observe(session: Session, paths: GroupPaths, address: str) -> ZookeeperSide
         mode=found.mode,
         ids=tuple(_name(node) for node in found.ids),
         migration_ids=tuple(_name(node) for node in found.migration_ids),
+        ids_pzxid=found.ids_pzxid,
         members=members,
         owners=owners,
         offsets=offsets,
@@ -92,7 +94,12 @@ def _registered(session: Session, paths: GroupPaths) -> _Registered:
         whole_migration_ids = tuple(node for node in migration_ids if node is not None)
         complete = len(whole_ids) == len(ids) and len(whole_migration_ids) == len(migration_ids)
         if complete and session.list(both) == before:
-            return _Registered(mode=as_mode(mode), ids=whole_ids, migration_ids=whole_migration_ids)
+            return _Registered(
+                mode=as_mode(mode),
+                ids=whole_ids,
+                migration_ids=whole_migration_ids,
+                ids_pzxid=before[0].pzxid if before[0] else -1,
+            )
     raise Transient(
         f"members of {paths.root} came and went during each of {_ATTEMPTS} listings: "
         "wait until the group is at rest, then run the same command again"
