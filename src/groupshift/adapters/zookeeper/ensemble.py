@@ -216,6 +216,7 @@ def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
         mode=as_mode(reading.mode),
         ids=reading.ids,
         migration_ids=reading.migration_ids,
+        ids_pzxid=_pzxid(reading.directories[0]),
         members=tuple(members),
         owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
         offsets=tuple(each for each in offsets if each is not None and not isinstance(each, str)),

@@ -1,0 +1,157 @@
+"""One row of a scan: life, lag, rest and readiness, from a view and the times of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode
+from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember
+from groupshift.domain.judgement import Readiness
+from groupshift.domain.moves import StageName
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.scan import GroupState, Life, Observed, lag_of, life_of, state_of
+from groupshift.domain.scan_changes import Aspect, appeared, difference, vanished
+from groupshift.domain.scan_stability import NodeTimes, Sighting, last_change_ms, stable_since_ms
+from groupshift.domain.scan_text import state_from, state_text
+from groupshift.domain.verdict import Verdict
+from simulated_move import make_bench
+
+P0 = TopicPartition("orders", 0)
+QUIET = NodeTimes(changes=(5,), stamps=((5, 1_000),))
+
+
+def view(kind: MemberKind = MemberKind.OLD) -> GroupView:
+    """A healthy group of one kind."""
+    world = make_bench(kind).world
+    return world.read(world.group)
+
+
+def state(seen: GroupView, times: NodeTimes = QUIET, before: Sighting | None = None) -> GroupState:
+    """Its row."""
+    return state_of(Observed(view=seen, times=times), before)
+
+
+def bare(**values: object) -> GroupView:
+    """A group without anything but what is given."""
+    return GroupView(**{"group": "g", "taken_at_ms": 9_000, "exists": True, "mode": ABSENT_MODE, **values})
+
+
+@pytest.mark.parametrize(
+    ("seen", "life"),
+    [
+        (view(), Life.ACTIVE),
+        (bare(ids=("g_a",)), Life.ACTIVE),
+        (bare(kafka=KafkaGroup(state="Stable")), Life.ACTIVE),
+        (bare(zookeeper_offsets=(CommittedOffset(partition=P0, offset=1),)), Life.DEAD),
+        (
+            bare(kafka=KafkaGroup(state="Empty"), kafka_offsets=(CommittedOffset(partition=P0, offset=1),)),
+            Life.DEAD,
+        ),
+        (bare(), Life.UNUSED),
+        (bare(kafka=KafkaGroup(state="Empty")), Life.UNUSED),
+    ],
+)
+def test_life_is_members_then_offsets(seen: GroupView, life: Life) -> None:
+    """A group of another protocol is in use, too: its coordinator says so by the state alone."""
+    assert life_of(seen) is life
+
+
+def test_an_old_group_is_ready_for_the_canary_and_not_for_the_toggle() -> None:
+    """The first stage with work comes first; rules that passed are named, the others speak."""
+    row = state(view())
+    assert (row.old, row.aware, row.owned, row.partitions, row.lag) == (3, 0, 6, 6, 60)
+    assert [each.stage for each in row.readiness] == [StageName.CANARY, StageName.ROLL, StageName.TOGGLE]
+    assert row.next is not None
+    assert (row.next.state, row.next.clean) == (Readiness.READY, True)
+    assert {"C02", "C05", "C11"} <= set(row.next.passed)
+    toggle = row.stage(StageName.TOGGLE)
+    assert toggle is not None
+    assert toggle.state is Readiness.NOT_READY
+    assert "C13" in {finding.rule for finding in toggle.findings}
+    assert all(finding.verdict is not Verdict.PASS for finding in toggle.findings)
+
+
+def test_an_aware_group_is_ready_for_the_toggle_only() -> None:
+    """No old member, no canary; nothing is said about the places of a fleet that nobody asked."""
+    row = state(view(MemberKind.AWARE))
+    assert [each.stage for each in row.readiness] == [StageName.TOGGLE, StageName.RETIRE]
+    assert row.readiness[0].clean
+    assert "C18" not in {rule for each in row.readiness for rule in each.passed}
+
+
+def test_a_group_without_members_is_ready_for_nothing() -> None:
+    """Dead: no stage is offered."""
+    row = state(bare(zookeeper_offsets=(CommittedOffset(partition=P0, offset=1),)))
+    assert (row.life, row.readiness, row.next) == (Life.DEAD, (), None)
+
+
+def test_lag_follows_the_store_of_the_mode_in_effect() -> None:
+    """In kafka mode Kafka's offset counts, in zookeeper mode the znode's; without an offset it is unknown."""
+    bench = make_bench(MemberKind.AWARE)
+    for at in bench.world.all_partitions():
+        bench.world.znode[at], bench.world.kafka[at] = 70, 95
+    assert lag_of(bench.world.read("orders-app")) == 6 * 30
+    bench.world.write_mode(b"kafka")
+    assert lag_of(bench.world.read("orders-app")) == 6 * 5
+    assert lag_of(bare()) is None
+
+
+def test_the_last_change_is_dated_by_the_first_later_write() -> None:
+    """A deletion has no time; what was written after it bounds it from above. Without one: now."""
+    stamps = ((3, 300), (5, 500), (9, 900))
+    assert last_change_ms(NodeTimes(changes=(2, 4), stamps=stamps), 2_000) == 500
+    assert last_change_ms(NodeTimes(changes=(9,), stamps=stamps), 2_000) == 900
+    assert last_change_ms(NodeTimes(changes=(10,), stamps=stamps), 2_000) == 2_000
+    assert last_change_ms(NodeTimes(), 2_000) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "known", "since"),
+    [
+        (None, 700, 700),
+        (None, None, 2_000),
+        (Sighting(taken_at_ms=1_500, fingerprint="z.k", stable_since_ms=600), 700, 600),
+        (Sighting(taken_at_ms=1_500, fingerprint="z.k", stable_since_ms=1_500), 700, 700),
+        (Sighting(taken_at_ms=1_500, fingerprint="z.k", stable_since_ms=600), None, 600),
+        (Sighting(taken_at_ms=1_500, fingerprint="y.k", stable_since_ms=600), 1_600, 1_600),
+        (Sighting(taken_at_ms=1_500, fingerprint="z.j", stable_since_ms=600), 700, 2_000),
+        (Sighting(taken_at_ms=1_500, fingerprint="y.k", stable_since_ms=600), None, 2_000),
+    ],
+)
+def test_rest_counts_from_what_is_proven(before: Sighting | None, known: int | None, since: int) -> None:
+    """Same as the last scan: the earlier bound; a change in Kafka alone has no time and counts as now."""
+    assert stable_since_ms(2_000, "z.k", known, before) == since
+
+
+def test_a_restart_changes_the_fingerprint_and_an_offset_does_not() -> None:
+    """Rest is about members, mode and owners, not about progress."""
+    seen = view(MemberKind.AWARE)
+    first = state(seen)
+    moved = replace(seen, zookeeper_offsets=(), kafka_offsets=())
+    assert state(moved).fingerprint == first.fingerprint
+    kafka = replace(seen.kafka, members=(KafkaMember(member_id="x", client_id="x", host="h"),))
+    changed = state(replace(seen, kafka=kafka)).fingerprint
+    assert changed.partition(".")[0] == first.fingerprint.partition(".")[0]
+    assert changed != first.fingerprint
+    assert state(seen, NodeTimes(changes=(6,))).fingerprint != first.fingerprint
+
+
+def test_a_state_survives_the_journal() -> None:
+    """Whatever was found comes back equal."""
+    for seen in (view(), view(MemberKind.AWARE), bare(), replace(view(), problems=("node x: broken",))):
+        assert state_from(state_text(state(seen))) == state(seen)
+
+
+def test_differences_name_what_changed_and_never_the_progress() -> None:
+    """Members, mode, life and the next stage; offsets and lag always change and are left out."""
+    old, aware = state(view()), state(view(MemberKind.AWARE))
+    assert {change.aspect for change in difference(old, aware)} == {Aspect.MEMBERS, Aspect.NEXT}
+    assert difference(old, replace(old, lag=0, taken_at_ms=7, zookeeper_offsets=1)) == ()
+    kafka = replace(aware, mode=Mode.KAFKA)
+    assert [(c.before, c.after) for c in difference(aware, kafka)] == [("zookeeper", "kafka")]
+    restarted = difference(aware, replace(aware, fingerprint="other"))
+    assert [change.aspect for change in restarted] == [Aspect.MOVED]
+    assert appeared(old).after == "active, 3 old"
+    assert vanished("g", old).before == "active, 3 old"
