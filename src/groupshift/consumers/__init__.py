@@ -5,11 +5,13 @@ from __future__ import annotations
 from groupshift.consumers.migrating import MigratingConsumer
 from groupshift.consumers.streams import ConsumerStatus, Stream
 from groupshift.consumers.zookeeper import ZookeeperConsumer
+from groupshift.domain.group_map import GroupAssignment
 from groupshift.domain.topic_filter import Blacklist, Whitelist
 
 __all__ = [
     "Blacklist",
     "ConsumerStatus",
+    "GroupAssignment",
     "MigratingConsumer",
     "Stream",
     "Whitelist",

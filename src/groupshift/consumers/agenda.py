@@ -45,6 +45,12 @@ class Agenda:
         latest = time.monotonic() + delay
         self._due[name] = min(self._due.get(name, latest), latest)
 
+    def plan(self, name: str, delay: float | None) -> None:
+        """Set a timer anew, or forget it."""
+        self.cancel(name)
+        if delay is not None:
+            self.begin(name, delay)
+
     def cancel(self, name: str) -> None:
         """Forget a timer."""
         self._due.pop(name, None)

@@ -4,29 +4,49 @@ from __future__ import annotations
 
 import time
 
+from confluent_kafka import KafkaException
+
 from groupshift import __version__
+from groupshift.consumers.callbacks import Application
 from groupshift.consumers.configuration import ConsumerConfig
 from groupshift.consumers.coordination import ZookeeperCoordination
+from groupshift.consumers.counters import Counters
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.fetcher import KafkaFetch
-from groupshift.consumers.holdings import Parts, Policy
 from groupshift.consumers.identity import Identity
 from groupshift.consumers.membership import KafkaMembership
+from groupshift.consumers.parts import Parts, Policy
 from groupshift.consumers.subscription import Subscription
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
+from groupshift.errors import Rejected
 
 
-def make_parts(config: ConsumerConfig, delivery: Delivery) -> Parts:
-    """The clients of a member; none of them has joined anything yet."""
-    return Parts(
-        coordination=ZookeeperCoordination(
-            config.zookeeper, config.group, config.consumer_id, config.session_s, hidden=config.hidden
-        ),
-        membership=KafkaMembership(config.embedded()) if config.migrating else None,
-        fetch=KafkaFetch(config.fetcher()),
-        delivery=delivery,
-    )
+def make_parts(config: ConsumerConfig, delivery: Delivery, application: Application) -> Parts:
+    """The clients of a member; none of them has joined anything yet. Raises `Rejected` for properties that
+    librdkafka does not take together."""
+    counters = Counters()
+    try:
+        return Parts(
+            coordination=ZookeeperCoordination(
+                config.zookeeper, config.group, config.consumer_id, config.session_s, hidden=config.hidden
+            ),
+            membership=KafkaMembership(config.embedded(), counters) if config.migrating else None,
+            fetch=KafkaFetch(config.fetcher()),
+            delivery=delivery,
+            application=application,
+            counters=counters,
+        )
+    except KafkaException as error:
+        raise Rejected(f"consumer configuration: {error.args[0].str()}: correct it") from error
+
+
+def discard(parts: Parts) -> None:
+    """Close the clients of a member that never joined."""
+    parts.coordination.close()
+    if parts.membership is not None:
+        parts.membership.close(0)
+    parts.fetch.close()
 
 
 def make_policy(config: ConsumerConfig) -> Policy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from groupshift.consumers.agenda import Agenda
-from groupshift.consumers.holdings import Parts, Policy
+from groupshift.consumers.parts import Parts, Policy
 from groupshift.domain.coordination import Mode
 
 _UNPROVEN_S = 0.2

@@ -238,9 +238,10 @@ class Delivery:
             self._queues.setdefault(stream, _Queue()).chunks.append(Chunk(taken, known))
 
     def _look_in_front(self) -> None:
-        """The chunk from which `next` takes: only while there is one buffer for all."""
+        """The chunk from which `next` takes: only while there is one buffer for all, and
+        nothing to be told before."""
         chunks = self._queues[_PARENT].chunks
-        self._front = chunks[0] if chunks and not self._split else None
+        self._front = chunks[0] if chunks and not self._split and not self._notices else None
 
     @property
     def full(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from groupshift.consumers.holdings import Parts
+from groupshift.consumers.parts import Parts
 from groupshift.errors import GroupshiftError
 
 _LOG = logging.getLogger(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -10,17 +11,23 @@ from typing import Any, Self
 from confluent_kafka import Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.consumers.assembly import make_identity, make_parts, make_policy
+from groupshift.consumers.assembly import discard, make_identity, make_parts, make_policy
+from groupshift.consumers.callbacks import Callbacks, GroupCallback, Listeners, Notice, PartitionCallback
 from groupshift.consumers.configuration import parse
+from groupshift.consumers.counters import Counters
 from groupshift.consumers.delivery import Delivery
+from groupshift.consumers.endpoint import MetricsEndpoint
 from groupshift.consumers.feed import Feed
 from groupshift.consumers.positions import Positions
 from groupshift.consumers.reconciler import Reconciler
+from groupshift.consumers.statistics import Observed, prometheus, statistics
 from groupshift.consumers.streams import ConsumerStatus, Stream
-from groupshift.consumers.subscription import Topics, read_subscription
+from groupshift.consumers.subscription import Subscription, Topics, read_subscription
 from groupshift.errors import Rejected, Transient
 
+_LOG = logging.getLogger(__name__)
 _CLOSE_S = 9.0
+_LEAVE_TURN_S = 0.02
 
 
 class GroupConsumer(Positions):
@@ -38,7 +45,9 @@ class GroupConsumer(Positions):
         self._config = parse(config, migrating=self._migrating)
         super().__init__(Delivery(store_on_delivery=self._config.store_on_delivery))
         self._feed: Feed | None = None
+        self._endpoint: MetricsEndpoint | None = None
         self._streams = 0
+        self._closing = False
 
     # -- joining ---------------------------------------------------------------------------------
 
@@ -47,28 +56,56 @@ class GroupConsumer(Positions):
         """``<group>_<consumer.id>``: the name under which this member is registered."""
         return self._config.consumer_id
 
-    def subscribe(self, topics: Topics) -> None:
+    def subscribe(
+        self,
+        topics: Topics,
+        on_assign: PartitionCallback | None = None,
+        on_revoke: PartitionCallback | None = None,
+        on_lost: PartitionCallback | None = None,
+        *,
+        on_group_assigned: GroupCallback | None = None,
+    ) -> None:
         """Join the group. ``topics``: topic → number of streams, names with one stream each, a
         `Whitelist` or a `Blacklist`; an empty one joins and owns nothing.
 
-        Once per consumer. Raises `Rejected` for a bad subscription, `Transient` without ZooKeeper."""
+        The callbacks are called by threads that poll, consume or close, with this consumer and partitions;
+        ``on_group_assigned`` gets the `GroupAssignment` of the whole group (docs/consumers.md).
+
+        Once per consumer, unless it failed. Raises `Rejected` for a bad subscription, `Transient` without
+        ZooKeeper."""
         self._check_open()
         if self._reconciler is not None:
             raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
-        subscription = read_subscription(topics)
-        self._streams = subscription.streams
-        self._parts = make_parts(self._config, self._delivery)
-        self._reconciler = Reconciler(
-            make_identity(self._config, subscription),
-            self._parts,
-            make_policy(self._config),
-            self._config.commit_every_s,
+        listeners = Listeners(
+            on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost, on_group_assigned=on_group_assigned
         )
-        feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, self._reconciler.out_of_range)
-        self._parts.coordination.start(self._reconciler, self._config.connect_s)
-        self._feed = feed
+        try:
+            self._join(read_subscription(topics), listeners)
+        except BaseException:
+            self._undo_join()
+            raise
+
+    def _join(self, subscription: Subscription, listeners: Listeners) -> None:
+        config, application = self._config, Callbacks(self, listeners, self._delivery.notify)
+        self._parts = make_parts(config, self._delivery, application)
+        reconciler = Reconciler(
+            make_identity(config, subscription), self._parts, make_policy(config), config.commit_every_s
+        )
+        feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, reconciler.out_of_range)
+        if config.metrics_port is not None:
+            self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
+        self._parts.coordination.start(reconciler, config.connect_s)
+        self._reconciler, self._feed, self._streams = reconciler, feed, subscription.streams
         feed.start()
-        self._reconciler.start()
+        reconciler.start()
+
+    def _undo_join(self) -> None:
+        """Nothing was registered yet; after this, `subscribe` may be tried again."""
+        if self._endpoint is not None:
+            self._endpoint.close()
+        if self._parts is not None:
+            discard(self._parts)
+        self._parts = self._endpoint = None
 
     def stream(self, number: int) -> Stream:
         """The handle of one stream. Raises `Rejected` when the subscription has no such stream."""
@@ -93,8 +130,15 @@ class GroupConsumer(Positions):
         return self._take(None, num_messages, timeout)
 
     def _take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
+        """A notice comes alone, before any record: it is run here, and the wait goes on."""
         reader = self._delivery if self._feed is None else self._feed
-        return reader.take(stream, limit, timeout)
+        began = time.monotonic()
+        taken = reader.take(stream, limit, timeout)
+        while taken and type(taken[0]) is Notice:
+            taken[0].run()
+            left = timeout if timeout < 0 else max(0.0, began + timeout - time.monotonic())
+            taken = reader.take(stream, limit, left)
+        return taken
 
     def pause(self, partitions: Sequence[KafkaPartition]) -> None:
         """Deliver nothing of these assigned partitions until `resume`."""
@@ -128,23 +172,66 @@ class GroupConsumer(Positions):
             alarms=self._reconciler.alarms,
         )
 
+    def statistics(self) -> dict[str, Any]:
+        """The metrics as plain values, without asking anyone; docs/consumers.md lists them."""
+        parts, reconciler = self._parts, self._reconciler
+        return statistics(
+            Observed(
+                client_id=self._config.client_id,
+                group_id=self._config.group,
+                consumer_id=self.consumer_id,
+                status=self.status(),
+                counters=Counters() if parts is None else parts.counters,
+                assigned=0 if reconciler is None else reconciler.assigned_count,
+                queued=self._delivery.buffered(),
+            )
+        )
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Where ``/metrics`` is served on 127.0.0.1; None without ``metrics.port`` or not subscribed."""
+        return None if self._endpoint is None else self._endpoint.port
+
     # -- leaving ---------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Commit (with auto commit), give everything up and leave; at most 10 s. Idempotent.
 
         Raises `Transient` when ZooKeeper or Kafka kept it from ending in time."""
-        if self._closed:
+        if self._closing:
             return
-        self._closed = True
+        self._closing = True
         self._delivery.done()
         deadline = time.monotonic() + _CLOSE_S
-        ended = self._reconciler is None or self._reconciler.close(_CLOSE_S)
+        ended = self._reconciler is None or self._leave(self._reconciler, deadline)
+        self._closed = True
         self._delivery.close()
         if self._feed is not None:
             self._feed.join(max(deadline - time.monotonic(), 1.0))
+        if self._endpoint is not None:
+            self._endpoint.close()
         if not ended:
             raise Transient(f"close: {self.consumer_id} could not leave the group in {_CLOSE_S:g} s")
+
+    def _leave(self, reconciler: Reconciler, deadline: float) -> bool:
+        """Run callbacks while the member leaves: this thread is the application's."""
+        ended = reconciler.close(0)
+        while not ended and time.monotonic() < deadline:
+            try:
+                notices = self._delivery.take(None, 0, _LEAVE_TURN_S)
+            except RuntimeError:  # the last step of leaving closes the delivery
+                return reconciler.close(max(deadline - time.monotonic(), 0))
+            for each in notices:
+                if type(each) is Notice:
+                    self._run_while_leaving(each)
+            ended = reconciler.close(0)
+        return ended
+
+    def _run_while_leaving(self, notice: Notice) -> None:
+        try:
+            notice.run()
+        except Exception:  # noqa: BLE001 (the application's, whatever it is: leaving goes on)
+            _LOG.exception("%s: a callback failed while leaving", self.consumer_id)
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,8 @@ import time
 from collections.abc import Collection
 
 from groupshift.consumers.agenda import Agenda
-from groupshift.consumers.holdings import Holdings, Parts, Policy
+from groupshift.consumers.holdings import Holdings
+from groupshift.consumers.parts import Parts, Policy
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
@@ -24,11 +25,21 @@ class Handover:
         self._policy, self._agenda = policy, agenda
 
     def drain(self, partitions: Collection[TopicPartition]) -> None:
-        """Let readers finish what they were given, within the bound; their commits are still carried out."""
-        self._parts.delivery.cut_off(partitions)
+        """Let readers finish what they were given and the application hear of it, within the bound; their
+        commits are still carried out."""
+        if not partitions:
+            return
+        delivery = self._parts.delivery
+        delivery.cut_off(partitions)
+        notice = self._parts.application.revoking(partitions)
         deadline = time.monotonic() + self._policy.drain_s
-        while self._parts.delivery.busy(partitions) and time.monotonic() < deadline:
+        while delivery.busy(partitions) or (notice is not None and not notice.done):
+            if time.monotonic() >= deadline:
+                break
             self._agenda.receive(_TURN_S)
+        if notice is not None:
+            notice.give_up()
+            self._agenda.receive(0)  # a commit that the callback asked for as its last deed
 
     def give_up_all(self) -> None:
         """On leaving: the znode is the last word, Kafka gets it before, as well as it can be reached."""

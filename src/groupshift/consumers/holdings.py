@@ -11,14 +11,13 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from groupshift.consumers.delivery import Delivery
+from groupshift.consumers.lookups import Lookups
+from groupshift.consumers.parts import Parts, Policy
 from groupshift.domain.assignment import stream_of
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.coordination import Coordination, OffsetNode, OffsetWrite
-from groupshift.ports.fetch import Fetch, Reset
-from groupshift.ports.membership import Membership
+from groupshift.ports.coordination import OffsetNode, OffsetWrite
 
 _LOG = logging.getLogger(__name__)
 _COMMIT_S = 1.0
@@ -26,25 +25,6 @@ _COMMITTED_S = 1.0
 _JOIN_S = 2.0
 
 Offsets = Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The collaborators of one consumer; ``membership`` is None for one of the old protocol."""
-
-    coordination: Coordination
-    membership: Membership | None
-    fetch: Fetch
-    delivery: Delivery
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand."""
-
-    reset: Reset
-    auto_commit: bool
-    drain_s: float
 
 
 @dataclass(slots=True)
@@ -75,6 +55,7 @@ class Holdings:
         self._held: dict[TopicPartition, _Held] = {}
         self._blocked: set[TopicPartition] = set()
         self._astray: set[TopicPartition] = set()
+        self._lookups, self._resets = (Lookups(parts.fetch, policy.reset) for _ in range(2))
 
     def threads(self) -> dict[TopicPartition, str]:
         """Partition → thread id of every owner node held."""
@@ -100,7 +81,9 @@ class Holdings:
         self._blocked -= self._blocked if partition is None else {partition}
 
     def start(self, mode: Mode) -> None:
-        """Start what is held but not yet delivered. Raises `Transient`: to be repeated."""
+        """Start what is held but not yet delivered, as far as start positions are known; the others are
+        asked for again when `lookup_in` says. Raises `Transient`: to be repeated."""
+        self._recover()
         waiting = {each: held for each, held in self._held.items() if not held.started}
         if not waiting:
             return
@@ -111,28 +94,43 @@ class Holdings:
         else:
             self._kafka_later(known)
         self._write_nodes({each: at for each, at in known.items() if (waiting[each].node.value or -1) < at})
-        missing = [each for each in waiting if each not in known]
-        starts = known | dict(self._parts.fetch.reset(missing, self._policy.reset) if missing else {})
-        starts = {each: at for each, at in starts.items() if each in self._held}
-        opened = {each: (stream_of(waiting[each].thread), at) for each, at in starts.items()}
-        self._parts.fetch.add(starts, self._parts.delivery.open(opened))
+        self._begin({each: at for each, at in known.items() if each in self._held})
+        self._begin(self._lookups.ask([each for each in waiting if each not in known]))
+
+    def _begin(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Deliver from these positions: the application hears of them before the first record."""
+        if not starts:
+            return
+        opened = {each: (stream_of(self._held[each].thread), at) for each, at in starts.items()}
+        arm = self._parts.delivery.open(opened)
+        self._parts.application.assigned(starts)
+        self._parts.fetch.add(starts, arm)
         for each, at in starts.items():
             held = self._held[each]
             held.started, held.left, held.first = True, None, at
-        if len(starts) < len(waiting):
-            raise Transient("some start positions are not known yet")
 
-    def reset(self, partition: TopicPartition | None = None) -> None:
-        """The broker does not have the position: go on at the reset position (§6.5). None: what is still to
-        be reset from earlier calls. Raises `Transient`."""
-        self._astray |= {partition} if partition is not None else set()
+    def delivering(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether all of these are held, and everything held is delivered."""
+        return all(each in self._held for each in partitions) and all(
+            held.started for held in self._held.values()
+        )
+
+    def stray(self, partition: TopicPartition) -> None:
+        """The broker does not have the position (§6.5)."""
+        self._astray.add(partition)
+
+    def _recover(self) -> None:
+        """Go on at the reset position where the position is out of range."""
         self._astray &= {each for each, held in self._held.items() if held.started}
-        for each, at in self._parts.fetch.reset(list(self._astray), self._policy.reset).items():
+        for each, at in self._resets.ask(self._astray).items():
             _LOG.warning("%s: position out of range, going on at %d", each, at)
             self._parts.fetch.add({each: at}, self._parts.delivery.move(each, at))
             self._astray.discard(each)
-        if self._astray:
-            raise Transient("some positions are out of range and their leader does not answer")
+
+    def lookup_in(self) -> float | None:
+        """Seconds until `start` has to ask for a position again; None when all are known."""
+        left = [each for each in (self._lookups.left(), self._resets.left()) if each is not None]
+        return min(left, default=None)
 
     def _read_kafka(self, waiting: Mapping[TopicPartition, _Held], mode: Mode) -> None:
         """Dual fetch: max(kafka, zookeeper), §6.3; both are logged when they differ (O7)."""
@@ -219,10 +217,10 @@ class Holdings:
         for each, node in self._parts.coordination.write_offsets(writes).items():
             if node is not None:
                 self._held[each].node = node
+                self._parts.counters.zookeeper_commits += 1
                 continue
             _LOG.error("%s: the owner node is no longer mine; stopping", each)
-            self._end([each])
-            self._held.pop(each, None)
+            self._lose([each])
 
     # -- giving up -------------------------------------------------------------------------------
 
@@ -239,6 +237,7 @@ class Holdings:
             except (Conflict, Transient) as error:
                 _LOG.warning("hand-over without a commit to Kafka (%s); ZooKeeper has it", error)
         self._parts.coordination.release({each: self._last_write(each, left.get(each)) for each in leaving})
+        self._parts.counters.zookeeper_commits += len(left)
         for each in leaving:
             del self._held[each]
 
@@ -269,7 +268,7 @@ class Holdings:
         """The session is gone: stop, forget all nodes; what could still be committed (O9)."""
         self._end(list(self._held))
         writes = {each: self._last_write(each, held.left) for each, held in self._held.items()}
-        self._held.clear()
+        self._lose(list(self._held))
         self.unblock()
         return {each: write for each, write in writes.items() if write is not None}
 
@@ -277,7 +276,11 @@ class Holdings:
         """After an unknown outcome: drop what is not mine, delete what I forgot."""
         self.unblock()
         kept = self._parts.coordination.resync(self.threads())
-        gone = [each for each in self._held if each not in kept]
-        self._end(gone)
-        for each in gone:
+        self._lose([each for each in self._held if each not in kept])
+
+    def _lose(self, partitions: Collection[TopicPartition]) -> None:
+        """Stop what is no longer mine."""
+        self._end(partitions)
+        self._parts.application.lost(partitions)
+        for each in partitions:
             del self._held[each]

@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 
 _END = "groupshift.end.of.properties"
+_CONNECTING = frozenset({"bootstrap.servers", "metadata.broker.list", "client.id", "oauth_cb"})
 
 
 def objection(properties: Mapping[str, Any]) -> str | None:
@@ -24,3 +25,12 @@ def objection(properties: Mapping[str, Any]) -> str | None:
     else:
         return None
     return reason if reason and _END not in reason else None
+
+
+def connecting(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a consumer's properties that an admin client needs to reach the brokers and log in."""
+    return {
+        key: value
+        for key, value in properties.items()
+        if key in _CONNECTING or key.startswith(("security.", "sasl.", "ssl.", "enable.ssl."))
+    }

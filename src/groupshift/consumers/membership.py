@@ -23,6 +23,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from groupshift.consumers.confinement import Calls
+from groupshift.consumers.counters import Counters
+from groupshift.consumers.librdkafka import connecting
+from groupshift.domain.group import KafkaGroup, KafkaMember
+from groupshift.domain.group_map import parse_assignment
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.membership import MembershipListener
@@ -32,6 +36,7 @@ _TURN_S = 0.02
 _REVOKE_S = 5.0
 _REFRESHES_S = (0.1, 0.5, 2.0)
 _METADATA_S = 0.5
+_STABLE = "Stable"
 _FORGOTTEN = frozenset(
     {
         KafkaError.UNKNOWN_MEMBER_ID,
@@ -48,7 +53,8 @@ class KafkaMembership:
     this membership with the registration in ZooKeeper.
     """
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, Any], counters: Counters) -> None:
+        self._counters = counters
         self._properties = dict(properties)
         self._group = str(properties["group.id"])
         self._topics: list[str] = []
@@ -173,6 +179,7 @@ class KafkaMembership:
         for each in done or ():
             if each.error is not None:
                 raise _family(each.error)
+        self._counters.kafka_commits += len(offsets)
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout: float
@@ -196,27 +203,27 @@ class KafkaMembership:
     # -- the group -------------------------------------------------------------------------------
 
     def clients(self, timeout: float) -> frozenset[str]:
+        """Of `describe`."""
+        return frozenset(member.client_id for member in self.describe(timeout).members)
+
+    def describe(self, timeout: float) -> KafkaGroup:
         """An answer without this very member is no answer: absence proves nothing.
 
         By the older listing call: the admin client's DescribeConsumerGroups aborts the process (an
         assertion in librdkafka 2.16.0) when it times out after the process was paused."""
         if self._admin is None:
-            kept = {
-                key: value
-                for key, value in self._properties.items()
-                if key in _ADMIN or "s" in _security(key)
-            }
-            self._admin = AdminClient(kept)
+            self._admin = AdminClient(connecting(self._properties))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 listed = self._admin.list_groups(self._group, timeout=timeout)
         except KafkaException as error:
             raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
-        found = frozenset(member.client_id for group in listed for member in group.members)
-        if self._properties["client.id"] not in found:
-            raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
-        return found
+        found = [_described(group) for group in listed]
+        for group in found:
+            if any(member.client_id == self._properties["client.id"] for member in group.members):
+                return group
+        raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
 
     def close(self, timeout: float) -> None:
         """Leave the group; waits at most ``timeout`` seconds for the broker."""
@@ -228,12 +235,21 @@ class KafkaMembership:
         self._admin = None
 
 
-_ADMIN = frozenset({"bootstrap.servers", "client.id"})
-
-
-def _security(key: str) -> str:
-    """``s`` for the properties a client needs to log in."""
-    return "s" if key.startswith(("security.", "sasl.", "ssl.")) else ""
+def _described(group: Any) -> KafkaGroup:
+    stable = group.state == _STABLE
+    return KafkaGroup(
+        state=group.state,
+        protocol=group.protocol,
+        members=tuple(
+            KafkaMember(
+                member_id=each.id,
+                client_id=each.client_id,
+                host=each.client_host,
+                assignment=parse_assignment(each.assignment or b"") if stable else frozenset(),
+            )
+            for each in group.members
+        ),
+    )
 
 
 def _family(error: KafkaError) -> Conflict | Transient:

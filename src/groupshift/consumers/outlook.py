@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from groupshift.consumers.agenda import Agenda
-from groupshift.consumers.holdings import Parts
+from groupshift.consumers.parts import Parts
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Decision, Member, Situation, decide
@@ -22,7 +22,8 @@ class Outlook:
     """Only the reconciler's thread calls this.
 
     ``assignment`` is what the Kafka group assigned in the present generation, None between generations;
-    ``evicted`` is True from the loss of the membership until the next assignment."""
+    ``generation`` counts its changes. ``evicted`` is True from the loss of the membership until the next
+    assignment."""
 
     def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
@@ -34,6 +35,7 @@ class Outlook:
         self.view: CoordinationView | None = None
         self.assignment: frozenset[TopicPartition] | None = None
         self.evicted = False
+        self.generation = 0
 
     # -- ZooKeeper -------------------------------------------------------------------------------
 
@@ -71,6 +73,7 @@ class Outlook:
     def adopt(self, assignment: frozenset[TopicPartition] | None) -> None:
         """A generation begins (or ends: None); who is in the group is asked anew."""
         self.assignment, self._clients, self.evicted = assignment, None, False
+        self.generation += 1
 
     def evict(self) -> None:
         """The group has gone on without this member."""

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.holdings import Parts
+from groupshift.consumers.parts import Parts
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, GroupshiftError, Transient

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from groupshift.consumers.agenda import Agenda
-from groupshift.consumers.holdings import Parts
 from groupshift.consumers.identity import Identity
+from groupshift.consumers.parts import Parts
 from groupshift.domain.coordination import Mode, ModeNode
 from groupshift.ports.membership import MembershipListener
 

@@ -12,18 +12,20 @@ import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 
+from groupshift.consumers.acting import Acting
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.cadence import Cadence
 from groupshift.consumers.departure import leave
+from groupshift.consumers.group_listener import GroupListener
 from groupshift.consumers.handover import Handover
-from groupshift.consumers.holdings import Holdings, Parts, Policy
+from groupshift.consumers.holdings import Holdings
 from groupshift.consumers.identity import Identity
 from groupshift.consumers.outlook import Outlook
+from groupshift.consumers.parts import Parts, Policy
 from groupshift.consumers.presence import Presence
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reconcile import Decision
-from groupshift.errors import Conflict, GroupshiftError, Transient
+from groupshift.errors import GroupshiftError
 from groupshift.ports.coordination import OffsetWrite, Session
 
 _LOG = logging.getLogger(__name__)
@@ -47,11 +49,11 @@ class Reconciler:
         self._thread = threading.Thread(
             target=self._run, name=f"groupshift-reconciler-{self._member.consumer_id}", daemon=True
         )
+        self._listener = GroupListener(identity.member, parts, self._agenda)
+        self._acting = Acting(identity.member, parts, self._presence, self._outlook)
         self._closing, self._dirty = False, True
-        self._acting: Mode | None = None
         self._unsaved: dict[TopicPartition, OffsetWrite] = {}
         self._waiting: list[threading.Event] = []
-        self.alarms: tuple[str, ...] = ()
 
     # -- called from elsewhere -------------------------------------------------------------------
 
@@ -62,7 +64,17 @@ class Reconciler:
     @property
     def mode(self) -> Mode | None:
         """The mode in effect here; None before the first decision."""
-        return self._acting
+        return self._acting.mode
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Sentences for people about what is wrong now."""
+        return self._acting.alarms
+
+    @property
+    def assigned_count(self) -> int:
+        """How many partitions the Kafka group assigned to this member, whatever the mode."""
+        return len(self._outlook.assignment or ())
 
     def held(self) -> frozenset[TopicPartition]:
         """The partitions whose owner node this member holds."""
@@ -74,7 +86,7 @@ class Reconciler:
 
         def request() -> None:
             try:
-                self._holdings.commit(self._acting or Mode.ZOOKEEPER, offsets)
+                self._holdings.commit(self._acting.mode or Mode.ZOOKEEPER, offsets)
             except GroupshiftError as error:
                 _LOG.info("%s: commit: %s", self._member.consumer_id, error)
                 done.set_exception(error)
@@ -93,7 +105,7 @@ class Reconciler:
     def out_of_range(self, partition: TopicPartition) -> None:
         """The fetcher cannot go on there."""
         if not self._closing:
-            self._agenda.post(lambda: self._reset(partition))
+            self._agenda.post(lambda: self._holdings.stray(partition))
 
     # CoordinationListener
 
@@ -147,13 +159,6 @@ class Reconciler:
         if partition in self._holdings.threads():
             self._dirty = True
 
-    def _reset(self, partition: TopicPartition | None = None) -> None:
-        try:
-            self._holdings.reset(partition)
-        except Transient as error:
-            _LOG.warning("%s: %s", self._member.consumer_id, error)
-            threading.Timer(_IDLE_S, self._agenda.post, [self._reset]).start()
-
     def _give_back(self, released: threading.Event) -> None:
         self._outlook.adopt(None)
         self._waiting.append(released)
@@ -191,7 +196,7 @@ class Reconciler:
             self._dirty = True
             self._agenda.cancel("retry")
             self._agenda.begin("retry", _RETRY_S if self._presence.registered else _IDLE_S)
-        if done or self._acting is not Mode.KAFKA:
+        if done or self._acting.mode is not Mode.KAFKA:
             self._acknowledge(known)
 
     def _acknowledge(self, revocations: Collection[threading.Event]) -> None:
@@ -216,8 +221,10 @@ class Reconciler:
             self._holdings.unblock()
         self._outlook.observe()
         try:
-            self._apply(self._outlook.decide(self._acting, self._holdings.threads()))
+            decision = self._outlook.decide(self._acting.mode, self._holdings.threads())
+            self._acting.carry_out(decision, self._holdings, self._handover, self._listener)
         finally:
+            self._agenda.plan("lookups", self._holdings.lookup_in())
             self._commit_when_due()  # what is held goes on, whatever else could not be done (O3, F5)
         return True
 
@@ -232,58 +239,14 @@ class Reconciler:
 
     def _register(self) -> None:
         view = self._outlook.view
-        known = (self._acting, view.mode) if view is not None else (None, None)
+        known = (self._acting.mode, view.mode) if view is not None else (None, None)
         if self._presence.register(self, *known):
             self._outlook.outdate()
 
     def _commit_when_due(self) -> None:
-        if self._cadence.due(self._acting, holding=bool(self._holdings.threads())):
-            self._holdings.commit(self._acting or Mode.ZOOKEEPER)
-
-    # -- acting ----------------------------------------------------------------------------------
-
-    def _apply(self, decision: Decision) -> None:
-        self._report(decision.alarms)
-        if decision.register:
-            self._presence.withdraw()
-            self._outlook.outdate()
-            raise Transient("the own registration is gone; registering again")
-        self._release(decision)
-        self._follow(decision.mode)
-        self._holdings.take(decision.take)
-        try:
-            self._holdings.start(decision.mode)
-        finally:
-            self._presence.publish(decision.mode, decision.node)
-        self._outlook.learn_clients(self._acting)
-
-    def _release(self, decision: Decision) -> None:
-        """Across a toggle, and after an eviction, the znode is the commit: the next owner raises Kafka's."""
-        assignment = self._outlook.assignment
-        self._handover.drain(decision.release)
-        settled = decision.mode is self._acting and not self._outlook.evicted
-        self._holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
-        if self._outlook.assignment != assignment:
-            raise Transient("the Kafka assignment changed during a hand-over: deciding again")
-
-    def _follow(self, mode: Mode) -> None:
-        """Before Kafka's word counts, prove the membership for what is kept (D8)."""
-        if mode is self._acting:
-            return
-        if mode is Mode.KAFKA:
-            try:
-                self._holdings.prove()
-            except (Conflict, Transient) as error:
-                _LOG.warning("%s: delivery waits for the Kafka group: %s", self._member.consumer_id, error)
-        self._parts.delivery.change_lease(lambda lease: lease.follow(mode))
-        _LOG.info("%s: %s mode", self._member.consumer_id, mode)
-        self._acting = mode
-
-    def _report(self, alarms: tuple[str, ...]) -> None:
-        for alarm in alarms:
-            if alarm not in self.alarms:
-                _LOG.error("%s: %s", self._member.consumer_id, alarm)
-        self.alarms = alarms
+        mode = self._acting.mode
+        if self._cadence.due(mode, holding=bool(self._holdings.threads())):
+            self._holdings.commit(mode or Mode.ZOOKEEPER)
 
     # -- leaving ---------------------------------------------------------------------------------
 

@@ -118,7 +118,10 @@ def decide(situation: Situation) -> Decision:
         return replace(stay, ask_clients=True)
     if mode is Mode.ZOOKEEPER and view.problems:
         return replace(stay, alarms=(*alarms, *view.problems))
-    target = _kafka_target(situation) if mode is Mode.KAFKA else _zookeeper_target(situation)
+    if mode is Mode.KAFKA:
+        target = _kafka_target(situation)
+    else:
+        target = _mine(zookeeper_assignment(member, view), member)
     held = situation.held
     return replace(
         stay,
@@ -156,9 +159,10 @@ def _choose_mode(situation: Situation) -> tuple[Mode, bool, tuple[str, ...]]:
     return Mode.KAFKA, False, (*alarm, f"plain Kafka consumers ({names}) are members: not leaving kafka mode")
 
 
-def _zookeeper_target(situation: Situation) -> Assignment:
-    """My part of the old consumer's assignment (§§3.3, 5); every member computes it alone."""
-    view, member = situation.view, situation.member
+def zookeeper_assignment(member: Member, view: CoordinationView) -> Assignment:
+    """The old consumer's assignment (§§3.3, 5), of all members; every member computes it alone.
+
+    With range of ``member``'s topics, with round-robin of all of the group (§4.4)."""
     members = {
         cid: each.topics(view.partitions, hidden=member.hidden) for cid, each in view.registrations.items()
     }
@@ -166,7 +170,7 @@ def _zookeeper_target(situation: Situation) -> Assignment:
     if member.assignor is Assignor.RANGE:
         mine = members[member.consumer_id]
         threads = {topic: ids for topic, ids in threads.items() if topic in mine}
-    return _mine(assign(member.assignor, threads, view.partitions, member.form), member)
+    return assign(member.assignor, threads, view.partitions, member.form)
 
 
 def _kafka_target(situation: Situation) -> Assignment:

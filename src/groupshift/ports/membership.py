@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from threading import Event
 from typing import Protocol
 
+from groupshift.domain.group import KafkaGroup
 from groupshift.domain.partitions import TopicPartition
 
 
@@ -66,6 +67,11 @@ class Membership(Protocol):
 
     def clients(self, timeout: float) -> frozenset[str]:
         """Client ids of all members of the group now. Raises `Transient`."""
+        ...
+
+    def describe(self, timeout: float) -> KafkaGroup:
+        """State, members and assignments of the group now (none while it is not stable). Raises `Transient`,
+        also when the answer lacks this very member."""
         ...
 
     def close(self, timeout: float) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from groupshift.domain.assignment import range_assignment
+from groupshift.domain.group import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict
 from groupshift.ports.membership import MembershipListener
@@ -24,6 +25,7 @@ class MemoryKafkaGroup:
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     members: dict[str, MemoryMembership] = field(default_factory=dict)
     letting_go: list[Event] = field(default_factory=list)
+    shares: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
 
     def revoke(self) -> None:
         """Everyone has to give up everything."""
@@ -39,8 +41,9 @@ class MemoryKafkaGroup:
         shares: dict[str, set[TopicPartition]] = {client: set() for client in self.members}
         for partition, thread in range_assignment(threads, self.partitions).items():
             shares[thread.rpartition("-")[0]].add(partition)
-        for client, share in shares.items():
-            self.members[client].assign(frozenset(share))
+        self.shares = {client: frozenset(share) for client, share in shares.items()}
+        for client, share in self.shares.items():
+            self.members[client].assign(share)
         return True
 
 
@@ -106,6 +109,22 @@ class MemoryMembership:
     def clients(self, timeout: float) -> frozenset[str]:  # noqa: ARG002
         """Everyone."""
         return frozenset(self._group.members)
+
+    def describe(self, timeout: float) -> KafkaGroup:  # noqa: ARG002
+        """Stable unless somebody has to let go."""
+        shares = self._group.shares
+        return KafkaGroup(
+            state="PreparingRebalance" if self._group.letting_go else "Stable",
+            members=tuple(
+                KafkaMember(
+                    member_id=f"{client}-uuid",
+                    client_id=client,
+                    host="127.0.0.1",
+                    assignment=frozenset(shares.get(client, ())),
+                )
+                for client in sorted(self._group.members)
+            ),
+        )
 
     def close(self, timeout: float) -> None:  # noqa: ARG002
         """Leave: a rebalance begins."""

@@ -1,0 +1,105 @@
+"""The assignment of the whole group, told to the application before it is delivered anything (§8.7, L12)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from groupshift.consumers.agenda import Agenda
+from groupshift.consumers.outlook import Outlook
+from groupshift.consumers.parts import Parts
+from groupshift.domain.assignment import map_to_threads, threads_by_topic
+from groupshift.domain.coordination import Mode
+from groupshift.domain.group import KafkaGroup
+from groupshift.domain.group_map import GroupAssignment, kafka_threads
+from groupshift.domain.reconcile import Member, zookeeper_assignment
+from groupshift.errors import Transient
+
+_LOG = logging.getLogger(__name__)
+_BOUND_S = 3.0
+_ANSWER_S = 1.0
+_PAUSE_S = 0.05
+_STABLE = "Stable"
+
+
+class GroupListener:
+    """Only the reconciler's thread calls this; the Kafka group is asked on a thread for each generation."""
+
+    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
+        self._member, self._parts, self._agenda = member, parts, agenda
+        self._asking: int | None = None
+        self._answer: tuple[int, KafkaGroup | None] | None = None
+        self._told: GroupAssignment | None = None
+
+    def told(self, mode: Mode, outlook: Outlook) -> bool:
+        """Whether delivery may start: everything about this assignment was told, or nobody listens.
+
+        In Kafka mode the group is asked until it is stable, within a bound; the map is then incomplete."""
+        if not self._parts.application.wants_group or outlook.view is None:
+            return True
+        if mode is Mode.ZOOKEEPER:
+            if not outlook.view.problems:
+                self._tell(
+                    GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, outlook.view))
+                )
+            return True
+        if outlook.assignment is None:
+            return True
+        if self._answer is not None and self._answer[0] == outlook.generation:
+            self._tell(self._kafka(outlook, self._answer[1]))
+            return True
+        if self._asking != outlook.generation:
+            self._asking = outlook.generation
+            self._ask(outlook.generation)
+        return False
+
+    def _tell(self, assignment: GroupAssignment) -> None:
+        if assignment != self._told:
+            self._told = assignment
+            self._parts.application.group_assigned(assignment)
+
+    def _ask(self, generation: int) -> None:
+        threading.Thread(
+            target=self._gather,
+            args=(generation,),
+            name=f"groupshift-describe-{self._member.consumer_id}",
+            daemon=True,
+        ).start()
+
+    def _gather(self, generation: int) -> None:
+        """Until the group is stable, this generation is over, or the bound is reached."""
+        found: KafkaGroup | None = None
+        deadline, pause = time.monotonic() + _BOUND_S, threading.Event()
+        while found is None and self._asking == generation and time.monotonic() < deadline:
+            found = self._stable()
+            if found is None:
+                pause.wait(_PAUSE_S)
+
+        def answer() -> None:
+            if self._asking == generation:
+                self._answer = (generation, found)
+
+        self._agenda.post(answer)
+
+    def _stable(self) -> KafkaGroup | None:
+        membership = self._parts.membership
+        try:
+            group = membership.describe(_ANSWER_S) if membership is not None else None
+        except Transient as error:
+            _LOG.info("%s: %s", self._member.consumer_id, error)
+            return None
+        return group if group is not None and group.state == _STABLE else None
+
+    def _kafka(self, outlook: Outlook, group: KafkaGroup | None) -> GroupAssignment:
+        own, assignment = self._member, outlook.assignment or frozenset()
+        if group is None or outlook.view is None:
+            topics = own.topics({each.topic for each in assignment})
+            threads = map_to_threads(assignment, threads_by_topic({own.consumer_id: topics}))
+            return GroupAssignment(mode=Mode.KAFKA, threads=threads, complete=False)
+        assigned = {each.topic for member in group.members for each in member.assignment}
+        subscriptions = {
+            cid: each.topics({*outlook.view.partitions, *assigned}, hidden=own.hidden)
+            for cid, each in outlook.view.registrations.items()
+        }
+        return GroupAssignment(mode=Mode.KAFKA, threads=kafka_threads(group.members, subscriptions))

@@ -1,0 +1,78 @@
+"""What a member does with the partitions it holds, in the cases that rarely happen."""
+
+from __future__ import annotations
+
+import time
+
+from groupshift.domain.partitions import TopicPartition
+from groupshift.ports.coordination import OffsetNode
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_a_late_writer_is_overwritten_also_on_an_idle_partition(bench) -> None:
+    """O6: an old member's late commit must not rewind the next owner, even if nothing was read since."""
+    member = bench.join(1)
+    bench.settle()
+    member.read()
+    member.reconciler.commit(dict.fromkeys(bench.ends, 4))
+    member.step()
+    assert bench.zookeeper.offsets[P0] == OffsetNode(value=4, version=bench.zookeeper.offsets[P0].version)
+    late = OffsetNode(value=1, version=bench.zookeeper.offsets[P0].version + 1)
+    bench.zookeeper.offsets[P0] = late
+    bench.zookeeper.partitions = {"t": (1, 2, 3)}
+    bench.zookeeper.tell()
+    member.step()
+    assert P0 not in bench.zookeeper.owners
+    assert bench.zookeeper.offsets[P0].value == 4
+
+
+def test_a_position_out_of_range_is_reset_as_soon_as_its_leader_answers(bench, monkeypatch) -> None:
+    """§6.5: until then it is asked for again, and the rest goes on and is committed."""
+    member = bench.join(1)
+    bench.settle()
+    resolve, down = member.fetch.reset, [True]
+    member.fetch.reset = lambda asked, to: {} if down[0] else resolve(asked, to)
+    member.reconciler.out_of_range(P0)
+    member.step()
+    assert member.reconciler._sleep_s() <= 0.2
+    assert [each.where for each in member.read()].count(P1) == 4
+    down[0] = False
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 0.3)
+    member.step()
+    member.pump()
+    member.pump()
+    assert [each.at for each in member.read() if each.where == P0] == [0, 1, 2, 3]
+    assert member.reconciler._agenda.left("lookups") is None
+
+
+def test_partitions_come_and_go_with_their_topic(bench) -> None:
+    """Added ones are taken, those of a deleted topic released; nothing is asked for in a loop."""
+    member = bench.join(1)
+    bench.settle()
+    bench.ends[TopicPartition("t", 4)] = 2
+    bench.zookeeper.partitions = {"t": (0, 1, 2, 3, 4)}
+    bench.zookeeper.tell()
+    bench.settle()
+    assert TopicPartition("t", 4) in member.reconciler.held()
+    bench.zookeeper.partitions = {"t": ()}
+    bench.zookeeper.tell()
+    bench.settle()
+    assert member.reconciler.held() == frozenset()
+    assert bench.zookeeper.owners == {}
+    assert member.reconciler._sleep_s() > 0
+
+
+def test_a_rebalance_is_counted_once_it_is_over(bench) -> None:
+    """From the first difference to the last partition delivered; commits by partition."""
+    member = bench.join(1)
+    bench.settle()
+    counters = member.parts.counters
+    assert counters.rebalances == 1
+    assert counters.rebalance_s > 0
+    member.read()
+    bench.join(2)
+    bench.settle()
+    assert counters.rebalances == 2
+    assert counters.zookeeper_commits >= 2
