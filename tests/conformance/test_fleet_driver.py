@@ -1,4 +1,8 @@
-"""The fleet driver port: replaces members once, whoever repeats it; over a supervisor and in memory."""
+"""The fleet driver port: every driver passes `fleet_suite`; what is particular to one follows below.
+
+The drivers `process` and `command` run over a real supervisor with real processes as members, `kubernetes`
+over an API server in this process that is held against the published OpenAPI (a real one: tests/matrix).
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,26 @@ from pathlib import Path
 
 import pytest
 
+from fleet_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from fleet_suite import FENCE, GROUP, Fleet, change
 from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.fleet.process import ProcessFleet
+from groupshift.adapters.fleet.command import CommandFleet
+from groupshift.adapters.fleet.manual import ManualFleet
+from groupshift.adapters.fleet.process import ProcessFleet, ask
 from groupshift.adapters.memory.ports import MemoryFleet
 from groupshift.adapters.memory.world import World
 from groupshift.domain.coordination import MemberKind
-from groupshift.errors import Rejected, Transient
-from groupshift.ports.fleet import Change, FleetDriver, SlotState, Started
+from groupshift.errors import Conflict, Transient
+from groupshift.ports.fleet import Pending, SlotState
 from groupshift.sandbox.down import down
 from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import Command, start, wait_until
+from groupshift.sandbox.processes import Command, marked, start, stop, wait_until
 from groupshift.sandbox.state import write_document
+from groupshift.settings import CommandSettings
+from k8s.fleet import kubernetes_fleet
+from k8s.server import fake_server
 
-GROUP = "orders-app"
 SUPERVISOR = """
 import sys
 from groupshift.sandbox import supervisor
@@ -41,6 +51,7 @@ supervisor.member_command = command
 sys.exit(supervisor.main(sys.argv[1:]))
 """
 """The real supervisor with real processes as members, which need no servers."""
+DEPLOYER = Path(__file__).resolve().parents[1] / "deployer.py"
 
 
 def _reached(home: Home) -> ProcessFleet:
@@ -58,8 +69,8 @@ def _reached(home: Home) -> ProcessFleet:
 
 
 @pytest.fixture
-def process_driver(tmp_path: Path) -> Iterator[FleetDriver]:
-    """Three slots behind a real supervisor."""
+def supervised(tmp_path: Path) -> Iterator[Home]:
+    """Three slots behind a real supervisor, all running."""
     home = Home(tmp_path / "home").create()
     slots = tuple(SlotDefinition(name=f"m{n}", release="1.1.1") for n in (1, 2, 3))
     definition = FleetDefinition(
@@ -69,88 +80,88 @@ def process_driver(tmp_path: Path) -> Iterator[FleetDriver]:
     try:
         argv = [sys.executable, "-c", SUPERVISOR, "--home", str(home.root)]
         start(home, Command(name="supervisor", argv=argv))
-        yield _reached(home)
+        driver = _reached(home)
+        wait_until(
+            lambda: all(slot.state is SlotState.RUNNING for slot in driver.slots(GROUP)), 60, "slots run"
+        )
+        yield home
     finally:
         down(home)
 
 
-@pytest.fixture(params=["memory", "process"])
-def driver(request: pytest.FixtureRequest) -> FleetDriver:
+def _over_supervisor(home: Home, kind: str) -> Fleet:
+    path = home.supervisor_socket
+    argv = (sys.executable, str(DEPLOYER), str(path))
+    told = ("{change_id}", "{group}", "{to}", "{fence}", "{token}", "{slots}")
+    commands = CommandSettings(
+        start=(*argv, "start", *told), observe=(*argv, "observe", "{group}"), undo=(*argv, "undo", *told)
+    )
+    return Fleet(
+        reopen=lambda: ProcessFleet(path) if kind == "process" else CommandFleet(commands),
+        hold=lambda slot: _hold(path, slot),
+        release=lambda slot: _release(path, slot),
+    )
+
+
+def _hold(path: Path, slot: str) -> None:
+    """The slot's member is killed and not started again."""
+    ask(path, {"verb": "hold", "slot": slot})
+    ask(path, {"verb": "signal", "slot": slot, "signal": "KILL"})
+
+
+def _release(path: Path, slot: str) -> None:
+    ask(path, {"verb": "release", "slot": slot})
+
+
+def _in_memory() -> Fleet:
+    world = World.of(SystemClock())
+    driver = MemoryFleet(world)
+
+    def hold(slot: str) -> None:
+        world.places[slot].held = True
+
+    def release(slot: str) -> None:
+        world.places[slot].held = False
+        driver.deploy([slot], MemberKind.AWARE)
+
+    return Fleet(reopen=lambda: driver, hold=hold, release=release)
+
+
+@pytest.fixture(params=["memory", "process", "command", "statefulset", "deployments"])
+def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
     """Each driver over three running old members."""
     if request.param == "memory":
-        return MemoryFleet(World.of(SystemClock()))
-    made: FleetDriver = request.getfixturevalue("process_driver")
-    wait_until(
-        lambda: all(slot.state is SlotState.RUNNING for slot in made.slots(GROUP)),
-        60,
-        "slots run",
-        every_s=0.1,
-    )
-    return made
+        yield _in_memory()
+    elif request.param in {"process", "command"}:
+        yield _over_supervisor(request.getfixturevalue("supervised"), request.param)
+    else:
+        with fake_server() as server:
+            with kubernetes_fleet(server.reached, request.param) as (made, _node):
+                yield made
+            assert server.unpublished == []
 
 
-def _change(change_id: str, *slots: str, to: MemberKind = MemberKind.AWARE) -> Change:
-    return Change(change_id=change_id, group=GROUP, slots=slots, to=to)
+def test_a_fence_outlives_the_supervisor(supervised: Home) -> None:
+    """The next supervisor refuses the same late run: tokens are in its file."""
+    fleet = _over_supervisor(supervised, "process")
+    fleet.driver.start(change("roll_back:2", token=2))
+    running = next(each for each in marked(supervised, "supervisor"))
+    stop(running)
+    argv = [sys.executable, "-c", SUPERVISOR, "--home", str(supervised.root)]
+    start(supervised, Command(name="supervisor", argv=argv))
+    with pytest.raises(Conflict, match="token 1 of"):
+        _reached(supervised).start(change("canary", "m1", token=1))
 
 
-def _carry_out(driver: FleetDriver, change: Change) -> None:
-    assert driver.start(change) == Started(change_id=change.change_id)
-    wait_until(lambda: driver.observe(change).done, 60, f"{change.change_id} done", every_s=0.05)
-
-
-def test_all_slots_are_listed_by_name_with_their_member(driver):
-    """Sorted, running, with a member id of this group; another group has none."""
-    slots = driver.slots(GROUP)
-    assert [slot.name for slot in slots] == ["m1", "m2", "m3"]
-    assert [slot.kind for slot in slots] == [MemberKind.OLD] * 3
-    assert [slot.member_id for slot in slots] == [f"{GROUP}_m{n}-1" for n in (1, 2, 3)]
-    assert driver.slots("another-group") == ()
-
-
-def test_a_change_replaces_the_named_slots_only(driver):
-    """New members of the wanted kind there, the same members elsewhere."""
-    before = {slot.name: slot.member_id for slot in driver.slots(GROUP)}
-    _carry_out(driver, _change("c1", "m1", "m3"))
-    after = {slot.name: slot for slot in driver.slots(GROUP)}
-    assert [after[name].kind for name in ("m1", "m2", "m3")] == [
-        MemberKind.AWARE,
-        MemberKind.OLD,
-        MemberKind.AWARE,
-    ]
-    assert after["m2"].member_id == before["m2"]
-    assert after["m1"].member_id != before["m1"]
-
-
-def test_a_repeated_change_is_not_applied_twice(driver):
-    """Not right away, and not after it was done."""
-    change = _change("c1", "m1")
-    driver.start(change)
-    _carry_out(driver, change)
-    member = driver.slots(GROUP)[0].member_id
-    assert driver.start(change) == Started(change_id="c1")
-    assert driver.slots(GROUP)[0].member_id == member
-    assert driver.observe(change).done
-
-
-def test_a_change_that_was_never_started_is_not_done(driver):
-    """Even though its slots would run the kind already."""
-    assert not driver.observe(_change("never", "m1")).done
-    assert not driver.observe(_change("never", "m1", to=MemberKind.OLD)).done
-
-
-def test_a_change_can_be_taken_back(driver):
-    """The way back is a change of its own."""
-    _carry_out(driver, _change("c1", "m2"))
-    _carry_out(driver, _change("c2", "m2", to=MemberKind.OLD))
-    assert {slot.kind for slot in driver.slots(GROUP)} == {MemberKind.OLD}
-
-
-def test_an_unknown_slot_is_refused_and_nothing_changes(driver):
-    """Rejected names the slot; the other named slot keeps its member."""
-    before = driver.slots(GROUP)
-    with pytest.raises(Rejected, match="m9"):
-        driver.start(_change("c1", "m1", "m9"))
-    assert driver.slots(GROUP) == before
+def test_the_driver_that_tells_a_person_changes_nothing_and_claims_nothing() -> None:
+    """The same instruction however often it is asked for, and never done as far as the driver knows. A fenced
+    run's instruction reaches nobody, since the journal refuses its next line (tests/unit/application)."""
+    first = ManualFleet().start(change("canary", "m1"))
+    assert isinstance(first, Pending)
+    assert ManualFleet().start(change("canary", "m1", token=2)) == first
+    assert not ManualFleet().observe(change("canary", "m1")).done
+    assert ManualFleet().slots(GROUP) == ()
+    assert FENCE not in first.instruction
 
 
 def test_a_driver_that_cannot_be_reached_is_transient(tmp_path):

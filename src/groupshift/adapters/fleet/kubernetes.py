@@ -13,7 +13,7 @@ from typing import Any
 
 from groupshift.adapters.fleet.kubernetes_api import WORKLOADS, KubernetesApi
 from groupshift.adapters.fleet.pods import slots_of
-from groupshift.adapters.fleet.rollout import decide, demand_newest
+from groupshift.adapters.fleet.rollout import decide, demand_newest, demand_same
 from groupshift.adapters.fleet.workloads import GROUP, Workload, owned
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started, settled
@@ -41,6 +41,7 @@ class KubernetesFleet:
         self._demand_known(change, workloads)
         for each in workloads:
             demand_newest(each, change)
+            demand_same(each, change)
         concerned = [each for each in workloads if not change.slots or set(each.slots) & set(change.slots)]
         for each in concerned:
             decide(each, change, self._template)

@@ -43,6 +43,16 @@ def demand_newest(workload: Workload, change: Change) -> None:
         )
 
 
+def demand_same(workload: Workload, change: Change) -> None:
+    """Raises `Rejected` when the change's id was accepted before for something else."""
+    known = workload.memory.find(change.change_id)
+    if known is not None and (set(known.slots), known.to) != (set(change.slots), change.to):
+        raise Rejected(
+            f"change {change.change_id!r} was accepted before, for {known.to.value} members on "
+            f"{', '.join(known.slots)}"
+        )
+
+
 def decide(workload: Workload, change: Change, templates: Templates) -> dict[str, Any] | None:
     """The patch that makes ``change`` in this workload; None when it was made before.
 
@@ -50,10 +60,7 @@ def decide(workload: Workload, change: Change, templates: Templates) -> dict[str
     cannot be changed so, `Transient` when its controller has not seen the last change yet."""
     slots = tuple(name for name in workload.slots if name in change.slots)
     memory = workload.memory
-    known = memory.find(change.change_id)
-    if known is not None:
-        if (set(known.slots), known.to) != (set(slots), change.to):
-            raise Rejected(f"change {change.change_id!r} was accepted before for {', '.join(known.slots)}")
+    if memory.find(change.change_id) is not None:
         return None
     if not slots:
         held = memory.fences.get(change.fence) == change.token or not change.fence
@@ -63,7 +70,7 @@ def decide(workload: Workload, change: Change, templates: Templates) -> dict[str
             f"the controller of {title(workload.document)} has not seen its last change; try again"
         )
     before = workload.revision_of(slots[-1])
-    accepted = Accepted(change_id=change.change_id, to=change.to, slots=slots, before=before)
+    accepted = Accepted(change_id=change.change_id, to=change.to, slots=change.slots, before=before)
     spec = _specification(workload, change, templates)
     return _patch(workload, memory.having(change, accepted), _reaching(workload, slots, change.to, spec))
 

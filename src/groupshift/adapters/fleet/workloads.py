@@ -34,8 +34,8 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A change that was accepted. ``before`` is the revision (name of a ControllerRevision or a ReplicaSet)
-    that its slots ran until then."""
+    """A change that was accepted, with all its slots, also those of other workloads. ``before`` is the
+    revision (name of a ControllerRevision or a ReplicaSet) that its slots of this workload ran until then."""
 
     change_id: str
     to: MemberKind

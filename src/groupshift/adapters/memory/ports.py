@@ -16,7 +16,7 @@ from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
 from groupshift.errors import Broken, Conflict, Rejected
 from groupshift.ports.crash import CrashPoint
-from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started
+from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 
 
 @dataclass(slots=True)
@@ -73,6 +73,7 @@ class MemoryFleet:
     applied: dict[str, int] = field(default_factory=dict)
     pending: bool = False
     fences: dict[str, int] = field(default_factory=dict)
+    accepted: dict[str, tuple[tuple[str, ...], MemberKind]] = field(default_factory=dict)
     placed: dict[str, str] = field(default_factory=dict)
 
     def slots(self, group: str) -> tuple[Slot, ...]:
@@ -100,11 +101,15 @@ class MemoryFleet:
         if self.pending:
             text = f"deploy {change.to} members on {', '.join(change.slots)}"
             return Pending(change_id=change.change_id, instruction=text)
+        if self.accepted.setdefault(change.change_id, (change.slots, change.to)) != (change.slots, change.to):
+            raise Rejected(f"change {change.change_id} was accepted before for something else")
         self.fences[change.fence] = change.token
         if change.change_id not in self.applied:
             self.applied[change.change_id] = 0
             self.placed |= dict.fromkeys(change.slots, change.change_id)
-            self.deploy(change.slots, change.to)
+            self.deploy(
+                [name for name in change.slots if self.world.places[name].kind != change.to], change.to
+            )
         self.applied[change.change_id] += 1
         return Started(change_id=change.change_id)
 
@@ -119,12 +124,9 @@ class MemoryFleet:
 
     def observe(self, change: Change) -> ChangeStatus:
         """See the port."""
-        slots = [slot for slot in self.slots(change.group) if slot.name in change.slots]
-        started = change.change_id in self.applied
-        done = started and all(s.kind is change.to and s.state is SlotState.RUNNING for s in slots)
-        left = [slot.name for slot in slots if slot.kind is not change.to]
-        detail = "all places run the wanted kind" if done else f"waiting for {', '.join(left)}"
-        return ChangeStatus(change_id=change.change_id, done=done, detail=detail, slots=tuple(slots))
+        if self.pending:
+            return ChangeStatus(change_id=change.change_id, done=False, detail="waiting for a person")
+        return settled(self.slots(change.group), change, "the simulated fleet")
 
 
 @dataclass(slots=True)
