@@ -163,6 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One connection: reads a request, answers it, holds both against the published OpenAPI."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: the client's kernel would wait 40 ms between two
     server: FakeServer
 
     def _serve(self) -> None:
