@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(900)
 
 GROUP = "orders-app"
 RUN_S = 840.0
-CONF = {"group": GROUP, "execute": True, "soak_s": 5}
+CONF = {"group": GROUP, "execute": True, "soak_s": 5, "canary_watch_s": 20}
 KILL = {
     "GROUPSHIFT_TEST_HOOKS": "1",
     "GROUPSHIFT_CRASH_AT": "canary.after_journal",

@@ -40,12 +40,14 @@ _DRAIN_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """``soak_s`` seconds of soak; ``person``: gates are left to the person in the UI."""
+    """``soak_s`` seconds of soak, ``canary_watch_s`` of watching the canary; ``person``: gates are left
+    to the person in the UI."""
 
     members: int = 3
     partitions: int = 6
     rate: float = 20.0
     soak_s: int = 20
+    canary_watch_s: int = 20
     until: Until = Until.TOGGLE
     person: bool = False
 
@@ -91,7 +93,13 @@ class Demo:
         api = AirflowApi(url=SandboxState(self._home).addresses()["airflow"])
         stamp = time.strftime("%Y%m%d-%H%M%S")
         options = self._options
-        there = {"group": GROUP, "soak_s": options.soak_s, "until": options.until.value, "execute": True}
+        there = {
+            "group": GROUP,
+            "canary_watch_s": options.canary_watch_s,
+            "soak_s": options.soak_s,
+            "until": options.until.value,
+            "execute": True,
+        }
         runs = {"migrate_coordination": self._run(api, "migrate_coordination", f"demo-{stamp}", there)}
         with build(load(self._home.settings_file)) as app:
             migration = self._migration(app)
