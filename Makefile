@@ -71,6 +71,10 @@ bench: $(READY)  ## a benchmark, peer and ours in one run: make bench BENCH=togg
 	@test -f "benchmarks/$(BENCH).py" || { echo "BENCH=$(BENCH) is no benchmark; there are: $$(ls benchmarks/*.py | xargs -n1 basename -s .py | tr '\n' ' ')"; exit 2; }
 	@$(BIN)/python benchmarks/$(BENCH).py
 
+.PHONY: chaos
+chaos: $(READY)  ## random faults on a mixed group of real members: make chaos SEED=1 MINUTES=30
+	@$(BIN)/python -m groupshift.sandbox.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),4)
+
 .PHONY: format
 format: $(READY)  ## let ruff format and fix
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

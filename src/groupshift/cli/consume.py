@@ -42,11 +42,13 @@ class _Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A joined consumer: ``describe`` gives mode, owned partitions and lag for the state file."""
+    """A joined consumer: ``describe`` gives mode, owned partitions and lag for the state file; ``written`` is
+    called with records that are in the ledger."""
 
     member: str
     source: _Source
     describe: Callable[[], dict[str, Any]]
+    written: Callable[[Sequence[Message]], None] = lambda _records: None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,7 +108,9 @@ def _consume(arguments: argparse.Namespace) -> int:
         exporter = _Exporter(run, arguments.state)
         try:
             while not stopping.is_set():
-                _write(run.member, run.source.consume(_BATCH, _POLL_S), output)
+                records = run.source.consume(_BATCH, _POLL_S)
+                _write(run.member, records, output)
+                run.written(records)
                 exporter.export("running")
             exporter.export("closing", now=True)
         finally:
@@ -178,7 +182,16 @@ def _join(arguments: argparse.Namespace) -> _Run:
         lag = {str(each): behind for each, behind in sorted(status.lag.items())}
         return {"mode": status.mode, "owned": owned, "lag": lag, "alarms": list(status.alarms)}
 
-    return _Run(member=consumer.consumer_id, source=consumer, describe=describe)
+    if str(config.get("enable.auto.offset.store", "true")).lower() == "true":
+        return _Run(member=consumer.consumer_id, source=consumer, describe=describe)
+
+    def written(records: Sequence[Message]) -> None:
+        """Only what is in the ledger may be committed."""
+        ends = {(each.topic(), each.partition()): each.offset() + 1 for each in records if not each.error()}
+        with contextlib.suppress(KafkaException):  # no longer assigned: whoever has it now goes on there
+            consumer.store_offsets(offsets=[KafkaPartition(*each, at) for each, at in ends.items()])
+
+    return _Run(member=consumer.consumer_id, source=consumer, describe=describe, written=written)
 
 
 def _join_plain(config: Mapping[str, str], member: str, topics: Mapping[str, int]) -> _Run:
