@@ -1,0 +1,85 @@
+"""Many simulated groups with a real journal and a real history of scans, for tests of the use cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from groupshift.adapters.memory.clock import ManualClock
+from groupshift.adapters.memory.ensemble import (
+    MemoryBrake,
+    MemoryEnsemble,
+    MemoryEnsembleReader,
+    MemoryGroups,
+    MemoryModes,
+)
+from groupshift.adapters.memory.journal import MemoryJournal
+from groupshift.adapters.memory.ports import MemoryEvidence, MemoryFleet, MemoryProof
+from groupshift.adapters.memory.world import World
+from groupshift.adapters.sqlalchemy.scans import SqlScans
+from groupshift.application.environment import Environment
+from groupshift.application.fleet_scans import FleetScans
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.scan import GroupState
+from groupshift.ports.crash import CrashPoints, NoCrash
+from groupshift.settings import Thresholds
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The outside world of a scan; ``scans()`` is what a fresh process would have over it."""
+
+    clock: ManualClock
+    ensemble: MemoryEnsemble
+    journal: MemoryJournal
+    history: SqlScans
+    brake: MemoryBrake
+
+    def add(self, group: str, kind: MemberKind = MemberKind.AWARE, members: int = 2) -> World:
+        """A healthy group of one kind."""
+        world = World.of(self.clock, kind, members)
+        world.group = group
+        self.ensemble.worlds[group] = world
+        return world
+
+    def scans(self, crash: CrashPoints | None = None) -> FleetScans:
+        """All use cases over this world."""
+        evidence = MemoryEvidence()
+        idle = MemoryFleet(World(clock=self.clock, group="nobody"))
+        environment = Environment(
+            groups=MemoryGroups(self.ensemble),
+            mode=MemoryModes(self.ensemble),
+            fleets=lambda _driver: idle,
+            evidence=evidence,
+            ledger=World(clock=self.clock),
+            journal=self.journal,
+            proof=MemoryProof(evidence),
+            clock=self.clock,
+            job="validate.py",
+            thresholds=Thresholds(patience_s=2, settle_s=5),
+            crash=crash or NoCrash(),
+        )
+        return FleetScans(
+            env=environment,
+            reader=MemoryEnsembleReader(self.ensemble),
+            scans=self.history,
+            brake=self.brake,
+        )
+
+    def scan(self) -> dict[str, GroupState]:
+        """One scan; states by group."""
+        scans = self.scans()
+        scans.scan(lambda _done, _total: None)
+        return {state.group: state for state in scans.states()}
+
+
+def make_fleet(folder: Path) -> Fleet:
+    """No group yet."""
+    clock = ManualClock()
+    return Fleet(
+        clock=clock,
+        ensemble=MemoryEnsemble(clock),
+        journal=MemoryJournal(),
+        history=SqlScans(f"sqlite:///{folder / 'journal.db'}"),
+        brake=MemoryBrake(),
+    )
