@@ -1,9 +1,10 @@
-"""The canary's watch on real servers: one of two Scala members is replaced, and judged beside the other."""
+"""Real Scala members assessed, and a canary judged beside one: what only deeds can tell."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -22,9 +23,11 @@ from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App
 from groupshift.consumers import MigratingConsumer
+from groupshift.domain.assignment import Assignor, TextForm, assign
 from groupshift.domain.judgement import ActState, Judgement
 from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName, Until
 from groupshift.domain.verdict import Verdict
+from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.processes import wait_until
 from groupshift.settings import Thresholds
 
@@ -155,3 +158,77 @@ def test_a_canary_is_judged_beside_a_scala_member(
     assert set(found) == {"K01", "K02", "K03", "K04", "K05", "K06"}
     assert judged.verdict is (Verdict.PASS if healthy else Verdict.FAIL), judged.findings
     assert second.running
+
+
+@pytest.mark.parametrize(("dual", "found"), [("false", True), ("true", True), (None, False)])
+def test_an_old_member_with_its_offsets_in_kafka_is_refused_by_name(
+    app: App,
+    cluster,
+    group: str,
+    topic: Callable[[int], str],
+    producer,
+    scala_member,
+    dual: str,
+    *,
+    found: bool,
+) -> None:
+    """With and without dual commit; one that commits to ZooKeeper passes the same rule (§9 line 6)."""
+    name = topic(2)
+    producer(name, 2, rate=RATE)
+    storage = {"offsets.storage": "kafka", "dual.commit.enabled": dual} if dual else {}
+    member = scala_member("1.1.1", "m1-1", [name], seed=2, properties={**OFTEN, **storage})
+    request = MoveRequest(group=group, driver="manual")
+
+    def settled() -> bool:
+        view = app.assess(request).view
+        stored = view.kafka_offsets if dual else view.zookeeper_offsets
+        return len(view.owners) == 2 and len(stored) == 2 and all(at.offset for at in stored)
+
+    wait_until(settled, 60.0, "the member has committed where it is told to", every_s=0.5)
+    (finding,) = [each for each in app.assess(request).findings if each.rule == "C24"]
+    assert finding.verdict is (Verdict.FAIL if found else Verdict.PASS), finding
+    assert (f"old member {member.member_id} commits to Kafka" in finding.reason) is found
+
+
+def telling_topics() -> tuple[str, str]:
+    """Two topics whose partitions the two text forms of round-robin deal out differently (RR3)."""
+    while True:
+        stamp = uuid.uuid4().hex[:6]
+        names = (f"clicks-{stamp}", f"orders-{stamp}")
+        threads = dict.fromkeys(names, ("g_m1-1-0", "g_m2-1-0"))
+        partitions = {names[0]: (0, 1), names[1]: (0, 1, 2)}
+        dash, bracket = (
+            assign(Assignor.ROUND_ROBIN, threads, partitions, form)
+            for form in (TextForm.DASH, TextForm.BRACKET)
+        )
+        if dash != bracket:
+            return names
+
+
+@pytest.mark.parametrize(
+    ("release", "strategy", "says"),
+    [
+        ("0.10.2.2", "roundrobin", "roundrobin (bracket form, up to 0.11)"),
+        ("1.1.1", "roundrobin", "roundrobin (dash form, from 1.0)"),
+        ("1.1.1", "range", "range"),
+    ],
+)
+def test_the_owner_nodes_of_real_members_tell_their_assignor(
+    app: App, cluster, group: str, scala_member, release: str, strategy: str, says: str
+) -> None:
+    """The registration does not carry it; both text forms and range are told apart (§5)."""
+    names = telling_topics()
+    for name, partitions in zip(names, (2, 3), strict=True):
+        create_topic(cluster.bootstrap, name, partitions)
+    properties = {**OFTEN, "partition.assignment.strategy": strategy}
+    for each in ("m1-1", "m2-1"):
+        scala_member(release, each, list(names), properties=properties)
+    request = MoveRequest(group=group, driver="manual")
+
+    def shared() -> bool:
+        view = app.assess(request).view
+        return len(view.owners) == 5 and len({owner.member_id for owner in view.owners}) == 2
+
+    wait_until(shared, 60.0, "both members own partitions", every_s=0.5)
+    (finding,) = [each for each in app.assess(request).findings if each.rule == "C25"]
+    assert (finding.verdict, finding.reason) == (Verdict.PASS, f"the owner nodes fit {says}")
