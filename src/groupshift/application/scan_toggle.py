@@ -99,7 +99,11 @@ def take_back(env: Environment, toggle: Toggle, because: str) -> str:
 
 
 def _start_kafka(env: Environment, group: str, run: str) -> Toggle:
-    record = _ours(env, group) or _create(env, group, run, Phase.APPROVED)
+    record = _ours(env, group)
+    if record is None:
+        if env.groups.read(group).mode.requested is Mode.KAFKA:
+            raise Rejected(f"the mode node of group {group} holds kafka already; nothing is to be written")
+        record = _create(env, group, run, Phase.APPROVED)
     token = claim(env, record.migration, run)
     toggle = Toggle(group=group, to=Mode.KAFKA, migration=record.migration, token=token)
     if record.phase is Phase.ROLLING_BACK:

@@ -65,22 +65,34 @@ class Waves:
         return WaveReport(to=to, execute=False, toggles=tuple(planned))
 
     def _act(self, groups: tuple[str, ...], to: Mode) -> WaveReport:
-        progress, ended, wave, why = Progress(todo=groups), list[ToggleRecord](), 0, self.brake.pulled()
+        before = [each for each in self._noted() if each.to is to]
+        done = {each.group for each in before if each.state is ToggleState.DONE}
+        progress = Progress(
+            todo=tuple(group for group in groups if group not in done), failed=_failed(before)
+        )
+        wave, ended, why = (
+            max((each.wave for each in before), default=0),
+            list[ToggleRecord](),
+            self._pulled(),
+        )
         while names := next_wave(progress, self.rules, why):
             wave += 1
             begun = self._start(names, to, wave)
-            done = [self._note(each, wave) for each in self._settle(begun)]
-            failed = sum(1 for each in done if each.state is ToggleState.FAILED)
-            progress = Progress(todo=progress.todo[len(begun) :], failed=progress.failed + failed)
-            ended += done
-            why = self.brake.pulled()
-        if not progress.todo:
-            why = ""
-        elif why:
-            why = f"the brake is pulled: {why}"
-        else:
-            why = f"the error budget of {self.rules.budget} is used up ({progress.failed} failed)"
-        return WaveReport(to=to, execute=True, toggles=tuple(ended), left=progress.todo, stopped=why)
+            noted = [self._note(each, wave) for each in self._settle(begun)]
+            progress = Progress(todo=progress.todo[len(begun) :], failed=progress.failed + _failed(noted))
+            ended += noted
+            why = self._pulled()
+        used_up = f"the error budget of {self.rules.budget} is used up ({progress.failed} failed)"
+        stopped = (why or used_up) if progress.todo else ""
+        return WaveReport(to=to, execute=True, toggles=tuple(ended), left=progress.todo, stopped=stopped)
+
+    def _noted(self) -> tuple[ToggleRecord, ...]:
+        """What this scan has toggled before: a task that is run again has no new budget."""
+        return self.scans.toggles(self.record.ensemble, self.record.number)
+
+    def _pulled(self) -> str:
+        reason = self.brake.pulled()
+        return f"the brake is pulled: {reason}" if reason else ""
 
     def _start(self, names: tuple[str, ...], to: Mode, wave: int) -> list[Toggle]:
         """Those that were started before the brake, if it is pulled meanwhile, stopped it."""
@@ -144,3 +156,7 @@ class Waves:
         self.scans.put_toggle(self.record, noted)
         self.shown(noted)
         return noted
+
+
+def _failed(toggles: Sequence[ToggleRecord]) -> int:
+    return sum(1 for each in toggles if each.state is ToggleState.FAILED)

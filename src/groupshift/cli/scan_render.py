@@ -29,6 +29,11 @@ from groupshift.domain.scan_text import state_data
 from groupshift.ports.scans import ToggleRecord, ToggleState
 
 _LIFE = {Life.ACTIVE: "green", Life.DEAD: "red", Life.UNUSED: "yellow"}
+_IDLE = {
+    Life.ACTIVE: "",
+    Life.DEAD: "no members, old offsets: start its consumers, or remove the group",
+    Life.UNUSED: "no members, no offsets: remove the group",
+}
 _READY = {Readiness.READY: "green", Readiness.NOT_READY: "red", Readiness.UNKNOWN: "magenta"}
 _TOGGLE = {
     ToggleState.PLANNED: "cyan",
@@ -92,7 +97,9 @@ def show_groups(
 def _row(state: GroupState) -> tuple[str, ...]:
     following = state.next
     said = following.findings[0] if following and following.findings else None
-    why = state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else ""
+    why = (
+        state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else _IDLE[state.life]
+    )
     return (
         escape(state.group),
         f"[{_LIFE[state.life]}]{state.life}[/]",

@@ -170,6 +170,23 @@ def test_a_pulled_brake_starts_nothing_and_one_pulled_meanwhile_stops_the_rest(f
     assert (stopped.left, "enough" in stopped.stopped) == (("c", "d"), True)
 
 
+def test_a_run_of_waves_that_is_repeated_has_no_new_budget_and_no_second_write(fleet: Fleet) -> None:
+    """What the same scan has done stays done, what failed before still counts."""
+    for name in ("a", "b", "c"):
+        fleet.add(name)
+    fleet.scan()
+    scans = fleet.scans()
+    deaf = replace(scans, env=replace(scans.env, groups=Deaf(fleet, {"b"})))
+    first = deaf.toggle(deaf.last(), replace(RULES, budget=1), execute=True)
+    assert states_of(first.toggles) == {"a": ToggleState.DONE, "b": ToggleState.FAILED}
+    second = deaf.toggle(deaf.last(), replace(RULES, budget=1), execute=True)
+    assert (second.toggles, second.left) == ((), ("b", "c"))
+    third = scans.toggle(scans.last(), replace(RULES, budget=2), execute=True)
+    assert states_of(third.toggles) == {"b": ToggleState.DONE, "c": ToggleState.DONE}
+    assert [each.wave for each in third.toggles] == [3, 4]
+    assert [fleet.ensemble.worlds[name].mode_writes for name in ("a", "b", "c")] == [1, 3, 1]
+
+
 class Deaf:
     """A reader that shows members of some groups as if they did not act on the mode."""
 

@@ -59,7 +59,7 @@ def test_one_group_is_shown_rule_by_rule(fleet: Fleet, capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert "group bills, rule by rule" in shown
     assert "C13" in shown
-    assert "orders" not in shown
+    assert "group orders" not in shown
 
 
 def test_json_holds_everything_in_one_document(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
