@@ -21,8 +21,11 @@ _REACH = {
 }
 _REACH_TEXT = "The last act of this run. Everything up to it can be taken back with `roll_back`."
 _DRIVERS = {
+    "settings": "the one in this deployment's settings",
     "process": "process: the supervisor replaces members",
     "manual": "manual: a person deploys",
+    "command": "command: programs of your deployment replace members",
+    "kubernetes": "kubernetes: Deployments and StatefulSets are patched",
 }
 
 
@@ -37,7 +40,8 @@ def _connection(title: str, default: str, type_: str) -> Param:
     )
 
 
-def _clusters() -> dict[str, Param]:
+def clusters() -> dict[str, Param]:
+    """Which two connections."""
     return {
         "kafka_conn_id": _connection("Kafka cluster", "groupshift_kafka_default", "Groupshift Kafka cluster"),
         "zookeeper_conn_id": _connection("ZooKeeper", "groupshift_zookeeper_default", "Groupshift ZooKeeper"),
@@ -48,7 +52,8 @@ def _execute(what: str) -> Param:
     return Param(False, type="boolean", title="Execute", section=_ACT, description_md=what)
 
 
-def _number(title: str, text: str, default: int, limits: tuple[int, int]) -> Param:
+def number(title: str, text: str, default: int, limits: tuple[int, int]) -> Param:
+    """A whole number between two limits."""
     return Param(
         default,
         type="integer",
@@ -75,7 +80,7 @@ def _share() -> Param:
 
 def _expiry() -> Param:
     text = "A question that nobody answers in time is answered with no: nothing more is changed."
-    return _number("Gates expire after (seconds)", text, 86400, (5, 86400))
+    return number("Gates expire after (seconds)", text, 86400, (5, 86400))
 
 
 def _choice(default: str, title: str, values: Mapping[Any, str], section: str, text: str) -> Param:
@@ -100,19 +105,19 @@ def migrate() -> dict[str, Any]:
             section=_SCOPE,
             description_md="The `group.id` of the old consumers.",
         ),
-        **_clusters(),
+        **clusters(),
         "until": _choice(Until.TOGGLE, "How far", _REACH, _SCOPE, _REACH_TEXT),
-        "driver": _choice("process", "Fleet driver", _DRIVERS, _HOW, "Who replaces the members."),
-        "canary": _number("Canary size", "How many members are replaced first.", 1, (1, 100)),
+        "driver": _choice("settings", "Fleet driver", _DRIVERS, _HOW, "Who replaces the members."),
+        "canary": number("Canary size", "How many members are replaced first.", 1, (1, 100)),
         "canary_share": _share(),
-        "canary_watch_s": _number(
+        "canary_watch_s": number(
             "Watch the canary (seconds)",
             "How long it is compared with the old members beside it: lag, commits, errors, rebalances. "
             "At least four of their commit intervals; 0: not at all.",
             60,
             (0, MAX_WATCH_S),
         ),
-        "soak_s": _number(
+        "soak_s": number(
             "Soak (seconds)", "How long the group is watched after the last act.", 60, (0, 604800)
         ),
         "gate_expiry_s": _expiry(),
@@ -130,7 +135,7 @@ def roll_back() -> dict[str, Any]:
             section=_SCOPE,
             description_md="Id of the migration to take back, as the page *Migrations* lists it.",
         ),
-        **_clusters(),
+        **clusters(),
         "to": _choice(
             WayBack.OLD_MEMBERS,
             "How far back",

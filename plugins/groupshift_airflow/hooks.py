@@ -15,7 +15,9 @@ from groupshift.errors import Rejected
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
+    from groupshift.application.fleet_scans import FleetScans
     from groupshift.bootstrap import App
+    from groupshift.settings import Settings
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
 
@@ -92,6 +94,39 @@ class ZookeeperHook(_ClusterHook):
         }
 
 
+class KubernetesHook(_ClusterHook):
+    """Connection type ``groupshift_kubernetes``: host = URL of the API server, password = bearer token."""
+
+    conn_name_attr = "kubernetes_conn_id"
+    default_conn_name = "groupshift_kubernetes_default"
+    conn_type = "groupshift_kubernetes"
+    hook_name = "Groupshift Kubernetes API"
+
+    def section(self) -> dict[str, Any]:
+        """What ``[fleet.kubernetes]`` needs to log in."""
+        found = self.connection()
+        server = _servers(found)
+        return {
+            "server": server if "://" in server else f"https://{server}",
+            "token": found.password or "",
+            "ca": str(found.extra_dejson.get("ca") or ""),
+        }
+
+
+def _with_login(fleet: dict[str, Any]) -> dict[str, Any]:
+    """The ``[fleet]`` section; where it says nothing of how to reach the Kubernetes API, the connection
+    ``groupshift_kubernetes_default`` does, if there is one (inside a cluster none is needed)."""
+    told = fleet.get("kubernetes", {} if fleet.get("driver") == "kubernetes" else None)
+    if not isinstance(told, dict) or told.get("server") or told.get("kubeconfig"):
+        return fleet
+    hook = KubernetesHook()
+    try:
+        hook.get_connection(hook.conn_id)
+    except AirflowNotFoundException:
+        return fleet
+    return {**fleet, "kubernetes": {**told, **hook.section()}}
+
+
 def _servers(found: Connection) -> str:
     """Host, with the port when the connection was given as a URI with a single server."""
     return f"{found.host}:{found.port}" if found.port else str(found.host)
@@ -141,13 +176,26 @@ def build_app(kafka_conn_id: str, zookeeper_conn_id: str) -> App:
 
     Raises `Rejected` for a missing or wrong connection or setting."""
     from groupshift.bootstrap import build
+
+    return build(_settings(kafka_conn_id, zookeeper_conn_id))
+
+
+def build_scans(kafka_conn_id: str, zookeeper_conn_id: str) -> FleetScans:
+    """The use cases of a whole ensemble over these two connections. Raises as `build_app`."""
+    from groupshift.bootstrap import build_scans as build
+
+    return build(_settings(kafka_conn_id, zookeeper_conn_id))
+
+
+def _settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
     from groupshift.settings import parse
 
     sections = base_settings()
     sections["kafka"] = KafkaClusterHook(kafka_conn_id).section()
     sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
+    sections["fleet"] = _with_login(sections.get("fleet", {}))
     base = os.environ.get(SETTINGS_VARIABLE, "the defaults")
-    return build(parse(sections, source=f"connections {kafka_conn_id}, {zookeeper_conn_id} and {base}"))
+    return parse(sections, source=f"connections {kafka_conn_id}, {zookeeper_conn_id} and {base}")
 
 
 def build_reading_app() -> App:

@@ -75,7 +75,7 @@ def move_request(context: Context) -> MoveRequest:
     params, run = context["params"], context["dag_run"]
     return MoveRequest(
         group=params["group"],
-        driver=params["driver"],
+        driver="" if params["driver"] == "settings" else params["driver"],
         canary=params["canary"],
         canary_share=params["canary_share"],
         canary_watch_s=params["canary_watch_s"],

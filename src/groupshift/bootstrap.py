@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from typing import Self
@@ -74,14 +75,18 @@ class App:
 
     def assess(self, request: MoveRequest) -> Assessment:
         """Read the group and ask every rule of assess, passed ones included. Changes nothing."""
-        return assess.assess(self._env, request)
+        return assess.assess(self._env, self._with_driver(request))
 
     def plan(self, request: MoveRequest) -> Planned:
         """Assess, plan and journal (phase ``planned``; without ``execute``: ``preview``).
 
         The same ``request.run`` gets the same migration again. Raises `Rejected` when the group is not
         ready, has an open migration already, or a value of the request cannot be used."""
-        return plan.plan(self._env, request)
+        return plan.plan(self._env, self._with_driver(request))
+
+    def _with_driver(self, request: MoveRequest) -> MoveRequest:
+        """With the driver that the settings name where the request names none."""
+        return request if request.driver else replace(request, driver=self._env.driver)
 
     def planned(self, migration: str) -> Planned:
         """The journaled plan."""
@@ -225,6 +230,7 @@ def _connect(settings: Settings) -> Environment:
     return Environment(
         groups=groups,
         mode=mode,
+        driver=settings.fleet.driver,
         fleets=partial(_fleet, settings.fleet, groups),
         evidence=ParquetEvidence(settings.evidence.root),
         ledger=LedgerFiles(settings.evidence.ledgers or None),

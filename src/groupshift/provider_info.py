@@ -51,6 +51,18 @@ _ZOOKEEPER: dict[str, Any] = {
     "conn-fields": {},
 }
 
+_KUBERNETES: dict[str, Any] = {
+    "connection-type": "groupshift_kubernetes",
+    "hook-class-name": "groupshift_airflow.hooks.KubernetesHook",
+    "hook-name": "Groupshift Kubernetes API",
+    "ui-field-behaviour": {
+        "hidden-fields": ["schema", "login", "extra"],
+        "relabeling": {"host": "API server", "password": "Bearer token"},
+        "placeholders": {"host": "https://kubernetes.example:6443"},
+    },
+    "conn-fields": {"ca": _field("CA certificates", "Path of a PEM file on the worker.")},
+}
+
 
 def get_provider_info() -> dict[str, Any]:
     """The provider description (schema: Airflow's provider_info; entry point in pyproject.toml)."""
@@ -59,5 +71,5 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Groupshift",
         "description": "Moves Kafka consumer groups between coordinators, and proves it.",
         "versions": ["0.1.0"],
-        "connection-types": [_KAFKA, _ZOOKEEPER],
+        "connection-types": [_KAFKA, _ZOOKEEPER, _KUBERNETES],
     }

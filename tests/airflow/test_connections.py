@@ -90,13 +90,35 @@ def test_without_a_settings_file_people_deploy_and_the_journal_is_local(
     assert hooks.base_settings()["fleet"] == {"driver": "manual"}
 
 
+def test_the_login_of_the_kubernetes_api_is_a_connection(
+    database: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Server, token and CA come from it, the namespace from the settings; other drivers need none."""
+    assert hooks._with_login({"driver": "manual"}) == {"driver": "manual"}
+    assert hooks._with_login({"driver": "kubernetes"}) == {"driver": "kubernetes"}, "inside a cluster"
+    _connect(
+        monkeypatch,
+        "groupshift_kubernetes_default",
+        conn_type="groupshift_kubernetes",
+        host="https://k8s.test:6443",
+        password="hush",
+        extra={"ca": "/certs/ca.pem"},
+    )
+    told = hooks._with_login({"driver": "kubernetes", "kubernetes": {"namespace": "shop"}})["kubernetes"]
+    server = "https://k8s.test:6443"
+    assert told == {"namespace": "shop", "server": server, "token": "hush", "ca": "/certs/ca.pem"}
+    named = {"driver": "kubernetes", "kubernetes": {"kubeconfig": "/config"}}
+    assert hooks._with_login(named) == named
+
+
 def test_the_provider_describes_both_forms_with_hooks_that_exist() -> None:
     """Airflow's UI shows a form for each connection type, and its hook class is ours."""
     types = {each["connection-type"]: each for each in get_provider_info()["connection-types"]}
-    assert set(types) == {"groupshift_kafka", "groupshift_zookeeper"}
+    assert set(types) == {"groupshift_kafka", "groupshift_zookeeper", "groupshift_kubernetes"}
     for name, hook in (
         ("groupshift_kafka", hooks.KafkaClusterHook),
         ("groupshift_zookeeper", hooks.ZookeeperHook),
+        ("groupshift_kubernetes", hooks.KubernetesHook),
     ):
         assert types[name]["hook-class-name"] == f"{hook.__module__}.{hook.__name__}"
         assert (hook.conn_type, hook.hook_name) == (name, types[name]["hook-name"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.errors import Rejected
-from groupshift.settings import Thresholds, load, parse
+from groupshift.settings import CommandSettings, KubernetesSettings, Thresholds, load, parse
 
 GOOD = {
     "kafka": {"bootstrap_servers": "127.0.0.1:9092", "properties": {"sasl.password": "hush"}},
@@ -54,6 +54,21 @@ def test_all_problems_are_reported_together() -> None:
         ("zookeeper", {"hosts": "h:2181", "chroot": "kafka"}, "does not start with /"),
         ("fleet", {"driver": "puppet"}, "'puppet' is none of process, manual"),
         ("fleet", {"driver": "process"}, "fleet.socket is missing"),
+        ("fleet", {"driver": "command"}, "fleet.command.start is missing"),
+        ("fleet", {"driver": "manual", "command": {"begin": ["a"]}}, "unknown key fleet.command.begin"),
+        ("fleet", {"driver": "manual", "command": {"start": "a b"}}, "fleet.command.start is not a list of"),
+        ("fleet", {"driver": "manual", "command": {"timeout_s": 0}}, "fleet.command.timeout_s 0 is less"),
+        ("fleet", {"driver": "kubernetes", "kubernetes": 1}, "[fleet.kubernetes] is not a table"),
+        (
+            "fleet",
+            {"driver": "kubernetes", "kubernetes": {"server": "https://a", "kubeconfig": "b"}},
+            "keep one of both",
+        ),
+        (
+            "fleet",
+            {"driver": "kubernetes", "kubernetes": {"server": "http://k8s.test:8080"}},
+            "'http://k8s.test:8080' is not an https:// URL",
+        ),
         ("kafka", {"bootstrap_servers": " "}, "kafka.bootstrap_servers is empty"),
         ("thresholds", {"patience_s": -1}, "thresholds.patience_s -1 is negative"),
         ("spark", {"timeout_s": True}, "spark.timeout_s is not a whole number"),
@@ -69,6 +84,20 @@ def test_a_value_that_cannot_be_used_is_named(section: str, values: dict[str, ob
     with pytest.raises(Rejected) as caught:
         parse({**GOOD, section: values})
     assert clause in str(caught.value)
+
+
+def test_a_driver_has_a_table_of_its_own() -> None:
+    """Argument lists are kept in order; the other driver's table may stay empty."""
+    commands = {"start": ["deploy", "{slots}"], "observe": ["look"], "undo": ["back"], "timeout_s": 5}
+    fleet = parse({**GOOD, "fleet": {"driver": "command", "command": commands}}).fleet
+    assert fleet.command == CommandSettings(
+        start=("deploy", "{slots}"), observe=("look",), undo=("back",), timeout_s=5
+    )
+    assert fleet.kubernetes == KubernetesSettings()
+    secret = {"server": "https://k8s.test:6443", "token": "hush"}
+    kubernetes = parse({**GOOD, "fleet": {"driver": "kubernetes", "kubernetes": secret}})
+    assert kubernetes.fleet.kubernetes.token == "hush"
+    assert "hush" not in repr(kubernetes)
 
 
 def test_secrets_are_in_no_text_of_the_settings() -> None:

@@ -20,7 +20,8 @@ from groupshift.settings import Thresholds
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """``fleets`` opens the driver of a name (see `MoveRequest.driver`) and raises `Rejected` for one
-    that is not configured; ``job`` is the path of the Spark job ``validate.py``."""
+    that is not configured; ``driver`` is the name taken where a request has none; ``job`` is the path of
+    the Spark job ``validate.py``."""
 
     groups: GroupReader
     mode: ModeSwitch
@@ -31,6 +32,7 @@ class Environment:
     proof: ProofRunner
     clock: Clock
     job: str
+    driver: str = "process"
     thresholds: Thresholds = field(default_factory=Thresholds)
     crash: CrashPoints = field(default_factory=NoCrash)
     closing: tuple[Callable[[], None], ...] = ()

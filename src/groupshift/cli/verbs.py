@@ -26,7 +26,7 @@ from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.settings import Settings
+from groupshift.settings import DRIVERS, Settings
 
 EXIT_CODES = (
     "Exit codes: 0 passed, 1 failed or rolled back, 2 rejected (your input), 3 conflict (someone else "
@@ -82,7 +82,7 @@ def _planned(asked: MoveRequest, settings: Path | None, *, as_json: bool) -> int
 def _options(asked: MoveRequest) -> str:
     """The options that were not left at their default, to be typed again."""
     given = {
-        "driver": (asked.driver, "process"),
+        "driver": (asked.driver, ""),
         "canary": (asked.canary, 1),
         "canary-share": (asked.canary_share, 0.0),
         "canary-watch": (asked.canary_watch_s, WATCH_S),
@@ -97,7 +97,8 @@ def _signed(asked: MoveRequest) -> MoveRequest:
 
 
 Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]
-Driver = Annotated[str, typer.Option(help="Fleet driver: process or manual.")]
+DRIVER_HELP = f"Fleet driver: {', '.join(DRIVERS)}; without it the one in the settings."
+Driver = Annotated[str, typer.Option(help=DRIVER_HELP, show_default=False)]
 Canary = Annotated[int, typer.Option(help="Members replaced first.")]
 CanaryShare = Annotated[float, typer.Option(help="Instead: fewest members with this share, such as 0.25.")]
 CanaryWatch = Annotated[int, typer.Option(help="Seconds to compare the canary with old members; 0: not.")]
@@ -110,9 +111,7 @@ MigrationId = Annotated[str, typer.Argument(metavar="MIGRATION", show_default=Fa
 
 
 @app.command("assess")
-def assess(
-    *, group: Group, driver: Driver = "process", settings: SettingsFile = None, as_json: Json = False
-) -> int:
+def assess(*, group: Group, driver: Driver = "", settings: SettingsFile = None, as_json: Json = False) -> int:
     """Say whether a group is ready, one line a rule."""
     opened, _ = open_app(settings)
     with opened:
@@ -131,7 +130,7 @@ def assess(
 def plan(  # noqa: PLR0913 - the options of a verb
     *,
     group: Group,
-    driver: Driver = "process",
+    driver: Driver = "",
     canary: Canary = 1,
     canary_share: CanaryShare = 0.0,
     canary_watch: CanaryWatch = WATCH_S,
@@ -162,7 +161,7 @@ def run(  # noqa: PLR0913 - the options of a verb
     migration: Annotated[
         str, typer.Option("--migration", help="Continue this one.", show_default=False)
     ] = "",
-    driver: Driver = "process",
+    driver: Driver = "",
     canary: Canary = 1,
     canary_share: CanaryShare = 0.0,
     canary_watch: CanaryWatch = WATCH_S,

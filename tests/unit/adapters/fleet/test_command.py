@@ -1,0 +1,169 @@
+"""The driver that asks programs: arguments, answers, and what becomes of a program that fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from groupshift.adapters.fleet.arguments import fill, problems
+from groupshift.adapters.fleet.command import CommandFleet
+from groupshift.adapters.fleet.program import run_program
+from groupshift.domain.coordination import MemberKind
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.fleet import Change, Pending, Started
+from groupshift.sandbox.processes import wait_until
+from groupshift.settings import CommandSettings
+
+CHANGE = Change(
+    change_id="m-1:canary", group="orders-app", slots=("m1", "m2"), to=MemberKind.AWARE, fence="m-1", token=3
+)
+SLOTS = (
+    '{"slots": [{"name": "m1", "kind": "old", "state": "running"},'
+    ' {"name": "m2", "kind": "old", "state": "down", "trouble": "no host"}]}'
+)
+
+
+def _fleet(
+    code: str, *arguments: str, observe: str = f"print({SLOTS!r})", **settings: object
+) -> CommandFleet:
+    """A driver whose ``start`` and ``undo`` run this Python code."""
+    start = (sys.executable, "-c", f"import sys, os, time\n{code}", *arguments)
+    undo = (*start, "undo")
+    told = CommandSettings(start=start, observe=(sys.executable, "-c", observe), undo=undo, timeout_s=20)
+    return CommandFleet(replace(told, **settings))
+
+
+def test_every_value_of_a_change_can_be_an_argument() -> None:
+    """A list alone becomes one argument a value, inside text it is joined by commas."""
+    template = ("deploy", "{change_id}", "--of={group}", "{to}", "{token}", "{fence}", "{slots}", "x={slots}")
+    argv = ["deploy", "m-1:canary", "--of=orders-app", "aware", "3", "m-1", "m1", "m2", "x=m1,m2"]
+    assert fill(template, CHANGE) == argv
+    assert fill(("a", "{slots}", "{undoes}"), replace(CHANGE, slots=())) == ["a"]
+
+
+@pytest.mark.parametrize("value", ["m1; rm x", "$(id)", "-rf", "m 1", "m1\nm2", "m`1"])
+def test_a_value_that_a_program_could_misread_is_refused(value: str) -> None:
+    """Also one that looks like an option."""
+    with pytest.raises(Rejected, match="cannot be handed to a program"):
+        fill(("deploy", "{slots}"), replace(CHANGE, slots=("m1", value)))
+
+
+def test_no_shell_reads_the_arguments() -> None:
+    """What a shell would expand arrives as it is."""
+    seen = run_program(
+        [sys.executable, "-c", "import sys; print(sys.argv[1:])", "$HOME", "a;b", "*"], os.environ, 20
+    )
+    assert seen.output.strip() == "['$HOME', 'a;b', '*']"
+
+
+@pytest.mark.parametrize(
+    ("template", "clause"),
+    [
+        ((), "is empty"),
+        (("run", "{slot}"), "{slot}, which is none of change_id, group"),
+        (("{group}",), "name the program itself"),
+    ],
+)
+def test_a_template_that_cannot_be_filled_is_refused_before_anything_runs(
+    template: tuple[str, ...], clause: str
+) -> None:
+    """The sentence names the key of the settings."""
+    assert clause in problems("fleet.command.start", template)[0]
+    with pytest.raises(Rejected, match=r"fleet\.command\.start"):
+        CommandFleet(CommandSettings(start=template, observe=("a",), undo=("b",)))
+
+
+def test_slots_come_from_the_program_with_what_it_knows() -> None:
+    """Order and trouble are its own."""
+    slots = _fleet("").slots("orders-app")
+    assert [(slot.name, slot.trouble) for slot in slots] == [("m1", ""), ("m2", "no host")]
+    status = _fleet("").observe(CHANGE)
+    assert not status.done
+    assert "m2 is down as old (no host)" in status.detail
+
+
+def test_a_change_is_started_or_a_person_is_asked() -> None:
+    """Both are the program's choice."""
+    said = "print('{\"change_id\": \"' + sys.argv[1] + '\"}')"
+    assert _fleet(said, "{change_id}").start(CHANGE) == Started(change_id="m-1:canary")
+    asks = _fleet('print(\'{"instruction": "push the button"}\')')
+    assert asks.start(CHANGE) == Pending(change_id="m-1:canary", instruction="push the button")
+
+
+def test_the_way_back_runs_undo() -> None:
+    """With the changes that it takes back."""
+    code = "print('{\"instruction\": \"' + ' '.join(sys.argv[1:]) + '\"}')"
+    answer = _fleet(code, "{undoes}").start(replace(CHANGE, undoes=("m-1:canary", "m-1:roll")))
+    assert answer == Pending(change_id="m-1:canary", instruction="m-1:canary m-1:roll undo")
+
+
+def test_an_unknown_slot_is_refused_before_start_runs(tmp_path: Path) -> None:
+    """Nothing was run but ``observe``."""
+    mark = tmp_path / "ran"
+    with pytest.raises(Rejected, match="'m9' is unknown"):
+        _fleet(f"open({str(mark)!r}, 'w')").start(replace(CHANGE, slots=("m1", "m9")))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("printed", ["not json", "[1]", "", '{"change_id": "another"}'])
+def test_an_answer_that_cannot_be_used_names_program_and_remedy(printed: str) -> None:
+    """The sentence says what to print."""
+    with pytest.raises(Rejected, match=r"fleet\.command\.start .* printed .* let it print one JSON object"):
+        _fleet(f"print({printed!r})").start(CHANGE)
+
+
+@pytest.mark.parametrize(
+    "slots", ['{"slots": [{"name": "m1"}]}', '{"slots": 1}', '{"slots": [{"kind": "x"}]}']
+)
+def test_slots_that_cannot_be_read_name_the_program(slots: str) -> None:
+    """A kind or state that does not exist, or one that is missing."""
+    with pytest.raises(Rejected, match=r"fleet\.command\.observe .* slots that cannot be read"):
+        _fleet("", observe=f"print({slots!r})").slots("orders-app")
+
+
+@pytest.mark.parametrize(("code", "family"), [(2, Rejected), (3, Conflict), (1, Transient), (4, Transient)])
+def test_the_exit_code_says_what_kind_of_failure_it_is(code: int, family: type[Exception]) -> None:
+    """The end of the standard error is in the sentence."""
+    with pytest.raises(family, match="no room / give it up"):
+        _fleet(f"print('no room\\n\\ngive it up', file=sys.stderr); sys.exit({code})").start(CHANGE)
+
+
+def test_a_program_that_does_not_end_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    """Transient names the program and what it said last; its child is gone too."""
+    child = tmp_path / "child"
+    code = (
+        f"import subprocess\np = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(child)!r}, 'w').write(str(p.pid))\nprint('waiting', file=sys.stderr, flush=True)\n"
+        "time.sleep(60)"
+    )
+    with pytest.raises(Transient, match="did not end in time: waiting"):
+        _fleet(code, timeout_s=2).start(CHANGE)
+    stat = Path(f"/proc/{child.read_text()}/stat")
+    wait_until(lambda: not stat.exists() or " Z " in stat.read_text(), 10, "the child is gone")
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    """With the key to correct."""
+    commands = CommandSettings(start=("a",), observe=("no-such-program-here",), undo=("b",))
+    with pytest.raises(Rejected, match="'no-such-program-here' cannot be run"):
+        CommandFleet(commands).slots("orders-app")
+
+
+def test_a_program_gets_the_named_secrets_only_and_they_are_in_no_sentence() -> None:
+    """What else this process knows is not handed on."""
+    environment = {**os.environ, "DEPLOY_TOKEN": "hush-hush", "JOURNAL_URL": "db://secret"}
+    code = "print(os.environ['DEPLOY_TOKEN'], os.environ.get('JOURNAL_URL'), file=sys.stderr); sys.exit(1)"
+    commands = CommandSettings(
+        start=(sys.executable, "-c", f"import sys, os\n{code}"),
+        observe=(sys.executable, "-c", f"print({SLOTS!r})"),
+        undo=("u",),
+        environment=("DEPLOY_TOKEN",),
+    )
+    with pytest.raises(Transient) as caught:
+        CommandFleet(commands, environment).start(CHANGE)
+    assert "*** None" in str(caught.value)
+    assert "hush" not in str(caught.value)
