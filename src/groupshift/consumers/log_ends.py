@@ -27,11 +27,23 @@ class LogEnds:
         self._admin: AdminClient | None = None
 
     def find(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
-        """ListOffsets, one request a leader, within half a second; without those that did not answer."""
+        """ListOffsets, one request a leader, bounded; without those that did not answer.
+
+        The client believes the topics that it listed once (observed: partitions added later were unknown to
+        it for ever), so it lists them again when one is missing."""
         if self._admin is None:
             self._admin = AdminClient(self._properties)
+        found = self._ask(self._admin, partitions, to)
+        missing = [each for each in partitions if each not in found]
+        if missing and self._list_topics(self._admin):
+            found |= self._ask(self._admin, missing, to)
+        return found
+
+    def _ask(
+        self, admin: AdminClient, partitions: Collection[TopicPartition], to: Reset
+    ) -> dict[TopicPartition, int]:
         spec = OffsetSpec.earliest() if to is Reset.EARLIEST else OffsetSpec.latest()
-        asked = self._admin.list_offsets(
+        asked = admin.list_offsets(
             {KafkaPartition(*each): spec for each in partitions}, request_timeout=_ANSWER_S
         )
         found: dict[TopicPartition, int] = {}
@@ -43,6 +55,14 @@ class LogEnds:
             else:
                 found[TopicPartition(where.topic, where.partition)] = offset
         return found
+
+    def _list_topics(self, admin: AdminClient) -> bool:
+        try:
+            admin.list_topics(timeout=_ANSWER_S)
+        except KafkaException as error:
+            _LOG.info("topics could not be listed: %s", error)
+            return False
+        return True
 
     def close(self) -> None:
         """Drop the connection."""
