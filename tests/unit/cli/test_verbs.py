@@ -74,6 +74,20 @@ def test_without_execute_run_only_plans(bench: Bench, capsys: pytest.CaptureFixt
     assert bench.journal.open_of("orders-app") is None
 
 
+def test_a_canary_is_chosen_by_share_and_watched(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan says what it holds; what is typed next repeats the options; a minute by default."""
+    asked = ["--group", "orders-app", "--canary-share", "0.5", "--canary-watch", "30", "--json"]
+    assert main(["plan", *asked]) == 0
+    document = printed(capsys)
+    assert document["plan"]["canary"] == {"watch_s": 30, "held": 4, "partitions": 6}
+    assert document["plan"]["stages"][0]["step"]["slots"] == ["m1", "m2"]
+    assert "--canary-share 0.5 --canary-watch 30" in document["next"]
+    assert main(["plan", "--group", "orders-app"]) == 0
+    assert "2 of 6 partitions (33 %); it is watched for 60 s" in " ".join(capsys.readouterr().out.split())
+    assert main(["run", *asked, "--canary", "2"]) == 2
+    assert "choose one" in capsys.readouterr().err
+
+
 def test_run_moves_and_roll_back_takes_back(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """The whole way there and back on the command line, with the progress on standard error."""
     arguments = ["run", "--group", "orders-app", "--execute", "--yes", "--soak", "2", "--json"]
