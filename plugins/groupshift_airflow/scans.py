@@ -1,0 +1,183 @@
+"""Scanning a whole ensemble: schedule, form, and three operators; XCom carries the scan's number only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, Param, Variable
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from groupshift.domain.scan import Life
+from groupshift.domain.scan_waves import WaveRules
+from groupshift.errors import Rejected
+from groupshift.ports.scans import ToggleRecord, ToggleState
+from groupshift_airflow import form
+from groupshift_airflow.hooks import build_scans
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.application.fleet_scans import FleetScans
+
+SCHEDULE_VARIABLE = "GROUPSHIFT_SCAN_SCHEDULE"
+"""Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
+OPTIONS_VARIABLE = "groupshift_scan"
+"""Airflow variable with JSON that replaces defaults of the form in scheduled runs; read by the tasks."""
+SHOWN = 50
+"""Lines of a kind in a task's log; the journal holds all."""
+
+_WAVES = "2. Waves"
+_ACT = "3. Act"
+_RULES = WaveRules()
+
+
+def schedule() -> str:
+    """When the fleet is scanned: hourly, unless this deployment's environment says otherwise."""
+    return os.environ.get(SCHEDULE_VARIABLE) or "@hourly"
+
+
+def parameters() -> dict[str, Any]:
+    """Parameters of ``scan_fleet``; their defaults look and change nothing."""
+    return {
+        **form.clusters(),
+        "auto_toggle": Param(
+            False,
+            type="boolean",
+            title="Toggle what is ready",
+            section=_WAVES,
+            description_md="After the scan, groups that are **fully migrated and at rest** go to kafka mode.",
+        ),
+        "back": Param(
+            [],
+            type="array",
+            items={"type": "string"},
+            title="Take back",
+            section=_WAVES,
+            description_md="Groups, or patterns with `*`, that go **back to zookeeper mode** instead.",
+        ),
+        "stable_s": form.number(
+            "At rest (seconds)", "How long a group must not have changed.", _RULES.stable_s, (0, 2_592_000)
+        ),
+        "wave": form.number("Wave size", "Groups toggled at once.", _RULES.size, (1, 1000)),
+        "error_budget": form.number(
+            "Error budget", "Failures after which nothing more is started.", _RULES.budget, (1, 1000)
+        ),
+        "at_most": form.number("At most", "Groups toggled in one run; 0: all.", _RULES.limit, (0, 100_000)),
+        "execute": Param(
+            False,
+            type="boolean",
+            title="Execute",
+            section=_ACT,
+            description_md="**Off: waves are planned, nothing is changed.** On: they are toggled.",
+        ),
+    }
+
+
+def options(context: Context) -> dict[str, Any]:
+    """What the form says; in a scheduled run with what the Airflow variable ``groupshift_scan`` says.
+
+    Raises `Rejected` for a variable that cannot be used."""
+    params = dict(context["params"])
+    if str(context["dag_run"].run_type) != "scheduled":
+        return params
+    told = Variable.get(OPTIONS_VARIABLE, default={}, deserialize_json=True)
+    if not isinstance(told, Mapping) or not set(told) <= set(params):
+        raise Rejected(
+            f"Airflow variable {OPTIONS_VARIABLE!r} is {told!r}; write a JSON object with keys of "
+            f"{', '.join(sorted(params))}"
+        )
+    return {**params, **told}
+
+
+class FleetTask(BaseOperator):
+    """Base: over which connections; ``scans()`` is the way to every use case of an ensemble."""
+
+    template_fields: Sequence[str] = ("kafka_conn_id", "zookeeper_conn_id")
+
+    def __init__(
+        self,
+        *,
+        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
+        zookeeper_conn_id: str = "{{ params.zookeeper_conn_id }}",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.kafka_conn_id = kafka_conn_id
+        self.zookeeper_conn_id = zookeeper_conn_id
+
+    def scans(self) -> FleetScans:
+        """Fresh use cases; use them in a ``with`` statement."""
+        return build_scans(self.kafka_conn_id, self.zookeeper_conn_id)
+
+
+class Scan(FleetTask):
+    """Looks at every group once and returns the scan's number."""
+
+    def execute(self, context: Context) -> int:  # noqa: ARG002
+        """Log progress and totals."""
+        with self.scans() as scans:
+            report = scans.scan(self._told)
+        totals = ", ".join(f"{name} {count}" for name, count in sorted(report.record.totals.items()))
+        self.log.info("scan %d of %s: %s", report.record.number, report.record.ensemble, totals)
+        return report.record.number
+
+    def _told(self, done: int, total: int) -> None:
+        self.log.info("%d of %d groups", done, total)
+
+
+class Report(FleetTask):
+    """What a scan found different, who uses nothing any more, and who is ready for a toggle."""
+
+    template_fields: Sequence[str] = (*FleetTask.template_fields, "number")
+
+    def __init__(self, *, number: str = "{{ ti.xcom_pull(task_ids='scan') }}", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.number = number
+
+    def execute(self, context: Context) -> None:
+        """Log it, a line each."""
+        stable_s = options(context)["stable_s"]
+        with self.scans() as scans:
+            for change in islice(scans.changes(int(self.number)), SHOWN):
+                said = (change.group, change.aspect, change.before or "-", change.after or "-")
+                self.log.info("changed: %s, %s: %s -> %s", *said)
+            for state in islice((s for s in scans.states() if s.life is not Life.ACTIVE), SHOWN):
+                self.log.warning("%s group: %s", state.life, state.group)
+            fit = scans.fit(WaveRules(stable_s=stable_s))
+        self.log.info("fit to be toggled: %s", ", ".join(fit[:SHOWN]) or "none")
+
+
+class Waves(FleetTask):
+    """The last task: toggles what is fit, or takes back what is named, in waves; else it skips."""
+
+    def execute(self, context: Context) -> None:
+        """Log every step of every group; red when a group failed or the waves were stopped."""
+        asked = options(context)
+        if not asked["auto_toggle"] and not asked["back"]:
+            raise AirflowSkipException("neither 'auto_toggle' nor 'back' was asked for")
+        rules = WaveRules(
+            size=asked["wave"],
+            budget=asked["error_budget"],
+            stable_s=asked["stable_s"],
+            limit=asked["at_most"],
+        )
+        with self.scans() as scans:
+            if asked["back"]:
+                found = scans.back(asked["back"], rules, self._shown, execute=asked["execute"])
+            else:
+                found = scans.toggle(scans.last(), rules, self._shown, execute=asked["execute"])
+        if not asked["execute"]:
+            self.log.info("planned only: run with 'execute' to toggle %d groups", len(found.toggles))
+        failed = [each for each in found.toggles if each.state is ToggleState.FAILED]
+        if failed or found.stopped:
+            said = [f"{len(failed)} groups failed ({failed[0].group}: {failed[0].reason})"] if failed else []
+            said += [f"{found.stopped}; {len(found.left)} groups were not started"] if found.stopped else []
+            raise AirflowFailException("; ".join(said))
+
+    def _shown(self, toggle: ToggleRecord) -> None:
+        level = self.log.warning if toggle.state is ToggleState.FAILED else self.log.info
+        said = (toggle.wave, toggle.group, toggle.to, toggle.state, toggle.reason)
+        level("wave %d: %s to %s: %s %s", *said)

@@ -1,0 +1,128 @@
+"""``scan_fleet``: its options without servers, and its schedule and differences in a real Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from groupshift.errors import Rejected
+from groupshift.sandbox.airflow_api import AirflowApi
+from groupshift.sandbox.down import down
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.state import SandboxState
+from groupshift.sandbox.up import UpOptions, up
+
+pytestmark = pytest.mark.timeout(600)
+
+GROUP = "orders-app"
+RUN_S = 180.0
+
+
+def _context(run_type: str, **params: Any) -> dict[str, Any]:
+    """What a task sees of its run."""
+    return {"params": params, "dag_run": SimpleNamespace(run_type=run_type)}
+
+
+def test_a_scheduled_run_takes_its_options_from_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that a person triggers takes the form's; unknown keys are refused with the known ones."""
+    from groupshift_airflow import scans
+
+    told = {"auto_toggle": True}
+    monkeypatch.setattr(scans.Variable, "get", lambda *_, **__: told)
+    form = {"auto_toggle": False, "execute": False}
+    assert scans.options(_context("scheduled", **form)) == {"auto_toggle": True, "execute": False}
+    assert scans.options(_context("manual", **form)) == form
+    told["autotoggle"] = True
+    with pytest.raises(Rejected, match=r"autotoggle.*auto_toggle, execute"):
+        scans.options(_context("scheduled", **form))
+
+
+def test_the_schedule_is_the_deployments_and_hourly_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read from the environment when the file is parsed: no I/O."""
+    from groupshift_airflow import scans
+
+    monkeypatch.delenv(scans.SCHEDULE_VARIABLE, raising=False)
+    assert scans.schedule() == "@hourly"
+    monkeypatch.setenv(scans.SCHEDULE_VARIABLE, "*/5 * * * *")
+    assert scans.schedule() == "*/5 * * * *"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """A sandbox whose Airflow scans every minute."""
+
+    api: AirflowApi
+    zookeeper: str
+
+    def runs(self) -> list[str]:
+        """Ids of the scheduled runs that ended well, oldest first."""
+        rows = self.api._request("GET", "/api/v2/dags/scan_fleet/dagRuns?order_by=run_after&limit=100")
+        kept = [row for row in rows["dag_runs"] if row["run_type"] == "scheduled"]
+        failed = [row["dag_run_id"] for row in kept if row["state"] == "failed"]
+        assert not failed, self.said(failed[0], "scan")
+        return [str(row["dag_run_id"]) for row in kept if row["state"] == "success"]
+
+    def await_run(self, after: int) -> str:
+        """The first run that ends well after so many have."""
+        wait_until(lambda: len(self.runs()) > after, RUN_S, f"scheduled run {after + 1}", every_s=2.0)
+        return self.runs()[after]
+
+    def said(self, run: str, task: str) -> str:
+        """What a task logged."""
+        return self.api.logs("scan_fleet", run, task)
+
+
+@pytest.fixture(scope="module")
+def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduled]:
+    """ZooKeeper, Kafka, one Scala member and Airflow with a schedule of every minute."""
+    home = Home(Path(tmp_path_factory.mktemp("sandbox")).resolve())
+    kept = dict(os.environ)
+    os.environ["GROUPSHIFT_SCAN_SCHEDULE"] = "* * * * *"
+    os.environ["AIRFLOW_VAR_GROUPSHIFT_SCAN"] = json.dumps({"auto_toggle": True, "stable_s": 1})
+    try:
+        up(home, UpOptions(members=1, partitions=2), lambda _: None)
+        state = SandboxState(home).addresses()
+        yield Scheduled(api=AirflowApi(url=state["airflow"]), zookeeper=state["zookeeper"])
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+        down(home)
+
+
+def test_scan_fleet_runs_on_schedule_and_shows_what_one_group_changed(scheduled: Scheduled) -> None:
+    """Nobody triggers it; the run after a group changed names exactly that group."""
+    first = scheduled.await_run(0)
+    assert "groups 1" in scheduled.said(first, "scan")
+    done = len(scheduled.runs())
+    client = KazooClient(hosts=scheduled.zookeeper)
+    client.start(timeout=15)
+    try:
+        client.create("/consumers/newcomer/offsets/orders/0", b"1", makepath=True)
+    finally:
+        client.stop()
+        client.close()
+    texts: list[str] = []
+    for number in (done, done + 1):  # the first of them may have begun before
+        run = scheduled.await_run(number)
+        texts.append(scheduled.said(run, "report"))
+        if "newcomer" in texts[-1]:
+            break
+    changed = [line for line in texts[-1].splitlines() if "changed: " in line]
+    assert len(changed) == 1, texts
+    assert "changed: newcomer, appeared: - -> dead, none" in changed[0]
+    assert "dead group: newcomer" in texts[-1]
+    assert scheduled.api.tasks("scan_fleet", run) == {
+        "scan": "success",
+        "report": "success",
+        "waves": "success",
+    }
+    assert "planned only" in scheduled.said(run, "waves")
