@@ -1,0 +1,223 @@
+"""The face of the consumers on real servers: failing to join, metrics, callbacks, no migration."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from group_probe import PATIENCE_S, GroupProbe
+from groupshift.consumers import MigratingConsumer, ZookeeperConsumer
+from groupshift.domain.coordination import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Transient
+from groupshift.sandbox.processes import free_port, wait_until
+from groupshift.sandbox.producer import NumberedProducer
+from reading_member import ReadingMember
+
+RECORDS = 10
+
+
+@pytest.fixture
+def configuration(cluster, group):
+    """Of a member of this test's group."""
+
+    def make(number, **properties):
+        return {
+            "group.id": group,
+            "consumer.id": f"m{number}",
+            "zookeeper.connect": cluster.zookeeper,
+            "bootstrap.servers": cluster.bootstrap,
+            "auto.offset.reset": "smallest",
+            **{key.replace("_", "."): value for key, value in properties.items()},
+        }
+
+    return make
+
+
+@pytest.fixture
+def join(configuration):
+    """Factory: a reading member; closed after the test."""
+    members = []
+
+    def run(number, topics, callbacks=None, **properties):
+        members.append(ReadingMember(MigratingConsumer(configuration(number, **properties))))
+        return members[-1].join(topics, **(callbacks or {}))
+
+    yield run
+    for member in members:
+        member.close()
+
+
+@pytest.fixture
+def written(cluster, topic):
+    """A topic of four partitions with a few records each."""
+    name = topic(4)
+    numbered = NumberedProducer(cluster.bootstrap, name, 4)
+    for number in range(4):
+        for _ in range(RECORDS):
+            numbered.send(number)
+    numbered.flush()
+    return name
+
+
+def all_of(name, *numbers):
+    """Partitions of a topic."""
+    return frozenset(TopicPartition(name, number) for number in numbers)
+
+
+def test_a_subscription_that_failed_can_be_repeated_and_closed(configuration, relay, written):
+    """Without ZooKeeper it is a clear error; nothing is left behind, and the next attempt works."""
+    member = MigratingConsumer(
+        configuration(1, zookeeper_connect=f"127.0.0.1:{free_port()}", zookeeper_connection_timeout_ms=500)
+    )
+    for _ in range(2):
+        with pytest.raises(Transient, match=r"zookeeper\.connect"):
+            member.subscribe([written])
+    assert not [each.name for each in threading.enumerate() if member.consumer_id in each.name]
+    member.close()
+    member.close()
+    with pytest.raises(RuntimeError):
+        member.poll(0)
+    link = relay("zookeeper")
+    link.cut()
+    member = MigratingConsumer(
+        configuration(2, zookeeper_connect=link.address, zookeeper_connection_timeout_ms=500)
+    )
+    with pytest.raises(Transient):
+        member.subscribe([written])
+    link.restore()
+    wait_until(lambda: _subscribed(member, written), PATIENCE_S, "subscribed at last")
+    assert member.poll(30) is not None
+    member.close()
+
+
+def _subscribed(member, topic):
+    try:
+        member.subscribe([topic])
+    except Transient:
+        return False
+    return True
+
+
+def test_metrics_are_served_while_the_consumer_is_open(join, written):
+    """The same numbers by HTTP and as a dictionary; gone with close()."""
+    member = join(1, [written], metrics_port=0, client_id="app")
+    wait_until(lambda: member.count == 4 * RECORDS, PATIENCE_S, "all delivered")
+    port = member.consumer.metrics_port
+
+    def scrape():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection.request("GET", "/metrics")
+        return connection.getresponse().read().decode()
+
+    labels = f'client_id="app",group_id="{member.consumer.consumer_id[:-3]}"'
+    assert f"groupshift_consumer_owned_partitions_count{{{labels}" in scrape()
+    member.consumer.commit(asynchronous=False)
+    stats = member.consumer.statistics()
+    assert (stats["owned_partitions_count"], stats["mode"]) == (4, "zookeeper")
+    assert stats["zookeeper_commits"] >= 4
+    assert stats["rebalances"] >= 1
+    member.close()
+    with pytest.raises(ConnectionRefusedError):
+        scrape()
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_commit_in_on_revoke_is_where_the_next_owner_starts(kazoo, group, join, written, mode):
+    """Without auto commit: only what the callback commits counts, in either mode."""
+    probe = GroupProbe(kazoo, group)
+    probe.set_mode(mode.value.encode())
+    failed: list[KafkaException] = []
+
+    def commit(consumer, partitions):
+        try:
+            consumer.commit(
+                offsets=[KafkaPartition(each.topic, each.partition, 7) for each in partitions],
+                asynchronous=False,
+            )
+        except KafkaException as error:
+            failed.append(error)
+
+    first = join(1, [written], {"revoke": commit}, enable_auto_commit="false")
+    wait_until(lambda: first.count == 4 * RECORDS, PATIENCE_S, "all delivered")
+    second = join(2, [written], enable_auto_commit="false")
+    wait_until(lambda: len(second.delivered) == 2, PATIENCE_S, "the second delivers")
+    assert failed == []
+    assert {offsets[0] for offsets in second.delivered.values()} == {7}
+    heard = [(name, told) for name, told, _ in first.heard if name != "group"]
+    assert heard[0] == ("assign", all_of(written, 0, 1, 2, 3))
+    assert "lost" not in [name for name, _ in heard]
+    assert [name for name, _, before in second.heard if before == 0][:1] == ["group"]
+
+
+def test_close_calls_on_revoke_on_the_thread_that_closes(join, written):
+    """With everything that was held; a commit there still counts."""
+    threads: list[threading.Thread] = []
+    member = join(1, [written], {"revoke": lambda *_: threads.append(threading.current_thread())})
+    wait_until(lambda: member.count == 4 * RECORDS, PATIENCE_S, "all delivered")
+    member.close()
+    assert threads == [threading.current_thread()]
+    assert member.heard[-1][:2] == ("revoke", all_of(written, 0, 1, 2, 3))
+
+
+def test_scenario_30_global_listener(kazoo, group, join, written, consume_member):
+    """Kafka mode, two of ours and a plain consumer: the same complete map at both, before delivery."""
+    probe = GroupProbe(kazoo, group)
+    node = probe.set_mode(b"kafka")
+    members = [join(number, {written: 2}) for number in (1, 2)]
+    ids = [each.consumer.consumer_id for each in members]
+    probe.await_published(ids, Mode.KAFKA, node)
+    consume_member("plain", "k1", [written])
+
+    def maps():
+        return [[told for name, told, _ in member.heard if name == "group"] for member in members]
+
+    def plain_counts():
+        found = [each[-1] for each in maps() if each]
+        if len(found) < 2 or found[0] != found[1] or not found[0].complete:
+            return False
+        return any(not thread.startswith(tuple(ids)) for thread in found[0].threads.values())
+
+    wait_until(plain_counts, PATIENCE_S, "both know the same map with the plain consumer in it")
+    told = maps()[0][-1]
+    assert (told.mode, len(told.threads)) == (Mode.KAFKA, 4)
+    (plain,) = {each for each in told.threads.values() if not each.startswith(tuple(ids))}
+    assert plain.startswith(f"{group}_k1-")
+    assert plain.endswith("-0")
+    for member, consumer_id in zip(members, ids, strict=True):
+        mine = {each for each, thread in told.threads.items() if thread.rpartition("-")[0] == consumer_id}
+        wait_until(lambda member=member, mine=mine: member.assigned == mine, PATIENCE_S, "the map is true")
+        names = [name for name, _, _ in member.heard]
+        assert names.index("group") < names.index("assign")
+
+
+def test_without_migration_the_nodes_are_those_of_the_zookeeper_consumer(
+    kazoo, group, configuration, written
+):
+    """MDZKCC: no migration id, no Kafka membership, the same bytes but for the time."""
+    probe, seen = GroupProbe(kazoo, group), {}
+    probe.set_mode(b"kafka")
+    switched_off = {"coordination_migration_enabled": "false"}
+    for kind, properties in ((ZookeeperConsumer, {}), (MigratingConsumer, switched_off)):
+        member = kind(configuration(1, **properties))
+        member.subscribe({written: 2})
+        assert member.poll(30) is not None
+        wait_until(lambda: len(probe.owners(written)) == 4, PATIENCE_S, "all owned")
+        assert not kazoo.exists(probe.paths.migration_id_of(member.consumer_id))
+        assert not [each.name for each in threading.enumerate() if "groupshift-member" in each.name]
+        assert member.status().mode is Mode.ZOOKEEPER
+        registration = kazoo.get(probe.paths.id_of(member.consumer_id))[0]
+        stamp = json.loads(registration)["timestamp"].encode()
+        owners = {
+            number: kazoo.get(probe.paths.owner_of(TopicPartition(written, number)))[0] for number in range(4)
+        }
+        seen[kind] = (registration.replace(stamp, b""), owners)
+        member.close()
+    assert seen[ZookeeperConsumer] == seen[MigratingConsumer]
+    assert "migration" in kazoo.get_children(probe.paths.root)
+    assert kazoo.get_children(f"{probe.paths.root}/migration") == ["mode"]
