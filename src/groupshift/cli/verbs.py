@@ -16,6 +16,20 @@ from groupshift.bootstrap import App
 from groupshift.cli import render
 from groupshift.cli.demo import demo
 from groupshift.cli.live import Agreed, LiveListener, Prompted
+from groupshift.cli.options import (
+    WATCH_S,
+    Canary,
+    CanaryShare,
+    CanaryWatch,
+    Driver,
+    Execute,
+    Group,
+    MigrationId,
+    Soak,
+    UntilOption,
+    Yes,
+    repeated,
+)
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
@@ -26,7 +40,7 @@ from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.settings import DRIVERS, Settings
+from groupshift.settings import Settings
 
 EXIT_CODES = (
     "Exit codes: 0 passed, 1 failed or rolled back, 2 rejected (your input), 3 conflict (someone else "
@@ -69,7 +83,7 @@ def _planned(asked: MoveRequest, settings: Path | None, *, as_json: bool) -> int
         planned = opened.plan(_signed(asked))
     follow = f"groupshift run --migration {planned.migration}"
     if not asked.execute:
-        follow = f"groupshift run --group {asked.group} --until {asked.until}{_options(asked)} --execute"
+        follow = f"groupshift run --group {asked.group} --until {asked.until}{repeated(asked)} --execute"
     if as_json:
         render.print_json({**render.plain(planned), "next": follow})
     else:
@@ -79,35 +93,9 @@ def _planned(asked: MoveRequest, settings: Path | None, *, as_json: bool) -> int
     return 0
 
 
-def _options(asked: MoveRequest) -> str:
-    """The options that were not left at their default, to be typed again."""
-    given = {
-        "driver": (asked.driver, ""),
-        "canary": (asked.canary, 1),
-        "canary-share": (asked.canary_share, 0.0),
-        "canary-watch": (asked.canary_watch_s, WATCH_S),
-        "soak": (asked.soak_s, 60),
-    }
-    return "".join(f" --{name} {value}" for name, (value, usual) in given.items() if value != usual)
-
-
 def _signed(asked: MoveRequest) -> MoveRequest:
     """With who asks, and a run of its own: each call of a verb plans anew."""
     return replace(asked, actor=who(), run=_run_name("plan"))
-
-
-Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]
-DRIVER_HELP = f"Fleet driver: {', '.join(DRIVERS)}; without it the one in the settings."
-Driver = Annotated[str, typer.Option(help=DRIVER_HELP, show_default=False)]
-Canary = Annotated[int, typer.Option(help="Members replaced first.")]
-CanaryShare = Annotated[float, typer.Option(help="Instead: fewest members with this share, such as 0.25.")]
-CanaryWatch = Annotated[int, typer.Option(help="Seconds to compare the canary with old members; 0: not.")]
-WATCH_S = 60
-Soak = Annotated[int, typer.Option(help="Seconds to keep judging after the last act.")]
-UntilOption = Annotated[Until, typer.Option(help="The last act.")]
-Execute = Annotated[bool, typer.Option("--execute", help="Act; without it only a plan is made.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Approve plan and toggle; keep the way back open.")]
-MigrationId = Annotated[str, typer.Argument(metavar="MIGRATION", show_default=False)]
 
 
 @app.command("assess")
