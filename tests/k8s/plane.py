@@ -21,18 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from groupshift.sandbox.processes import free_port, wait_until
 from k8s.requests import Server
 
-SOURCE = Path(__file__).resolve().parents[1] / "matrix" / "apiserver"
-VERSION = "k8s.io/component-base/version.gitVersion=v1.35.4"
 CONTROLLERS = "deployment-controller,replicaset-controller,statefulset-controller"
-
-
-def build(binary: Path) -> None:
-    """Build the control plane (about 8 minutes at first, of which most is compiling)."""
-    subprocess.run(
-        ["go", "build", "-buildvcs=false", f"-ldflags=-s -w -X {VERSION}", "-o", str(binary), "."],
-        cwd=SOURCE,
-        check=True,
-    )
 
 
 @contextlib.contextmanager

@@ -78,6 +78,8 @@ class FakeServer(ThreadingHTTPServer):
                 operation.demand_body(*sent)
         except openapi.UnpublishedError as error:
             raise FailureError(400, str(error)) from error
+        for interfere in list(self.before_patch) if method == "PATCH" else ():
+            interfere(operation.path.split("/")[6], operation.variables["name"])
         with self.store.lock:
             return self._carry_out(method, operation, query, sent)
 
@@ -139,9 +141,6 @@ class FakeServer(ThreadingHTTPServer):
         kind, patch = sent
         if kind != STRATEGIC:
             raise FailureError(415, f"patches of type {kind} are not played here")
-        for interfere in list(self.before_patch):
-            interfere(resource, found["metadata"]["name"])
-        found = self._found(resource, found["metadata"]["namespace"], found["metadata"]["name"])
         told = patch.get("metadata", {}).get("resourceVersion")
         if told is not None and told != found["metadata"]["resourceVersion"]:
             raise FailureError(
