@@ -5,7 +5,7 @@
 
 | you see | it means | what you can do |
 |---|---|---|
-| `report` green | every group was looked at; differences are in its log | read it, or `groupshift scan --last` |
+| `report` green | every group was looked at; its log has the differences | read it, or `groupshift scan` |
 | `waves` skipped | nobody asked for a toggle | nothing |
 | `waves` red | a group failed, the brake is pulled, or the error budget is used up | read its sentence |
 

@@ -134,9 +134,15 @@ def still(view: GroupView) -> GroupView:
 def test_every_group_is_read_as_the_reader_of_one_group_reads_it(
     ensemble: Ensemble, topic, kazoo: KazooClient, *, together: bool
 ) -> None:
-    """Aware, ZooKeeper-only, plain, dead and unused groups: the views are equal, either way of reading."""
+    """Aware, ZooKeeper-only, plain, dead and unused groups: the views are equal, either way of reading.
+
+    A group whose name cannot be a node is read from Kafka alone."""
     orders = topic(PARTITIONS)
     aware, zookeeper, plain, dead, unused = (name(k) for k in ("aware", "zk", "plain", "dead", "unused"))
+    slashed = f"{name('slash')}/x"
+    consumer = Consumer({"bootstrap.servers": ensemble.bootstrap, "group.id": slashed})
+    consumer.commit(offsets=[KafkaPartition(orders, 0, 0)], asynchronous=False)
+    consumer.close()
     for group in (aware, zookeeper, dead):
         commit_everywhere(ensemble, group, orders)
     kazoo.ensure_path(f"/consumers/{unused}/ids")
@@ -152,11 +158,11 @@ def test_every_group_is_read_as_the_reader_of_one_group_reads_it(
     )
     reader = LiveEnsembleReader(
         ZookeeperEnsemble(ZookeeperConnection(ensemble.zookeeper), together=together),
-        KafkaEnsemble(KafkaConnection(ensemble.bootstrap)),
+        KafkaEnsemble(KafkaConnection(ensemble.bootstrap), batches=together),
         SystemClock(),
     )
     listed = reader.groups()
-    groups = (aware, zookeeper, plain, dead, unused)
+    groups = (aware, zookeeper, plain, dead, unused, slashed)
     views = {observed.view.group: observed.view for observed in reader.read(groups)}
     reader.close()
     assert set(groups) <= set(listed)
@@ -164,6 +170,7 @@ def test_every_group_is_read_as_the_reader_of_one_group_reads_it(
         assert still(views[group]) == still(ensemble.view(group)), group
     assert views[zookeeper].problems
     assert views[unused].members == ()
+    assert [offset.offset for offset in views[slashed].kafka_offsets] == [0]
 
 
 def test_a_server_that_knows_no_multiread_is_asked_one_by_one(tmp_path: Path, process) -> None:

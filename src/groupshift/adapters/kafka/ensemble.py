@@ -46,12 +46,15 @@ class _Cluster:
 
 
 class KafkaEnsemble:
-    """Reads groups and changes nothing. Raises as `KafkaConnection.call`."""
+    """Reads groups and changes nothing. Raises as `KafkaConnection.call`.
 
-    def __init__(self, connection: KafkaConnection) -> None:
+    ``batches`` False asks for the offsets of each group alone, as brokers before Kafka 3.0 want it; a broker
+    that is too old for batches is asked so anyway."""
+
+    def __init__(self, connection: KafkaConnection, *, batches: bool = True) -> None:
         self._connection = connection
         self._cluster: _Cluster | None = None
-        self._batches = True
+        self._batches = batches
 
     def groups(self) -> tuple[str, ...]:
         """The groups that any broker lists, sorted; learns their coordinators anew."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
-from groupshift.adapters.zookeeper.mode import as_mode, paths_of
+from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
 from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Stamped, read_all, understands
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
@@ -97,8 +97,10 @@ class ZookeeperEnsemble:
 def _observe(
     session: Session, groups: Sequence[str], *, together: bool
 ) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
-    """All groups of a window; those whose members changed while they were read are read again."""
-    readings = {group: _Reading(paths_of(group)) for group in groups}
+    """All groups of a window; those whose members changed while they were read are read again.
+
+    A name that Kafka allows and that cannot be a node is in Kafka only."""
+    readings = {group: _Reading(GroupPaths(group)) for group in groups if is_node_name(group)}
     moving = dict(readings)
     for _ in range(_ATTEMPTS):
         _Window(session, list(moving.values()), together=together).read()
@@ -106,7 +108,7 @@ def _observe(
         readings |= moving
         if not moving:
             break
-    return tuple(_side(readings[group]) for group in groups)
+    return tuple(_side(readings[group]) if group in readings else ABSENT for group in groups)
 
 
 class _Window:

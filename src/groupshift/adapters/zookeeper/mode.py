@@ -93,9 +93,14 @@ Guard = tuple[str, int]
 _LOOK = "someone else writes this group's mode; look at it with `groupshift status` and decide again"
 
 
+def is_node_name(group: str) -> bool:
+    """Whether a group of that name can have nodes at all; Kafka itself allows any text."""
+    return bool(group) and "/" not in group and group not in {".", ".."} and "\x00" not in group
+
+
 def paths_of(group: str) -> GroupPaths:
     """The group's paths; raises `Rejected` for a name that cannot be a path element."""
-    if not group or "/" in group or group in {".", ".."} or "\x00" in group:
+    if not is_node_name(group):
         raise Rejected(f"group {group!r} cannot be a consumer group in ZooKeeper: use [A-Za-z0-9._-] only")
     return GroupPaths(group)
 
