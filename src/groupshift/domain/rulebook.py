@@ -9,12 +9,12 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.moves import StageName, Until
 
 ASSESS = (
-    *("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C08", "C09", "C10", "C11", "C18", "C20"),
+    *("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C28", "C09", "C10", "C11", "C18", "C20"),
     *("C24", "C25", "C26", "C27"),
 )
 """Asked by assess, before anything is planned."""
 
-_STILL_OLD = ("C02", "C03", "C04", "C05", "C06", "C07", "C08", "C11", "C18", "C24")
+_STILL_OLD = ("C02", "C03", "C04", "C05", "C06", "C07", "C28", "C11", "C18", "C24")
 
 F7: Mapping[Mode, Mapping[str, str]] = {
     Mode.KAFKA: {
@@ -43,8 +43,8 @@ BEFORE: Mapping[StageName, tuple[str, ...]] = {
 """Preconditions, asked of the live group right before the act."""
 
 AFTER: Mapping[StageName, tuple[str, ...]] = {
-    StageName.CANARY: ("C03", "C08", "C11", "C17", "C18", "C19"),
-    StageName.ROLL: ("C03", "C08", "C11", "C13", "C17", "C18", "C19"),
+    StageName.CANARY: ("C03", "C28", "C11", "C17", "C18", "C19"),
+    StageName.ROLL: ("C03", "C28", "C11", "C13", "C17", "C18", "C19"),
     StageName.TOGGLE: ("C03", "C08", "C11", "C13", "C14", "C15", "C16", "C17", "C18"),
     StageName.RETIRE: ("C03", "C11", "C14", "C18", "C21", "C22"),
     StageName.SOAK: ("C03", "C11", "C17", "C18"),

@@ -63,6 +63,7 @@ _ALL = (
     ("C25", "the owner nodes follow Kafka's assignment, or there is nothing to own", storage.one_assignor),
     ("C26", "offsets in Kafka are complete, or not due yet", offsets.kafka_offsets_begun),
     ("C27", "every migration-aware member is in ZooKeeper and in Kafka", members.whole_awareness),
+    ("C28", "every migration-aware member honours the fence", members.fenced_for_its_mode),
 )
 
 RULES = {number: Rule(number=number, holds=holds, look=look) for number, holds, look in _ALL}

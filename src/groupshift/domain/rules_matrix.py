@@ -72,7 +72,7 @@ MATRIX = (
     Mix(number="M6", needs=(frozenset({Part.OLD_IN_KAFKA}), _AWARE), within=_ANY, modes=frozenset(),
         rule="C24", source="§9 line 6, §6.1: commits with generation -1 are refused"),
     Mix(number="M7", needs=(frozenset({Part.FENCED}), frozenset({Part.UNFENCED})), within=_ANY,
-        modes=_ZOOKEEPER, rule="C08", source="§9 line 7, §8.10 F6"),
+        modes=_ZOOKEEPER, rule="C28", source="§9 line 7, §8.10 F6"),
     Mix(number="M8", needs=(_PLAIN,), within=_PLAIN, modes=_BOTH, rule=None, source="§9, end of the path"),
 )  # fmt: skip
 """Every line of the matrix of §9, and the end of its path. Every group is spoken of by one at least."""

@@ -13,23 +13,28 @@ KC_ASSIGNORS = ("", "range", "roundrobin")
 """Kafka assignors that an aware member offers (L7); empty: nobody joined yet."""
 
 
-def fenced(facts: Facts) -> Iterator[Complaint]:
-    """F6, §9 line 7: a member that takes no owner node cannot be excluded by one.
+def _unfenced(facts: Facts) -> str:
+    bare = [m.member_id for m in facts.view.of_kind(MemberKind.AWARE) if not m.fence]
+    return f"migration-aware members {sentence_list(bare)} publish no fence" if bare else ""
 
-    In zookeeper mode it takes them like any old member, so there it is a warning: the mode may not
-    become kafka while such a member is in the group."""
-    view = facts.view
-    bare = [m.member_id for m in view.of_kind(MemberKind.AWARE) if not m.fence]
-    if not bare:
-        return
-    who = f"migration-aware members {sentence_list(bare)} publish no fence"
-    if Mode.KAFKA in {facts.wanted, view.effective_mode}:
+
+def fenced(facts: Facts) -> Iterator[Complaint]:
+    """F6, F7: a member that takes no owner node in kafka mode cannot be excluded by one."""
+    if who := _unfenced(facts):
         yield (
             Verdict.FAIL,
             f"{who}: in kafka mode they do not hold owner nodes while they consume (F6)",
             "replace them by groupshift's MigratingConsumer; until then the mode stays zookeeper",
         )
-    else:
+
+
+def fenced_for_its_mode(facts: Facts) -> Iterator[Complaint]:
+    """§9 line 7: in zookeeper mode such a member takes owner nodes like any old one, so there, if the
+    group is to stay there, it is a warning."""
+    who = _unfenced(facts)
+    if who and Mode.KAFKA in {facts.wanted, facts.view.effective_mode}:
+        yield from fenced(facts)
+    elif who:
         yield (
             Verdict.INCONCLUSIVE,
             f"{who}: the group has to stay in zookeeper mode while they are in it (F6)",
