@@ -51,7 +51,12 @@ def discard(parts: Parts) -> None:
 
 def make_policy(config: ConsumerConfig) -> Policy:
     """How the member starts, commits and lets go."""
-    return Policy(reset=config.reset, auto_commit=config.auto_commit, drain_s=config.drain_s)
+    return Policy(
+        reset=config.reset,
+        auto_commit=config.auto_commit,
+        drain_s=config.drain_s,
+        wake_every_s=config.wake_every_s,
+    )
 
 
 def make_identity(config: ConsumerConfig, subscription: Subscription) -> Identity:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from groupshift.consumers.observation import Observer
 from groupshift.consumers.partition_nodes import PartitionNodes, failures
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
+from groupshift.domain.registration import Registration, encode_registration
 from groupshift.domain.znodes import INTERNAL_TOPICS, GroupPaths
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.coordination import (
@@ -44,7 +46,7 @@ class ZookeeperCoordination:
         *, hidden: Collection[str] = INTERNAL_TOPICS,
     ) -> None:  # fmt: skip
         self._hosts, self._consumer_id = hosts, consumer_id
-        self._paths = GroupPaths(group)
+        self._group, self._paths = group, GroupPaths(group)
         self._client = _client(hosts, session_s)
         self._observer = Observer(
             self._client, self._paths, self._answer, changed=self._view_changed, hidden=hidden
@@ -188,6 +190,25 @@ class ZookeeperCoordination:
     def offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetNode]:
         """Read."""
         return self._nodes.offsets(partitions)
+
+    def unowned(self, partitions: Sequence[TopicPartition]) -> frozenset[TopicPartition]:
+        """See the port."""
+        asked = {each: self._client.exists_async(self._paths.owner_of(each)) for each in partitions}
+        return frozenset(each for each, result in asked.items() if self._answer(result) is None)
+
+    def wake(self) -> None:
+        """Guarded by the own registration, like every change."""
+        name = f"{self._group}_groupshift-wake-{uuid.uuid4().hex[:8]}"
+        paths = (self._paths.id_of(name), self._paths.migration_id_of(name))
+        nobody = encode_registration(Registration(subscription=(), timestamp=str(int(time.time() * 1000))))
+        change = self._client.transaction()
+        change.check(self._paths.id_of(self._consumer_id), -1)
+        for path in paths:
+            change.create(path, nobody, ephemeral=True)
+        for path in paths:
+            change.delete(path)
+        if failed := failures(self._answer(change.commit_async())):
+            raise Transient(f"old members could not be woken: {failed[0]!r}")
 
     def _owner_changed(self, partition: TopicPartition) -> None:
         if self._listener is not None:

@@ -26,8 +26,10 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand."""
+    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand;
+    ``wake_every_s`` is the least time between two wakings of old members, 0 for none at all."""
 
     reset: Reset
     auto_commit: bool
     drain_s: float
+    wake_every_s: float = 0.0

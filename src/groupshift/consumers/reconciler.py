@@ -23,6 +23,7 @@ from groupshift.consumers.identity import Identity
 from groupshift.consumers.outlook import Outlook
 from groupshift.consumers.parts import Parts, Policy
 from groupshift.consumers.presence import Presence
+from groupshift.consumers.waker import Waker
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import GroupshiftError
@@ -50,6 +51,7 @@ class Reconciler:
             target=self._run, name=f"groupshift-reconciler-{self._member.consumer_id}", daemon=True
         )
         self._listener = GroupListener(identity.member, parts, self._agenda)
+        self._waker = Waker(identity.member, parts, policy, self._agenda)
         self._acting = Acting(identity.member, parts, self._presence, self._outlook)
         self._closing, self._dirty = False, True
         self._unsaved: dict[TopicPartition, OffsetWrite] = {}
@@ -226,6 +228,7 @@ class Reconciler:
         finally:
             self._agenda.plan("lookups", self._holdings.lookup_in())
             self._commit_when_due()  # what is held goes on, whatever else could not be done (O3, F5)
+        self._waker.look(self._outlook.view, self._acting.mode)
         return True
 
     def _begin_session(self, session: int) -> None:

@@ -159,18 +159,21 @@ def _choose_mode(situation: Situation) -> tuple[Mode, bool, tuple[str, ...]]:
     return Mode.KAFKA, False, (*alarm, f"plain Kafka consumers ({names}) are members: not leaving kafka mode")
 
 
-def zookeeper_assignment(member: Member, view: CoordinationView) -> Assignment:
-    """The old consumer's assignment (§§3.3, 5), of all members; every member computes it alone.
-
-    With range of ``member``'s topics, with round-robin of all of the group (§4.4)."""
+def group_assignment(member: Member, view: CoordinationView) -> Assignment:
+    """The old consumer's assignment (§§3.3, 5), whole; every member computes it alone."""
     members = {
         cid: each.topics(view.partitions, hidden=member.hidden) for cid, each in view.registrations.items()
     }
-    threads = threads_by_topic(members)
-    if member.assignor is Assignor.RANGE:
-        mine = members[member.consumer_id]
-        threads = {topic: ids for topic, ids in threads.items() if topic in mine}
-    return assign(member.assignor, threads, view.partitions, member.form)
+    return assign(member.assignor, threads_by_topic(members), view.partitions, member.form)
+
+
+def zookeeper_assignment(member: Member, view: CoordinationView) -> Assignment:
+    """With range only of ``member``'s topics, with round-robin of all of the group (§4.4)."""
+    whole = group_assignment(member, view)
+    if member.assignor is not Assignor.RANGE:
+        return whole
+    mine = view.registrations[member.consumer_id].topics(view.partitions, hidden=member.hidden)
+    return {each: thread for each, thread in whole.items() if each.topic in mine}
 
 
 def _kafka_target(situation: Situation) -> Assignment:

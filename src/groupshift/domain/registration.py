@@ -48,9 +48,7 @@ class Registration:
         """True when the topics depend on which ones exist; an empty subscription counts as static."""
         return self.pattern is not Pattern.STATIC and bool(self.subscription)
 
-    def topics(
-        self, known: Collection[str], *, hidden: Collection[str] = INTERNAL_TOPICS
-    ) -> dict[str, int]:
+    def topics(self, known: Collection[str], *, hidden: Collection[str] = INTERNAL_TOPICS) -> dict[str, int]:
         """Topic → streams after expanding a wildcard over the ``known`` topics (§3).
 
         ``hidden`` are the internal topics that no wildcard sees; it is the reader's setting. Raises

@@ -120,6 +120,15 @@ class Coordination(Protocol):
         deleted, and watches set again."""
         ...
 
+    def unowned(self, partitions: Sequence[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those without an owner node now, of whatever session."""
+        ...
+
+    def wake(self) -> None:
+        """Make every member rebalance without changing anything (F9): a registration of nobody, in both
+        directories, that comes and goes in one transaction."""
+        ...
+
     def prove(self, answered: Callable[[float], None]) -> None:
         """Ask for the own registration; ``answered(sent)`` is called when this session's node is
         there, with the monotonic time at which the question was sent."""

@@ -30,9 +30,12 @@ class Bench:
         self.group = MemoryKafkaGroup(partitions=partitions)
         self.members: list[SteppedMember] = []
 
-    def join(self, number: int, *, aware: bool = True, auto_commit: bool = True, **listeners):
+    def join(self, number: int, *, auto_commit: bool = True, wake_every_s: float = 0.0, **listeners):
         """A member with one stream."""
-        member = SteppedMember(self, number, aware=aware, auto_commit=auto_commit, listeners=listeners)
+        policy = Policy(
+            reset=Reset.EARLIEST, auto_commit=auto_commit, drain_s=0.05, wake_every_s=wake_every_s
+        )
+        member = SteppedMember(self, number, policy, listeners)
         self.members.append(member)
         return member
 
@@ -49,12 +52,12 @@ class Bench:
 class SteppedMember:
     """`step` is one pass of the reconciler, `pump` one of the fetcher, `read` what a reader gets."""
 
-    def __init__(self, bench, number, *, aware, auto_commit, listeners) -> None:
+    def __init__(self, bench, number, policy, listeners) -> None:
         self.name = f"g_m{number}"
         self.heard: list[tuple[str, object]] = []
         self.delivery = Delivery(store_on_delivery=True)
         self.link = MemoryCoordination(bench.zookeeper, self.name)
-        self.membership = MemoryMembership(bench.group, self.name) if aware else None
+        self.membership = MemoryMembership(bench.group, self.name)
         self.fetch = MemoryFetch(bench.ends)
         self.parts = Parts(
             coordination=self.link,
@@ -65,12 +68,12 @@ class SteppedMember:
         )
         self.reconciler = Reconciler(
             Identity(
-                member=Member(consumer_id=self.name, subscription={TOPIC: 1}, aware=aware),
+                member=Member(consumer_id=self.name, subscription={TOPIC: 1}, aware=True),
                 registration=Registration(subscription=((TOPIC, 1),)),
                 software="test",
             ),
             self.parts,
-            Policy(reset=Reset.EARLIEST, auto_commit=auto_commit, drain_s=0.05),
+            policy,
             commit_every_s=3600.0,
         )
         self.link.start(self.reconciler, 1.0)

@@ -204,6 +204,17 @@ class MemoryCoordination:
         self.release(dict.fromkeys(mine - set(held)))
         return frozenset(mine & set(held))
 
+    def unowned(self, partitions: Sequence[TopicPartition]) -> frozenset[TopicPartition]:
+        """Nobody's."""
+        self._live()
+        return frozenset(each for each in partitions if each not in self._server.owners)
+
+    def wake(self) -> None:
+        """Fire the watches."""
+        self._guard()
+        self._server.tick()
+        self._server.tell()
+
     def close(self) -> None:
         """End the session."""
         if self._session is not None:

@@ -1,0 +1,74 @@
+"""F9: a real old member that has used up its retries gets its share once it is woken."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import pytest
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from group_probe import PATIENCE_S, GroupProbe
+from groupshift.consumers import MigratingConsumer
+from groupshift.domain.coordination import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox.processes import wait_until
+from reading_member import ReadingMember
+
+
+@contextlib.contextmanager
+def occupied(kazoo, path):
+    """Take an owner node the moment it is free, and keep it: nobody who may have it gets it."""
+    taken, leave = threading.Event(), threading.Event()
+
+    def occupy():
+        while not taken.is_set() and not leave.is_set():
+            with contextlib.suppress(NodeExistsError):
+                kazoo.create(path, b"somebody-0", ephemeral=True)
+                taken.set()
+
+    thread = threading.Thread(target=occupy)
+    thread.start()
+    try:
+        yield taken
+    finally:
+        leave.set()
+        thread.join(20)
+        with contextlib.suppress(NoNodeError):
+            kazoo.delete(path)
+
+
+@pytest.mark.parametrize("every_ms", [1000])
+def test_a_stuck_scala_member_is_woken(cluster, group, kazoo, topic, scala_member, every_ms):
+    """Its share was taken away under it for longer than it tries; then it is free, and nobody tells it."""
+    probe, name = GroupProbe(kazoo, group), topic(4)
+    members = []
+    for number in (1, 2):
+        consumer = MigratingConsumer(
+            {
+                "group.id": group,
+                "consumer.id": f"m{number}",
+                "zookeeper.connect": cluster.zookeeper,
+                "bootstrap.servers": cluster.bootstrap,
+                "wake.old.members.ms": every_ms,
+            }
+        )
+        members.append(ReadingMember(consumer).join([name]))
+    first, second = members
+    try:
+        scala = scala_member("1.1.1", "s1", [name])
+        ids = [first.consumer.consumer_id, second.consumer.consumer_id, scala.member_id]
+        probe.await_shares(name, dict(zip(ids, (2, 1, 1), strict=True)))
+        with occupied(kazoo, probe.paths.owner_of(TopicPartition(name, 2))) as taken:
+            second.close()
+            assert taken.wait(PATIENCE_S)
+            wait_until(
+                lambda: "after 4 retries" in scala.log_file.read_text(), PATIENCE_S, "the old member gave up"
+            )
+        assert set(probe.owners(name)) == {0, 1}
+        probe.await_shares(name, {first.consumer.consumer_id: 2, scala.member_id: 2})
+        assert first.consumer.statistics()["old_members_woken"] == 1
+        assert first.consumer.status().mode is Mode.ZOOKEEPER
+    finally:
+        for member in members:
+            member.close()
