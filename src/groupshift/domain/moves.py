@@ -87,8 +87,9 @@ class Choice(StrEnum):
 class MoveRequest:
     """What was asked for: move ``group`` to Kafka coordination, as far as ``until``.
 
-    ``driver`` names the fleet driver. ``canary`` is the number of members replaced first; with a
-    ``canary_share`` above 0 it is instead the fewest that hold this share (up to 1.0) of the partitions.
+    ``driver`` names the fleet driver (empty: the one in the settings). ``canary`` is the number of members
+    replaced first; with a ``canary_share`` above 0 it is instead the fewest that hold this share (up to
+    1.0) of the partitions.
     The canary is watched for ``canary_watch_s`` seconds and judged against the old members beside it (0:
     it is not). ``soak_s`` are the seconds of soak. Without ``execute`` everything is planned and nothing
     is changed. ``actor`` is the person or program asking; ``run`` makes planning repeatable: the same
@@ -97,7 +98,7 @@ class MoveRequest:
     """
 
     group: str
-    driver: str = "process"
+    driver: str = ""
     canary: int = 1
     canary_share: float = 0.0
     canary_watch_s: int = 0
