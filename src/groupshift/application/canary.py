@@ -30,16 +30,20 @@ def series(found: Migration) -> tuple[Look, ...]:
 def watched(env: Environment, found: Migration, stage: Stage, seen: Facts) -> StageStatus:
     """One more look, unless the last one was just now; settled once the watch is over.
 
-    The time runs from the first look, which is taken once the canary has settled."""
+    The time runs from the first look, which is taken once the canary has settled; whoever looks rarely
+    (Airflow's sensor) goes on until there are as many looks as a judgement needs."""
     looks = series(found)
     now = seen.view.taken_at_ms
     if not looks or now - looks[-1].at_ms >= env.thresholds.canary_every_s * 1000:
         slots = stage.step.slots if isinstance(stage.step, ReplaceMembers) else ()
-        _journal(env, found, look_of(seen, slots))
-    watch_s = found.plan.canary.watch_s
-    left = watch_s - (now - (looks[0].at_ms if looks else now)) // 1000
+        looks = (*looks, look_of(seen, slots))
+        _journal(env, found, looks[-1])
+    watch_s, wanted = found.plan.canary.watch_s, env.thresholds.canary_looks
+    left = watch_s - (now - looks[0].at_ms) // 1000
     if left > 0:
         return StageStatus(settled=False, detail=f"the canary is watched: {left} of {watch_s} s left")
+    if len(looks) < wanted:
+        return StageStatus(settled=False, detail=f"the canary is watched: {len(looks)} of {wanted} looks")
     return StageStatus(settled=True, detail=f"the canary was watched for {watch_s} s")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from groupshift.adapters.memory.ports import CrashOnce, Killed
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import Choice, Gate, StageName, Until
+from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
@@ -108,6 +108,27 @@ def test_a_silent_topic_asks_a_person_instead_of_passing(bench: Bench) -> None:
     assert "the canary cannot be compared" in bench.asked[-1].body
     assert findings(bench, migration)["K01"] is Verdict.INCONCLUSIVE
     assert closing.verdict is Verdict.FAIL, "the person of this bench accepts no doubt"
+
+
+def test_whoever_looks_rarely_looks_on_until_it_is_enough(bench: Bench) -> None:
+    """A sensor that is woken every 15 s has seen the canary only twice when 20 s are over."""
+    migration = bench.plan(until=Until.CANARY, canary_watch_s=20)
+    app = bench.app()
+    brief = app.brief(migration, Gate.PLAN)
+    app.answer(migration, Gate.PLAN, Answer(choice=Choice.APPROVE, who="a", fingerprint=brief.fingerprint))
+    app.act(migration, StageName.CANARY, app.claim(migration, "r"))
+    said = []
+    while not (status := app.watch(migration, StageName.CANARY)).settled:
+        said.append(status.detail)
+        bench.clock.sleep(15)
+    assert said == [
+        "the canary is watched: 20 of 20 s left",
+        "the canary is watched: 5 of 20 s left",
+        "the canary is watched: 3 of 5 looks",
+        "the canary is watched: 4 of 5 looks",
+    ]
+    looks = [e for e in bench.journal.events(migration) if e.kind is EventKind.OBSERVED]
+    assert len(looks) == 5
 
 
 def test_without_a_watch_nothing_is_looked_at(bench: Bench) -> None:
