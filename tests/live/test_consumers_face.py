@@ -14,7 +14,7 @@ from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer, ZookeeperConsumer
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.errors import Transient
+from groupshift.errors import Rejected, Transient
 from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.sandbox.producer import NumberedProducer
 from reading_member import ReadingMember
@@ -221,3 +221,15 @@ def test_without_migration_the_nodes_are_those_of_the_zookeeper_consumer(
     assert seen[ZookeeperConsumer] == seen[MigratingConsumer]
     assert "migration" in kazoo.get_children(probe.paths.root)
     assert kazoo.get_children(f"{probe.paths.root}/migration") == ["mode"]
+
+
+def test_the_old_kind_of_consumer_finds_the_brokers_in_zookeeper(configuration, written):
+    """As the Scala consumer does: no bootstrap.servers."""
+    told = {key: value for key, value in configuration(1).items() if key != "bootstrap.servers"}
+    with ZookeeperConsumer(told) as member:
+        member.subscribe([written])
+        assert member.poll(30) is not None
+    lost = ZookeeperConsumer({**told, "security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN"})
+    with pytest.raises(Rejected, match="SASL_SSL"):
+        lost.subscribe([written])
+    lost.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from confluent_kafka import KafkaException
 
 from groupshift import __version__
+from groupshift.consumers.brokers import find_brokers
 from groupshift.consumers.callbacks import Application
 from groupshift.consumers.configuration import ConsumerConfig
 from groupshift.consumers.coordination import ZookeeperCoordination
@@ -32,13 +34,22 @@ def make_parts(config: ConsumerConfig, delivery: Delivery, application: Applicat
                 config.zookeeper, config.group, config.consumer_id, config.session_s, hidden=config.hidden
             ),
             membership=KafkaMembership(config.embedded(), counters) if config.migrating else None,
-            fetch=KafkaFetch(config.fetcher()),
+            fetch=KafkaFetch(_located(config)),
             delivery=delivery,
             application=application,
             counters=counters,
         )
     except KafkaException as error:
         raise Rejected(f"consumer configuration: {error.args[0].str()}: correct it") from error
+
+
+def _located(config: ConsumerConfig) -> dict[str, Any]:
+    """The fetcher's properties, with the brokers from ZooKeeper where none were given."""
+    properties = config.fetcher()
+    if "bootstrap.servers" not in properties:
+        protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
+        properties["bootstrap.servers"] = find_brokers(config.zookeeper, config.connect_s, protocol)
+    return properties
 
 
 def discard(parts: Parts) -> None:

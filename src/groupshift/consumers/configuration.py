@@ -41,6 +41,7 @@ _HIGHEST_PORT = 65_535
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig:
     """One consumer's configuration, checked. Times in seconds; ``kafka`` goes to librdkafka unchanged.
+    Without ``bootstrap.servers`` in it, ZooKeeper knows the brokers.
 
     ``migrating`` is False for a consumer of the old protocol, also one with migration disabled.
     ``membership`` are the properties of the embedded Kafka consumer, ``hidden`` the topics that no wildcard
@@ -120,7 +121,7 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
     group = read.text("group.id")
     session_s = read.milliseconds("zookeeper.session.timeout.ms", 6_000)
     bootstrap = read.raw.get("bootstrap.servers") or read.raw.get(f"{PREFIX}bootstrap.servers")
-    if not bootstrap:
+    if not bootstrap and migrating:
         read.problems.append("bootstrap.servers is missing: set it to the brokers' addresses")
     reset = read.choice("auto.offset.reset", "largest", _RESETS)
     return ConsumerConfig(
@@ -143,7 +144,7 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
         drain_s=min(read.milliseconds("rebalance.drain.ms", 500), _LONGEST_DRAIN_S),
         metrics_port=read.number("metrics.port", "a port, or 0 for any", upto=_HIGHEST_PORT),
         wake_every_s=read.milliseconds("wake.old.members.ms", 0),
-        kafka={**_librdkafka(read.raw), "bootstrap.servers": bootstrap or ""},
+        kafka=_librdkafka(read.raw) | ({"bootstrap.servers": bootstrap} if bootstrap else {}),
         membership=_membership(read.raw),
     )
 

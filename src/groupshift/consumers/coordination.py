@@ -47,7 +47,7 @@ class ZookeeperCoordination:
     ) -> None:  # fmt: skip
         self._hosts, self._consumer_id = hosts, consumer_id
         self._group, self._paths = group, GroupPaths(group)
-        self._client = _client(hosts, session_s)
+        self._client = make_client(hosts, session_s)
         self._observer = Observer(
             self._client, self._paths, self._answer, changed=self._view_changed, hidden=hidden
         )
@@ -228,7 +228,7 @@ class ZookeeperCoordination:
             raise Transient(f"ZooKeeper did not answer: {error!r}") from error
 
 
-def _client(hosts: str, session_s: float) -> KazooClient:
+def make_client(hosts: str, session_s: float) -> KazooClient:
     """A client that reconnects for ever."""
     retry = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
     return KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)

@@ -51,6 +51,7 @@ KEYS: Final = MappingProxyType(
         "consumer.id": _honoured("the registered name is <group.id>_<consumer.id>; default as in Scala"),
         "client.id": _honoured("label of metrics and name at the brokers; default group.id"),
         "zookeeper.connect": _honoured("required; host:port,…/chroot"),
+        "bootstrap.servers": Key(Use.HONOURED, "required to migrate; otherwise ZooKeeper knows the brokers"),
         "zookeeper.session.timeout.ms": _honoured("default 6000"),
         "zookeeper.connection.timeout.ms": _honoured("default: the session timeout"),
         "zookeeper.sync.time.ms": _ignored("every view begins with a sync"),

@@ -31,7 +31,7 @@ def test_every_problem_is_reported_by_field() -> None:
     }
     with pytest.raises(Rejected) as caught:
         parse(bad, migrating=False)
-    for field in ("group.id", "zookeeper.connect", "bootstrap.servers", *bad):
+    for field in ("group.id", "zookeeper.connect", *bad):
         assert field in str(caught.value)
 
 
@@ -124,6 +124,14 @@ def test_membership_keys_may_come_with_or_without_the_prefix() -> None:
     config = parse({**GOOD, **prefixed}, migrating=True)
     assert config.embedded()["bootstrap.servers"] == "other:9092"
     assert config.fetcher()["bootstrap.servers"] == "k:9092"
+
+
+def test_only_a_migrating_consumer_must_be_told_the_brokers() -> None:
+    """The old consumer finds them in ZooKeeper."""
+    told = {key: value for key, value in GOOD.items() if key != "bootstrap.servers"}
+    assert "bootstrap.servers" not in parse(told, migrating=False).fetcher()
+    with pytest.raises(Rejected, match="bootstrap"):
+        parse(told, migrating=True)
 
 
 def test_internal_topics_are_a_setting() -> None:
