@@ -23,7 +23,7 @@ from typing import Any, Protocol, TextIO
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.consumers import MigratingConsumer, ZookeeperConsumer
+from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, ZookeeperConsumer
 from groupshift.domain.registration import consumer_id
 from groupshift.errors import GroupshiftError, Rejected, Transient
 
@@ -60,7 +60,11 @@ def parser() -> argparse.ArgumentParser:
     )
     result.add_argument("--kind", choices=("zookeeper", "migrating", "plain"), required=True)
     result.add_argument("--group", required=True)
-    result.add_argument("--topic", action="append", required=True, metavar="TOPIC[:STREAMS]")
+    topics = result.add_mutually_exclusive_group(required=True)
+    topics.add_argument("--topic", action="append", default=[], metavar="TOPIC[:STREAMS]")
+    topics.add_argument("--whitelist", metavar="REGEX", help="every topic whose name matches")
+    topics.add_argument("--blacklist", metavar="REGEX", help="every topic whose name does not match")
+    result.add_argument("--streams", type=int, default=1, help="of a white- or blacklist")
     result.add_argument("--zookeeper", default="", metavar="HOSTS", help="not needed for --kind plain")
     result.add_argument("--bootstrap", required=True, metavar="SERVERS")
     result.add_argument("--consumer-id", required=True, help="unique in the group, for example m1-2")
@@ -164,10 +168,12 @@ class _Exporter:
 
 
 def _join(arguments: argparse.Namespace) -> _Run:
-    topics = _topics(arguments.topic)
+    topics = _subscription(arguments)
     config = {"bootstrap.servers": arguments.bootstrap, "group.id": arguments.group}
     config |= _properties(arguments.property)
     if arguments.kind == "plain":
+        if not isinstance(topics, Mapping):
+            raise Rejected("--kind plain has no white- or blacklist: name topics with --topic")
         return _join_plain(config, consumer_id(arguments.group, arguments.consumer_id), topics)
     config |= {"zookeeper.connect": arguments.zookeeper, "consumer.id": arguments.consumer_id}
     kind = MigratingConsumer if arguments.kind == "migrating" else ZookeeperConsumer
@@ -235,6 +241,14 @@ class _Plain:
             self._consumer.close()
         except KafkaException as error:
             raise Transient(f"leaving the group: {error}") from error
+
+
+def _subscription(arguments: argparse.Namespace) -> dict[str, int] | Whitelist | Blacklist:
+    if arguments.whitelist is not None:
+        return Whitelist(arguments.whitelist, arguments.streams)
+    if arguments.blacklist is not None:
+        return Blacklist(arguments.blacklist, arguments.streams)
+    return _topics(arguments.topic)
 
 
 def _topics(texts: Sequence[str]) -> dict[str, int]:

@@ -28,3 +28,20 @@ def test_bad_input_is_one_sentence_that_names_the_field(
     assert named in captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--kind", "plain", "--whitelist", "a.*"], "--topic"),
+        (["--kind", "migrating", "--whitelist", "a*+", "--zookeeper", "z:1"], "topic filter"),
+        (["--kind", "migrating", "--blacklist", "a", "--streams", "0", "--zookeeper", "z:1"], "stream count"),
+    ],
+)
+def test_a_topic_filter_that_cannot_be_used_is_refused(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is joined."""
+    rest = ["--group", "g", "--bootstrap", "127.0.0.1:1", "--consumer-id", "m1-1"]
+    assert consume.main([*arguments, *rest]) == 2
+    assert named in capsys.readouterr().err
