@@ -65,9 +65,10 @@ def _end(process: subprocess.Popen[bytes], patience_s: float = 15.0) -> None:
 
 
 def _apiserver(folder: Path, store: str, port: int, token: str) -> list[str]:
-    """Arguments of the API server: tokens from a file, self-signed TLS, loopback only."""
+    """Arguments of the API server: tokens from a file (the administrator's, and with ``-mover`` behind it
+    that of a user who may do nothing yet), self-signed TLS, loopback only."""
     tokens, key = folder / "tokens.csv", folder / "accounts.pem"
-    tokens.write_text(f'{token},admin,admin,"system:masters"\n')
+    tokens.write_text(f'{token},admin,admin,"system:masters"\n{token}-mover,mover,mover\n')
     made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     key.write_bytes(made.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
     for secret in (tokens, key):
