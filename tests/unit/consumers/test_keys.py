@@ -1,0 +1,60 @@
+"""The table of keys, and the page that shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from groupshift.consumers.configuration import parse
+from groupshift.consumers.counters import Counters
+from groupshift.consumers.keys import KEYS, PREFIX, Use
+from groupshift.consumers.statistics import Observed, prometheus, statistics
+from groupshift.consumers.streams import ConsumerStatus
+from groupshift.errors import Rejected
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "consumers.md").read_text()
+GOOD = {"group.id": "g", "zookeeper.connect": "z:2181", "bootstrap.servers": "k:9092"}
+
+
+@pytest.mark.parametrize("key", list(KEYS))
+def test_the_page_says_what_the_code_does(key: str) -> None:
+    """One row a key, with the same use and the same words."""
+    assert f"| `{key}` | {KEYS[key].use.value} | {KEYS[key].why} |" in PAGE
+
+
+@pytest.mark.parametrize("key", [key for key, known in KEYS.items() if known.use is Use.IGNORED])
+def test_ignored_keys_reach_no_client(key: str) -> None:
+    """Whatever their value."""
+    config = parse({**GOOD, key: "5"}, migrating=True)
+    assert key.removeprefix(PREFIX) not in {**config.fetcher(), **config.embedded()}
+
+
+@pytest.mark.parametrize("key", [key for key, known in KEYS.items() if known.use is Use.REFUSED])
+def test_refused_keys_are_refused_with_the_reason(key: str) -> None:
+    """In both kinds of consumer."""
+    for migrating in (True, False):
+        with pytest.raises(Rejected) as caught:
+            parse({**GOOD, key: "x"}, migrating=migrating)
+        assert KEYS[key].why in str(caught.value)
+
+
+def test_the_page_lists_every_metric() -> None:
+    """Of the dictionary and of the text."""
+    status = ConsumerStatus(mode=None, owned=frozenset(), lag={}, alarms=())
+    stats = statistics(
+        Observed(
+            client_id="c",
+            group_id="g",
+            consumer_id="i",
+            status=status,
+            counters=Counters(),
+            assigned=0,
+            queued=0,
+        )
+    )
+    for name in stats:
+        assert f"`{name}`" in PAGE
+    for line in prometheus(stats).splitlines():
+        if line.startswith("# TYPE"):
+            assert line.split()[2].removeprefix("groupshift_consumer") in PAGE
