@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.consumers.keys import EAGER, FORCED, KEYS, PREFIX, Use
+from groupshift.consumers.keys import COOPERATIVE, EAGER, FORCED, KEYS, PREFIX, Use
 from groupshift.consumers.librdkafka import objection
 from groupshift.consumers.reading import Reader
 from groupshift.domain.assignment import Assignor, TextForm
@@ -189,10 +189,10 @@ def _check_contradictions(read: Reader, *, migrating: bool) -> None:
         if known.use is Use.EMBEDDED:
             read.same(key, f"{PREFIX}{key}")
     strategy = str(read.raw.get(f"{PREFIX}partition.assignment.strategy", "range"))
-    if not {each.strip() for each in strategy.split(",")} <= EAGER:
+    if strategy.strip() != COOPERATIVE and not {each.strip() for each in strategy.split(",")} <= EAGER:
         read.problems.append(
-            f"{PREFIX}partition.assignment.strategy {strategy!r} must be of {', '.join(sorted(EAGER))}: "
-            "a cooperative assignor lets two members own a partition for a while"
+            f"{PREFIX}partition.assignment.strategy {strategy!r} must be of {', '.join(sorted(EAGER))}, or "
+            f"{COOPERATIVE} alone and at every member: the two kinds cannot share a group"
         )
 
 

@@ -95,4 +95,5 @@ KEYS: Final = MappingProxyType(
 FORCED: Final = frozenset({"group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store"})
 """Keys of the embedded consumer whose value is given (§8.1)."""
 EAGER: Final = frozenset({"range", "roundrobin"})
+COOPERATIVE: Final = "cooperative-sticky"
 """Assignors of the embedded consumer: all members must be eager (L7)."""

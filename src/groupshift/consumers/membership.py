@@ -1,11 +1,11 @@
 """`groupshift.ports.membership.Membership` on confluent-kafka: the embedded Kafka consumer (EKC).
 
-It never fetches: ``assign([])`` in the callback keeps the membership and leaves the records to the
-fetcher; ``unassign()`` at the end of a revocation lets the rebalance go on
-(specs/zookeeper-coordination.md §8.1, checked). It has a thread of its own and takes no lock of
-the reconciler (L1). Commits are made on that thread too, in order and also while a revocation is
-under way (O1); the reconciler waits for them within a bound, so that a coordinator that does not
-answer cannot hold a hand-over (L2).
+It never fetches: ``assign([])`` in the callback (with a cooperative assignor: assigned and paused) keeps
+the membership and leaves the records to the fetcher; ``unassign()`` at the end of a revocation lets the
+rebalance go on (specs/zookeeper-coordination.md §8.1, checked). It has a thread of its own and takes no
+lock of the reconciler (L1). Commits are made on that thread too, in order and also while a revocation is
+under way (O1); the reconciler waits for them within a bound, so that a coordinator that does not answer
+cannot hold a hand-over (L2).
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
+from groupshift.consumers.commits import KafkaCommits
 from groupshift.consumers.confinement import Calls
 from groupshift.consumers.counters import Counters
 from groupshift.consumers.librdkafka import connecting
@@ -37,13 +38,6 @@ _REVOKE_S = 5.0
 _REFRESHES_S = (0.1, 0.5, 2.0)
 _METADATA_S = 0.5
 _STABLE = "Stable"
-_FORGOTTEN = frozenset(
-    {
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.FENCED_INSTANCE_ID,
-    }
-)
 
 
 class KafkaMembership:
@@ -59,7 +53,10 @@ class KafkaMembership:
         self._group = str(properties["group.id"])
         self._topics: list[str] = []
         self._refreshes: list[float] = []
-        self._consumer = Consumer(self._properties)
+        self._incremental = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
+        self._commits = KafkaCommits(incremental=self._incremental)
+        self._consumer = Consumer({**self._properties, "on_commit": self._commits.on_commit})
+        self._assigned: frozenset[TopicPartition] = frozenset()
         self._calls = Calls()
         self._later: Future[None] | None = None
         self._admin: AdminClient | None = None
@@ -117,30 +114,49 @@ class KafkaMembership:
         self._consumer.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
-        consumer.assign([])
+        found = _where(partitions)
+        if self._incremental:
+            # Paused, and at the log end in case a request slips out: only so does the client tell the group
+            # what it keeps.
+            held = [KafkaPartition(*each, OFFSET_END) for each in found]
+            consumer.incremental_assign(held)
+            consumer.pause(held)
+            found |= self._assigned
+        else:
+            consumer.assign([])
+        self._assigned = found
         self._joined.set()
         if self._listener is not None:
-            found = frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
             self._listener.assigned(found)
 
-    def _on_revoke(self, consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Serve the listener's commits until it has let go: the generation is still valid (D3)."""
+        kept = self._assigned - _where(partitions) if self._incremental else frozenset()
         if self._listener is not None and not self._stopping:
-            released = self._listener.revoked()
+            self._commits.blocking, released = True, self._listener.revoked(kept)
             deadline = time.monotonic() + _REVOKE_S
             while not released.is_set() and time.monotonic() < deadline:
                 self._calls.serve(_TURN_S)
+            self._commits.blocking = False
             if not released.is_set():
                 _LOG.warning("group %s: revocation not finished in %g s", self._group, _REVOKE_S)
                 self._listener.lost()  # what is still held is committed under no later generation
         self._joined.clear()
-        consumer.unassign()
+        self._assigned = kept
+        self._unassign(consumer, partitions)
 
-    def _on_lost(self, consumer: Consumer, _partitions: list[KafkaPartition]) -> None:
+    def _on_lost(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         self._joined.clear()
+        self._assigned = frozenset()
         if self._listener is not None and not self._stopping:
             self._listener.lost()
-        consumer.unassign()
+        self._unassign(consumer, partitions)
+
+    def _unassign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        if self._incremental:
+            consumer.incremental_unassign(partitions)
+        else:
+            consumer.unassign()
 
     # -- offsets ---------------------------------------------------------------------------------
 
@@ -169,16 +185,7 @@ class KafkaMembership:
         join's callbacks run, for a session timeout (observed: 10 s, all members alike)."""
         if not self._joined.is_set():
             raise Transient("the Kafka group is rebalancing")
-        wanted = [KafkaPartition(*each, offset) for each, offset in offsets.items()]
-        try:
-            done = self._consumer.commit(offsets=wanted, asynchronous=False)
-        except KafkaException as error:
-            raise _family(error.args[0]) from error
-        except RuntimeError as error:
-            raise Transient(f"the Kafka membership is closed: {error}") from error
-        for each in done or ():
-            if each.error is not None:
-                raise _family(each.error)
+        self._commits.commit(self._consumer, offsets)
         self._counters.kafka_commits += len(offsets)
 
     def committed(
@@ -252,7 +259,5 @@ def _described(group: Any) -> KafkaGroup:
     )
 
 
-def _family(error: KafkaError) -> Conflict | Transient:
-    if error.code() in _FORGOTTEN:
-        return Conflict(f"the Kafka group no longer knows this member: {error}")
-    return Transient(f"commit to Kafka failed: {error}")
+def _where(partitions: Collection[KafkaPartition]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(each.topic, each.partition) for each in partitions)

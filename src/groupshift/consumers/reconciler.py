@@ -134,11 +134,13 @@ class Reconciler:
             self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(now, membership.session_s))
         self._agenda.post(lambda: self._outlook.adopt(partitions))
 
-    def revoked(self) -> threading.Event:
-        """Delivery stops at once; the event says that everything is released (D3)."""
-        self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
+    def revoked(self, kept: frozenset[TopicPartition] = frozenset()) -> threading.Event:
+        """Delivery of all stops at once, unless something is kept; the event says that the rest is released
+        (D3)."""
+        if not kept:
+            self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
         released = threading.Event()
-        self._agenda.post(lambda: self._give_back(released))
+        self._agenda.post(lambda: self._give_back(released, kept))
         return released
 
     def lost(self) -> None:
@@ -161,8 +163,8 @@ class Reconciler:
         if partition in self._holdings.threads():
             self._dirty = True
 
-    def _give_back(self, released: threading.Event) -> None:
-        self._outlook.adopt(None)
+    def _give_back(self, released: threading.Event, kept: frozenset[TopicPartition]) -> None:
+        self._outlook.adopt(kept or None)
         self._waiting.append(released)
 
     # -- the loop --------------------------------------------------------------------------------

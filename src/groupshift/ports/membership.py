@@ -17,9 +17,10 @@ class MembershipListener(Protocol):
         """A new generation; returns at once."""
         ...
 
-    def revoked(self) -> Event:
-        """The generation is about to end: delivery has stopped when this returns, and the generation
-        ends when the event is set (D3), or after a bound. Commits are still carried out until then."""
+    def revoked(self, kept: frozenset[TopicPartition] = frozenset()) -> Event:
+        """All but ``kept`` (none, unless the assignor is a cooperative one) is to be given up. The
+        generation ends when the event is set (D3), or after a bound; without ``kept``, delivery has
+        stopped when this returns. Commits are still carried out until then."""
         ...
 
     def lost(self) -> None:

@@ -60,7 +60,7 @@ def test_a_consumer_that_does_not_migrate_commits_to_zookeeper(key: str, value: 
         {"group.protocol": "consumer"},
         {"coordination.migration.group.protocol": "classic"},
         {"group.instance.id": "i1"},
-        {"coordination.migration.partition.assignment.strategy": "cooperative-sticky"},
+        {"coordination.migration.partition.assignment.strategy": "cooperative-sticky,range"},
         {"auto.offset.reset": "none"},
         {"partition.assignment.strategy": "sticky"},
         {"client.id": "a b"},
