@@ -33,7 +33,7 @@ from groupshift.domain.phases import Phase
 from groupshift.domain.scan import GroupState, Life
 from groupshift.domain.scan_changes import Aspect
 from groupshift.domain.scan_waves import WaveRules
-from groupshift.errors import Rejected
+from groupshift.errors import Rejected, Transient
 from groupshift.ports.scans import ToggleState
 from groupshift.sandbox import legacy
 from groupshift.sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path
@@ -67,12 +67,17 @@ class Ensemble:
 
     def await_ready(self, group: str, stage: StageName) -> None:
         """Wait until a scan finds the group ready for a stage, without a warning."""
+        seen: dict[str, GroupState] = {}
 
         def ready() -> bool:
-            found = self.scan()[group].stage(stage)
+            seen.update(self.scan())
+            found = seen[group].stage(stage)
             return found is not None and found.clean
 
-        wait_until(ready, PATIENCE_S, f"{group} is ready for {stage}", every_s=0.5)
+        try:
+            wait_until(ready, PATIENCE_S, f"{group} is ready for {stage}", every_s=0.5)
+        except Transient as late:
+            pytest.fail(f"{late}; last seen: {seen.get(group)}; now: {self.view(group)}")
 
 
 @pytest.fixture
