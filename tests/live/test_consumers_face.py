@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import threading
@@ -233,3 +234,27 @@ def test_the_old_kind_of_consumer_finds_the_brokers_in_zookeeper(configuration, 
     with pytest.raises(Rejected, match="SASL_SSL"):
         lost.subscribe([written])
     lost.close()
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_close_ends_although_the_servers_are_gone(kazoo, group, configuration, relay, written, mode):
+    """N5: nothing of it goes on, whatever could not be said to the servers."""
+    GroupProbe(kazoo, group).set_mode(mode.value.encode())
+    links = [relay("zookeeper"), relay("kafka")]
+    member = MigratingConsumer(
+        configuration(1, zookeeper_connect=links[0].address, bootstrap_servers=links[1].address)
+    )
+    member.subscribe([written])
+    assert member.poll(30) is not None
+    wait_until(lambda: member.status().mode is mode, PATIENCE_S, f"{mode} mode")
+    for link in links:
+        link.cut()
+    with contextlib.suppress(Transient):
+        member.close()
+    wait_until(
+        lambda: not [each for each in threading.enumerate() if member.consumer_id in each.name],
+        PATIENCE_S,
+        "no thread of it is left",
+    )
+    with pytest.raises(RuntimeError):
+        member.poll(0)
