@@ -254,7 +254,7 @@ def test_rest_is_counted_from_the_last_change_that_zookeeper_tells(
 ) -> None:
     """The first scan knows a join's time from the nodes; a leave without any later write counts as now."""
     orders, zookeeper = topic(PARTITIONS), name("rest")
-    commit_everywhere(ensemble, zookeeper, orders)
+    legacy.seed_offsets(ensemble.zookeeper, zookeeper, orders, PARTITIONS)
     ensemble.member("zookeeper", zookeeper, "m1", orders)
     ensemble.await_ready(zookeeper, StageName.CANARY)
     _, stat = kazoo.get(f"/consumers/{zookeeper}/owners/{orders}/{PARTITIONS - 1}")

@@ -64,7 +64,7 @@ def _scan_window(
     changes: list[Change] = []
     for observed in reader.read(window):
         before = known.get(observed.view.group)
-        state = state_of(observed, before.sighting if before else None)
+        state = state_of(observed, before)
         states.append(state)
         if before is not None:
             changes += difference(before, state)

@@ -16,6 +16,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rulebook import BEFORE
 from groupshift.domain.rules import ask
+from groupshift.domain.scan_look import HeldPartition, earlier_view, look_at
 from groupshift.domain.scan_stability import (
     NodeTimes,
     Sighting,
@@ -86,7 +87,7 @@ class GroupState:
     ``old``, ``aware`` and ``plain`` count members; ``requested`` is the mode node's text (empty: absent),
     ``mode`` the one in effect; ``owned`` counts partitions with an owner; ``zookeeper_offsets`` and
     ``kafka_offsets`` count partitions with a committed offset in that store; ``readiness`` holds the
-    stages that have something to do, in order."""
+    stages that have something to do, in order; ``held`` is kept for the rules that need two looks."""
 
     group: str
     taken_at_ms: int
@@ -106,6 +107,7 @@ class GroupState:
     kafka_offsets: int = 0
     readiness: tuple[StageReadiness, ...] = ()
     problems: tuple[str, ...] = ()
+    held: tuple[HeldPartition, ...] = ()
 
     @property
     def members(self) -> int:
@@ -131,8 +133,8 @@ class GroupState:
         )
 
 
-def state_of(observed: Observed, before: Sighting | None) -> GroupState:
-    """The row of one group; ``before`` is what the last scan saw of it."""
+def state_of(observed: Observed, before: GroupState | None) -> GroupState:
+    """The row of one group; ``before`` is that of the last scan."""
     view, times = observed.view, observed.times
     seen = fingerprint(view, times)
     known = last_change_ms(times, view.taken_at_ms)
@@ -148,15 +150,16 @@ def state_of(observed: Observed, before: Sighting | None) -> GroupState:
         mode=view.effective_mode,
         requested=(view.mode.data or b"").decode("utf-8", "backslashreplace"),
         fingerprint=seen,
-        stable_since_ms=stable_since_ms(view.taken_at_ms, seen, known, before),
+        stable_since_ms=stable_since_ms(view.taken_at_ms, seen, known, before.sighting if before else None),
         topics=tuple(sorted({partition.topic for partition in view.partitions})),
         partitions=len(view.partitions),
         owned=sum(1 for owners in owned.values() if owners),
         lag=lag_of(view),
         zookeeper_offsets=len(view.zookeeper_offsets),
         kafka_offsets=len(view.kafka_offsets),
-        readiness=readiness_of(view) if life is Life.ACTIVE else (),
+        readiness=readiness_of(view, before) if life is Life.ACTIVE else (),
         problems=view.problems,
+        held=look_at(view),
     )
 
 
@@ -203,13 +206,14 @@ def has_work(view: GroupView, stage: StageName) -> bool:
             return False
 
 
-def readiness_of(view: GroupView) -> tuple[StageReadiness, ...]:
+def readiness_of(view: GroupView, before: GroupState | None = None) -> tuple[StageReadiness, ...]:
     """What the rules before each stage with work say; each rule is asked once."""
+    earlier = earlier_view(view.group, before.taken_at_ms, before.held) if before else None
     stages = [stage for stage in STAGES if has_work(view, stage)]
     wanted = {stage: [n for n in BEFORE[stage] if n not in NEEDS_FLEET] for stage in stages}
     numbers = sorted({number for asked in wanted.values() for number in asked})
     said: dict[str, list[Finding]] = {}
-    for finding in ask(tuple(numbers), Facts(view=view)) if numbers else ():
+    for finding in ask(tuple(numbers), Facts(view=view, earlier=earlier)) if numbers else ():
         said.setdefault(finding.rule, []).append(finding)
     return tuple(_readiness(stage, asked, said) for stage, asked in wanted.items())
 

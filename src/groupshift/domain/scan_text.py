@@ -8,7 +8,9 @@ from typing import Any
 
 from groupshift.domain.coordination import Mode
 from groupshift.domain.moves import StageName
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.scan import GroupState, Life, StageReadiness
+from groupshift.domain.scan_look import HeldPartition
 from groupshift.domain.verdict import Finding, Verdict
 
 
@@ -46,8 +48,12 @@ def _stage_data(stage: StageReadiness) -> dict[str, Any]:
 
 
 def state_text(state: GroupState) -> str:
-    """Compact JSON of `state_data`."""
-    return json.dumps(state_data(state), separators=(",", ":"), ensure_ascii=False)
+    """Compact JSON of `state_data`, with what the next scan needs."""
+    held = [
+        [*each.partition, each.thread_id, each.czxid, each.session_id, each.zookeeper, each.kafka, each.end]
+        for each in state.held
+    ]
+    return json.dumps({**state_data(state), "held": held}, separators=(",", ":"), ensure_ascii=False)
 
 
 def state_from(text: str) -> GroupState:
@@ -70,6 +76,20 @@ def state_from(text: str) -> GroupState:
         kafka_offsets=data["offsets"]["kafka"],
         readiness=tuple(_stage_from(each) for each in data["readiness"]),
         problems=tuple(data["problems"]),
+        held=tuple(_held_from(*each) for each in data["held"]),
+    )
+
+
+def _held_from(topic: str, number: int, thread_id: str, *rest: int) -> HeldPartition:
+    czxid, session_id, zookeeper, kafka, end = rest
+    return HeldPartition(
+        partition=TopicPartition(topic, number),
+        thread_id=thread_id,
+        czxid=czxid,
+        session_id=session_id,
+        zookeeper=zookeeper,
+        kafka=kafka,
+        end=end,
     )
 
 

@@ -28,7 +28,7 @@ def view(kind: MemberKind = MemberKind.OLD) -> GroupView:
     return world.read(world.group)
 
 
-def state(seen: GroupView, times: NodeTimes = QUIET, before: Sighting | None = None) -> GroupState:
+def state(seen: GroupView, times: NodeTimes = QUIET, before: GroupState | None = None) -> GroupState:
     """Its row."""
     return state_of(Observed(view=seen, times=times), before)
 
@@ -123,6 +123,24 @@ def test_the_last_change_is_dated_by_the_first_later_write() -> None:
 def test_rest_counts_from_what_is_proven(before: Sighting | None, known: int | None, since: int) -> None:
     """Same as the last scan: the earlier bound; a change in Kafka alone has no time and counts as now."""
     assert stable_since_ms(2_000, "z.k", known, before) == since
+
+
+def test_the_last_scan_is_the_first_of_two_looks() -> None:
+    """An old member that commits to Kafka is found by the second scan; the journal keeps what it needs."""
+    world = make_bench(MemberKind.OLD).world
+    for at in world.all_partitions():
+        world.kafka[at] = 90
+    first = state(world.read(world.group))
+    doubtful = {finding.rule: finding.verdict for finding in first.readiness[0].findings}
+    assert doubtful == {"C24": Verdict.INCONCLUSIVE}
+    kept = state_from(state_text(first))
+    assert state(world.read(world.group), before=kept).readiness[0].clean
+    for at in world.all_partitions():
+        world.ends[at] = world.kafka[at] = 120
+    second = state(world.read(world.group), before=kept)
+    found = second.readiness[0].findings
+    assert {(each.rule, each.verdict) for each in found} == {("C24", Verdict.FAIL)}
+    assert all("offsets.storage=kafka" in each.reason for each in found)
 
 
 def test_a_restart_changes_the_fingerprint_and_an_offset_does_not() -> None:
