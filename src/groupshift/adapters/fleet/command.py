@@ -52,8 +52,9 @@ class CommandFleet:
 
     def start(self, change: Change) -> Started | Pending:
         """Run ``start``, or ``undo`` for a change that takes others back."""
-        unknown = sorted(set(change.slots) - {slot.name for slot in self.slots(change.group)})
-        if unknown:
+        known = {slot.name for slot in self.slots(change.group)}
+        unknown = sorted(set(change.slots) - known)
+        if known and unknown:
             raise Rejected(f"slot {unknown[0]!r} is unknown to the program of fleet.command.observe")
         name = "undo" if change.undoes else "start"
         answer = self._ask(name, change)
@@ -65,8 +66,13 @@ class CommandFleet:
         return Started(change_id=change.change_id)
 
     def observe(self, change: Change) -> ChangeStatus:
-        """Done when every slot of the change runs its kind and carries its id."""
-        return settled(self._observed(change), change, "the program of fleet.command.observe")
+        """Done when every slot of the change runs its kind and carries its id; never, as far as this driver
+        knows, where the program lists no slots: the caller then decides by the group view."""
+        slots = self._observed(change)
+        if not slots:
+            said = f"waiting for {change.to.value} members in the group: the program lists no slots"
+            return ChangeStatus(change_id=change.change_id, done=False, detail=said)
+        return settled(slots, change, "the program of fleet.command.observe")
 
     def _observed(self, change: Change) -> tuple[Slot, ...]:
         answer = self._ask("observe", change)

@@ -94,6 +94,16 @@ def test_a_change_is_started_or_a_person_is_asked() -> None:
     assert asks.start(CHANGE) == Pending(change_id="m-1:canary", instruction="push the button")
 
 
+def test_a_program_that_cannot_know_the_slots_leaves_it_to_the_group() -> None:
+    """The members themselves are the places then, and the driver never says done."""
+    said = "print('{\"change_id\": \"' + sys.argv[1] + '\"}')"
+    fleet = _fleet(said, "{change_id}", observe="print('{\"slots\": []}')")
+    assert fleet.slots("orders-app") == ()
+    assert fleet.start(CHANGE) == Started(change_id="m-1:canary")
+    status = fleet.observe(CHANGE)
+    assert (status.done, status.slots) == (False, ())
+
+
 def test_the_way_back_runs_undo() -> None:
     """With the changes that it takes back."""
     code = "print('{\"instruction\": \"' + ' '.join(sys.argv[1:]) + '\"}')"
