@@ -48,8 +48,9 @@ def topics(cluster):
     return f"{prefix}.b", f"{prefix}xb"
 
 
-@pytest.mark.parametrize("release", ["0.10.2.2", "1.1.1"])
-@pytest.mark.parametrize("kind", [ZookeeperConsumer, MigratingConsumer])
+@pytest.mark.parametrize(
+    ("release", "kind"), [("0.10.2.2", ZookeeperConsumer), ("1.1.1", MigratingConsumer)], ids=["0.10", "1.1"]
+)
 def test_scenario_04_registration_bytes(group, kazoo, join, topics, scala_member, release, kind):
     """Static, white, black and empty: the old member rebalances each time without a complaint, and takes
     exactly the share that ours leaves to it."""

@@ -85,6 +85,7 @@ class ConsumerConfig:
             "heartbeat.interval.ms": 1_000,
             "partition.assignment.strategy": "range,roundrobin",
             "topic.metadata.refresh.interval.ms": 10_000,  # finds what a watch did not tell (L5)
+            "socket.timeout.ms": 10_000,  # a commit without an answer holds up leaving (N5)
         }
         forced = {
             "group.id": self.group,

@@ -54,6 +54,10 @@ class GroupListener:
             self._ask(outlook.generation)
         return False
 
+    def stop(self) -> None:
+        """The member leaves: nobody waits for an answer any more."""
+        self._asking = None
+
     def _tell(self, assignment: GroupAssignment) -> None:
         if assignment != self._told:
             self._told = assignment

@@ -256,6 +256,7 @@ class Reconciler:
     # -- leaving ---------------------------------------------------------------------------------
 
     def _leave(self) -> None:
+        self._listener.stop()
         same = self._parts.coordination.session_id() == self._presence.session
         leave(
             self._parts,
