@@ -279,13 +279,23 @@ def _fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDr
 
         return CommandFleet(settings.command)
     if driver == "kubernetes":
-        from groupshift.adapters.fleet.kubernetes import KubernetesFleet
-        from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
-
-        return KubernetesFleet(KubernetesApi(settings.kubernetes), partial(client_ids, groups))
+        return _kubernetes(settings, groups)
     from groupshift.adapters.fleet.manual import ManualFleet
 
     return ManualFleet()
+
+
+def _kubernetes(settings: FleetSettings, groups: GroupReader) -> FleetDriver:
+    """Raises `Rejected` where the client library is not installed: it is an extra."""
+    try:
+        from groupshift.adapters.fleet.kubernetes import KubernetesFleet
+        from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
+    except ModuleNotFoundError as error:
+        raise Rejected(
+            f"driver 'kubernetes' needs a library that is not installed ({error.name}): "
+            "pip install 'kafka-groupshift[kubernetes]'"
+        ) from error
+    return KubernetesFleet(KubernetesApi(settings.kubernetes), partial(client_ids, groups))
 
 
 def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:

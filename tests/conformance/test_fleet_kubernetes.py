@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -269,7 +270,7 @@ def test_a_wrong_token_is_refused_and_never_shown(server):
         KubernetesApi(KubernetesSettings(kubeconfig="no-such-file")).find("pods", "a=b")
 
 
-def test_the_settings_open_the_driver(server, stateful, tmp_path):
+def test_the_settings_open_the_driver(server, stateful, tmp_path, monkeypatch):
     """The composition root takes the one that is named; a wrong name lists those there are."""
     told = {"namespace": NAMESPACE, "server": server.reached.url, "token": server.token}
     sections = {
@@ -282,5 +283,12 @@ def test_the_settings_open_the_driver(server, stateful, tmp_path):
     with build(parse(sections)) as app:
         assert app._env.driver == "kubernetes"
         assert isinstance(app._env.fleets("kubernetes"), KubernetesFleet)
+        with monkeypatch.context() as bare:
+            for name in [each for each in sys.modules if each.partition(".")[0] == "kubernetes"]:
+                bare.setitem(sys.modules, name, None)
+            for name in ("kubernetes", "kubernetes_api"):
+                bare.delitem(sys.modules, f"groupshift.adapters.fleet.{name}")
+            with pytest.raises(Rejected, match=r"pip install 'kafka-groupshift\[kubernetes\]'"):
+                app._env.fleets("kubernetes")
         with pytest.raises(Rejected, match="choose one of process, manual, command, kubernetes"):
             app._env.fleets("puppet")
