@@ -30,10 +30,10 @@ class Bench:
         self.group = MemoryKafkaGroup(partitions=partitions)
         self.members: list[SteppedMember] = []
 
-    def join(self, number: int, *, auto_commit: bool = True, wake_every_s: float = 0.0, **listeners):
+    def join(self, number, *, auto_commit=True, wake_every_s=0.0, drain_s=0.05, **listeners):
         """A member with one stream."""
         policy = Policy(
-            reset=Reset.EARLIEST, auto_commit=auto_commit, drain_s=0.05, wake_every_s=wake_every_s
+            reset=Reset.EARLIEST, auto_commit=auto_commit, drain_s=drain_s, wake_every_s=wake_every_s
         )
         member = SteppedMember(self, number, policy, listeners)
         self.members.append(member)

@@ -43,12 +43,12 @@ def test_a_revocation_waits_for_the_reader_and_its_commit(bench) -> None:
         heard.append(("owner", bench.zookeeper.owners[where][0]))
         member.reconciler.commit(dict.fromkeys([where], 2))
 
-    member = bench.join(1, on_assign=lambda *_: None, on_revoke=revoke, auto_commit=False)
+    member = bench.join(1, on_assign=lambda *_: None, on_revoke=revoke, auto_commit=False, drain_s=10.0)
     bench.settle()
     member.read()
 
     def reader() -> None:
-        while not ready.wait(0.001):
+        while not ready.wait(0.05):  # so that a hand-over that does not wait is over before
             member.read(0)
 
     thread = threading.Thread(target=reader)
@@ -156,3 +156,27 @@ def test_the_whole_group_is_told_in_both_modes_before_delivery(bench) -> None:
     assert (last.mode, last.complete) == (Mode.KAFKA, True)
     assert set(last.threads.values()) == {"g_m1-0", "g_m2-0"}
     assert len(last.threads) == 4
+
+
+def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
+    """The partitions are held meanwhile; the map is told before the first record (§8.7)."""
+    bench.join(1)
+    bench.zookeeper.toggle(Mode.KAFKA)
+    bench.settle()
+    heard: list[tuple[object, bool]] = []
+    member = bench.join(2, on_group_assigned=lambda _, told: heard.append((told.mode, told.complete)))
+    describe, answered = member.membership.describe, threading.Event()
+    member.membership.describe = lambda timeout: describe(timeout) if answered.wait(60) else None
+    bench.settle()
+    assert len(member.reconciler.held()) == 2
+    assert member.read() == []
+    answered.set()
+    records: list[object] = []
+    for _ in range(500):
+        bench.settle()
+        records += member.read()
+        if records:
+            break
+        threading.Event().wait(0.01)
+    assert len(records) > 0
+    assert heard == [(Mode.KAFKA, True)]
