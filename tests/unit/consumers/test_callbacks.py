@@ -40,7 +40,10 @@ def test_a_revocation_waits_for_the_reader_and_its_commit(bench) -> None:
 
     def revoke(member, partitions):
         where = TopicPartition("t", partitions[0].partition)
-        heard.append(("owner", bench.zookeeper.owners[where][0]))
+        for _ in range(20):  # long enough for a reconciler that does not wait to delete the node
+            threading.Event().wait(0.01)
+            owner = bench.zookeeper.owners.get(where, ("nobody", 0))[0]
+        heard.append(("owner", owner))
         member.reconciler.commit(dict.fromkeys([where], 2))
 
     member = bench.join(1, on_assign=lambda *_: None, on_revoke=revoke, auto_commit=False, drain_s=10.0)
@@ -48,7 +51,7 @@ def test_a_revocation_waits_for_the_reader_and_its_commit(bench) -> None:
     member.read()
 
     def reader() -> None:
-        while not ready.wait(0.05):  # so that a hand-over that does not wait is over before
+        while not ready.wait(0.001):
             member.read(0)
 
     thread = threading.Thread(target=reader)
