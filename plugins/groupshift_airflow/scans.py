@@ -81,7 +81,7 @@ def options(context: Context) -> dict[str, Any]:
 
     Raises `Rejected` for a variable that cannot be used."""
     params = dict(context["params"])
-    if str(context["dag_run"].run_type) != "scheduled":
+    if context["dag_run"].run_type != "scheduled":
         return params
     told = Variable.get(OPTIONS_VARIABLE, default={}, deserialize_json=True)
     if not isinstance(told, Mapping) or not set(told) <= set(params):

@@ -77,8 +77,9 @@ class Scheduled:
         return self.runs()[after]
 
     def said(self, run: str, task: str) -> str:
-        """What a task logged."""
-        return self.api.logs("scan_fleet", run, task)
+        """What the last attempt of a task logged: one that Airflow lost before it began has no log."""
+        tries = {row["task_id"]: row["try_number"] for row in self.api.task_instances("scan_fleet", run)}
+        return self.api.logs("scan_fleet", run, task, tries[task])
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +88,13 @@ def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scheduled]:
     home = Home(Path(tmp_path_factory.mktemp("sandbox")).resolve())
     kept = dict(os.environ)
     os.environ["GROUPSHIFT_SCAN_SCHEDULE"] = "* * * * *"
-    os.environ["AIRFLOW_VAR_GROUPSHIFT_SCAN"] = json.dumps({"auto_toggle": True, "stable_s": 1})
     try:
         up(home, UpOptions(members=1, partitions=2), lambda _: None)
         state = SandboxState(home).addresses()
-        yield Scheduled(api=AirflowApi(url=state["airflow"]), zookeeper=state["zookeeper"])
+        api = AirflowApi(url=state["airflow"])
+        value = json.dumps({"auto_toggle": True, "stable_s": 1})
+        api._request("POST", "/api/v2/variables", {"key": "groupshift_scan", "value": value})
+        yield Scheduled(api=api, zookeeper=state["zookeeper"])
     finally:
         os.environ.clear()
         os.environ.update(kept)
