@@ -43,12 +43,10 @@ def parameters() -> dict[str, Any]:
     """Parameters of ``scan_fleet``; their defaults look and change nothing."""
     return {
         **form.clusters(),
-        "auto_toggle": Param(
-            False,
-            type="boolean",
-            title="Toggle what is ready",
-            section=_WAVES,
-            description_md="After the scan, groups that are **fully migrated and at rest** go to kafka mode.",
+        "auto_toggle": _flag(
+            "Toggle what is ready",
+            _WAVES,
+            "After the scan, groups that are **fully migrated and at rest** go to kafka mode.",
         ),
         "back": Param(
             [],
@@ -58,6 +56,19 @@ def parameters() -> dict[str, Any]:
             section=_WAVES,
             description_md="Groups, or patterns with `*`, that go **back to zookeeper mode** instead.",
         ),
+        **_limits(),
+        "execute": _flag(
+            "Execute", _ACT, "**Off: waves are planned, nothing is changed.** On: they are toggled."
+        ),
+    }
+
+
+def _flag(title: str, section: str, text: str) -> Param:
+    return Param(False, type="boolean", title=title, section=section, description_md=text)
+
+
+def _limits() -> dict[str, Param]:
+    return {
         "stable_s": form.number(
             "At rest (seconds)", "How long a group must not have changed.", _RULES.stable_s, (0, 2_592_000)
         ),
@@ -66,13 +77,6 @@ def parameters() -> dict[str, Any]:
             "Error budget", "Failures after which nothing more is started.", _RULES.budget, (1, 1000)
         ),
         "at_most": form.number("At most", "Groups toggled in one run; 0: all.", _RULES.limit, (0, 100_000)),
-        "execute": Param(
-            False,
-            type="boolean",
-            title="Execute",
-            section=_ACT,
-            description_md="**Off: waves are planned, nothing is changed.** On: they are toggled.",
-        ),
     }
 
 
