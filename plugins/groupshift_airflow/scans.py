@@ -29,7 +29,7 @@ OPTIONS_VARIABLE = "groupshift_scan"
 SHOWN = 50
 """Lines of a kind in a task's log; the journal holds all."""
 
-_WAVES = "2. Waves"
+_WAVES = "2. How"
 _ACT = "3. Act"
 _RULES = WaveRules()
 
