@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from groupshift.sandbox.artifacts import ALL, jars
-from groupshift.sandbox.chaos.judgement import evidence
+from groupshift.sandbox.chaos.judgement import Judged, evidence
 from groupshift.sandbox.chaos.run import ChaosOptions, run
 from groupshift.sandbox.down import down
 from groupshift.sandbox.home import Home
@@ -32,18 +32,7 @@ def main() -> int:
     try:
         judged = run(home, options, lambda line: print(line, flush=True))
         failed = bool(judged.lost or judged.outside or judged.owned_s > OWNED_S)
-        print("\n".join(evidence(judged)))
-        for name, value in (
-            ("records delivered", judged.records),
-            ("delivered again", judged.repeated),
-            ("lost", len(judged.lost)),
-            ("delivered without owning", len(judged.outside)),
-            ("owned after the last fault", f"{judged.owned_s:.1f} s"),
-            ("apart: in flight at SIGSTOP", len(judged.in_flight)),
-            ("apart: lost by old members", len(judged.lost_old)),
-            ("apart: old members without owning", len(judged.outside_old)),
-        ):
-            print(f"{name:34} {value}")
+        show(judged)
     finally:
         down(home)
         if failed:
@@ -53,6 +42,22 @@ def main() -> int:
         else:
             shutil.rmtree(home.root, ignore_errors=True)
     return int(failed)
+
+
+def show(judged: Judged) -> None:
+    """Evidence, then figures."""
+    print("\n".join(evidence(judged)))
+    for name, value in (
+        ("records delivered", judged.records),
+        ("delivered again", judged.repeated),
+        ("lost", len(judged.lost)),
+        ("delivered without owning", len(judged.outside)),
+        ("owned after the last fault", f"{judged.owned_s:.1f} s"),
+        ("apart: in flight at SIGSTOP", len(judged.in_flight)),
+        ("apart: lost by old members", len(judged.lost_old)),
+        ("apart: old members without owning", len(judged.outside_old)),
+    ):
+        print(f"{name:34} {value}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from groupshift.sandbox.chaos.schedule import Fleet
 from groupshift.sandbox.faults import Link, start_relay
 from groupshift.sandbox.fleet import FleetDefinition, Place, SlotDefinition
 from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import Broker
+from groupshift.sandbox.kafka import Broker, RelayedListener
 from groupshift.sandbox.members import is_ready, member_command, member_id
 from groupshift.sandbox.processes import Running, free_port, is_running, start, stop
 
@@ -46,37 +46,25 @@ class Members:
         cls, home: Home, fleet: Fleet, *, group: str, topic: str, zookeeper: str, broker: Broker
     ) -> Members:
         """Start the relays; no member yet."""
-        links = {}
-        for slot, listener in zip(fleet.ours, broker.relayed, strict=True):
-            port = free_port()
-            links[slot] = (
-                start_relay(home, f"{slot}-zookeeper", listen=port, target=zookeeper),
-                start_relay(
-                    home,
-                    f"{slot}-kafka",
-                    listen=listener.advertised_port,
-                    target=f"127.0.0.1:{listener.port}",
-                ),
-            )
+        links = {
+            slot: _links(home, slot, zookeeper, listener)
+            for slot, listener in zip(fleet.ours, broker.relayed, strict=True)
+        }
         slots = [SlotDefinition(name=name, release=RELEASE, kind=MemberKind.OLD) for name in fleet.old]
         slots += [
             SlotDefinition(
                 name=name,
                 release="",
                 kind=MemberKind.AWARE,
-                zookeeper=links[name][0].address,
-                bootstrap=links[name][1].address,
+                zookeeper=first.address,
+                bootstrap=second.address,
             )
-            for name in fleet.ours
+            for name, (first, second) in links.items()
         ]
         definition = FleetDefinition(
-            group=group,
-            topics=(topic,),
-            zookeeper=zookeeper,
-            bootstrap=broker.address,
-            slots=tuple(slots),
-            properties=PROPERTIES,
-        )
+            group=group, topics=(topic,), zookeeper=zookeeper, bootstrap=broker.address,
+            slots=tuple(slots), properties=PROPERTIES,
+        )  # fmt: skip
         places = {slot.name: Place(name=slot.name, kind=slot.kind, wanted=slot.kind) for slot in slots}
         return cls(home=home, definition=definition, places=places, links=links)
 
@@ -125,3 +113,12 @@ class Members:
         """Both links as they should be."""
         for link in self.links.get(slot, ()):
             link.restore()
+
+
+def _links(home: Home, slot: str, zookeeper: str, listener: RelayedListener) -> tuple[Link, Link]:
+    """To ZooKeeper, and to the broker's listener for this slot."""
+    target = f"127.0.0.1:{listener.port}"
+    return (
+        start_relay(home, f"{slot}-zookeeper", listen=free_port(), target=zookeeper),
+        start_relay(home, f"{slot}-kafka", listen=listener.advertised_port, target=target),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer
@@ -60,6 +60,16 @@ class Chaos:
     begun: float = field(default_factory=time.monotonic)
     stopped: dict[str, int] = field(default_factory=dict)
     pauses: list[Pause] = field(default_factory=list)
+
+    def play(self, events: Sequence[Event]) -> Ran:
+        """Start the members, carry everything out, wait for calm."""
+        for slot in self.members.places:
+            self.members.start(slot)
+        wait_until(lambda: all(map(self.members.ready, self.members.places)), SETTLED_S, "all members run")
+        self.begun = time.monotonic()
+        for event in events:
+            self.carry_out(event)
+        return self.ran(self.settle(Mode.ZOOKEEPER))
 
     def carry_out(self, event: Event) -> None:
         """Wait for its time, then do it."""
@@ -209,37 +219,27 @@ def run(home: Home, options: ChaosOptions, told: Told) -> Judged:
     does not settle within `SETTLED_S`."""
     fleet = Fleet()
     events = draw_schedule(options.seed, options.seconds, fleet)
+    _demand_faults(events)
     zookeeper = start_zookeeper(home.create())
     broker = start_kafka(home, zookeeper, KafkaOptions(relayed=len(fleet.ours), initial_rebalance_delay_ms=0))
     create_topic(broker.address, TOPIC, options.partitions)
     seed_offsets(zookeeper, GROUP, TOPIC, options.partitions)
-    start_producer(
-        home,
-        UpOptions(partitions=options.partitions, rate=options.rate, group=GROUP, topic=TOPIC),
-        broker.address,
-    )
-    members = Members.make(home, fleet, group=GROUP, topic=TOPIC, zookeeper=zookeeper, broker=broker)
-    for slot in members.places:
-        members.start(slot)
+    load = UpOptions(partitions=options.partitions, rate=options.rate, group=GROUP, topic=TOPIC)
+    start_producer(home, load, broker.address)
     client = KazooClient(zookeeper, timeout=60.0)
     client.start(timeout=30.0)
     try:
         chaos = Chaos(
-            home=home, options=options, members=members, zookeeper=zookeeper,
-            bootstrap=broker.address, client=client, told=told,
+            home=home, options=options, zookeeper=zookeeper, bootstrap=broker.address, client=client,
+            told=told,
+            members=Members.make(home, fleet, group=GROUP, topic=TOPIC, zookeeper=zookeeper, broker=broker),
         )  # fmt: skip
-        wait_until(lambda: all(map(members.ready, members.places)), SETTLED_S, "all members run")
-        chaos.begun = time.monotonic()
-        for event in events:
-            chaos.carry_out(event)
-        judged = judge(chaos.ran(chaos.settle(Mode.ZOOKEEPER)))
+        return judge(chaos.play(events))
     finally:
         client.stop()
         client.close()
-    _demand_faults(events)
-    return judged
 
 
-def _demand_faults(events: tuple[Event, ...]) -> None:
+def _demand_faults(events: Sequence[Event]) -> None:
     if not events:
         raise Broken("the schedule holds no fault: a run this short proves nothing; give more minutes")
