@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -24,17 +25,27 @@ from groupshift.domain.registration import Registration
 from groupshift.errors import Rejected
 
 
-def make_parts(config: ConsumerConfig, delivery: Delivery, application: Application) -> Parts:
+def make_parts(
+    config: ConsumerConfig, delivery: Delivery, application: Application, topics: Collection[str]
+) -> Parts:
     """The clients of a member; none of them has joined anything yet. Raises `Rejected` for properties that
-    librdkafka does not take together."""
+    librdkafka does not take together.
+
+    Those of Kafka are connected and know where ``topics`` and the coordinator are, if the brokers answer:
+    from the moment the member is registered, others wait for it."""
     counters = Counters()
     try:
+        membership = KafkaMembership(config.embedded(), counters) if config.migrating else None
+        fetch = KafkaFetch(_located(config))
+        fetch.warm(topics)
+        if membership is not None:
+            membership.warm(topics)
         return Parts(
             coordination=ZookeeperCoordination(
                 config.zookeeper, config.group, config.consumer_id, config.session_s, hidden=config.hidden
             ),
-            membership=KafkaMembership(config.embedded(), counters) if config.migrating else None,
-            fetch=KafkaFetch(_located(config)),
+            membership=membership,
+            fetch=fetch,
             delivery=delivery,
             application=application,
             counters=counters,

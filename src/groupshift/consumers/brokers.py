@@ -30,7 +30,5 @@ def find_brokers(hosts: str, timeout: float, protocol: str) -> str:
         raise Transient(f"zookeeper.connect {hosts!r}: no broker is registered there; start them")
     endpoints = [each for data in read for each in parse_broker(data).endpoints if each.protocol == protocol]
     if not endpoints:
-        raise Rejected(
-            f"no broker speaks security.protocol {protocol!r}; set bootstrap.servers"
-        )
+        raise Rejected(f"no broker speaks security.protocol {protocol!r}; set bootstrap.servers")
     return ",".join(sorted({f"{each.host}:{each.port}" for each in endpoints}))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.consumers.confinement import Calls
@@ -14,7 +15,9 @@ from groupshift.consumers.log_ends import LogEnds
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.fetch import Record, Reset
 
+_LOG = logging.getLogger(__name__)
 _ENDS_EVERY_S = 0.5
+_WARM_S = 1.0
 
 
 class KafkaFetch:
@@ -27,6 +30,14 @@ class KafkaFetch:
         self._log_ends = LogEnds(properties)
         self._ends: Mapping[TopicPartition, int] = {}
         self._ends_due = 0.0
+
+    def warm(self, topics: Collection[str]) -> None:
+        """Connect and learn where ``topics`` are, as far as the brokers answer; before the first poll."""
+        try:
+            for topic in topics:
+                self._consumer.list_topics(topic, timeout=_WARM_S)
+        except KafkaException as error:
+            _LOG.info("the brokers do not answer yet: %s", error)
 
     # -- from any thread -------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ class GroupConsumer(Positions):
 
     def _join(self, subscription: Subscription, listeners: Listeners) -> None:
         config, application = self._config, Callbacks(self, listeners, self._delivery.notify)
-        self._parts = make_parts(config, self._delivery, application)
+        self._parts = make_parts(config, self._delivery, application, subscription.names)
         reconciler = Reconciler(
             make_identity(config, subscription), self._parts, make_policy(config), config.commit_every_s
         )

@@ -37,6 +37,7 @@ _TURN_S = 0.02
 _REVOKE_S = 5.0
 _REFRESHES_S = (0.1, 0.5, 2.0)
 _METADATA_S = 0.5
+_WARM_S = 1.0
 _STABLE = "Stable"
 
 
@@ -73,6 +74,14 @@ class KafkaMembership:
         return float(self._properties["session.timeout.ms"]) / 1000
 
     # -- the thread ------------------------------------------------------------------------------
+
+    def warm(self, topics: Collection[str]) -> None:
+        """Find the coordinator, if it answers; before `start`."""
+        try:
+            for topic in sorted(topics)[:1]:
+                self._consumer.committed([KafkaPartition(topic, 0)], timeout=_WARM_S)
+        except KafkaException as error:
+            _LOG.info("group %s: the coordinator does not answer yet: %s", self._group, error)
 
     def start(self, listener: MembershipListener) -> None:
         """Poll on the own thread."""

@@ -29,6 +29,11 @@ class Subscription:
         """How many streams there are, numbered from 0."""
         return max(self.topics.values(), default=0)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics that are known by name."""
+        return tuple(sorted(self.topics)) if self.pattern is Pattern.STATIC else ()
+
 
 def read_subscription(topics: Topics) -> Subscription:
     """Check the argument of ``subscribe``. Raises `Rejected` with what is wrong and what to write."""
