@@ -170,6 +170,23 @@ def test_a_pulled_brake_starts_nothing_and_one_pulled_meanwhile_stops_the_rest(f
     assert (stopped.left, "enough" in stopped.stopped) == (("c", "d"), True)
 
 
+def test_a_brake_pulled_within_a_wave_stops_its_next_group(fleet: Fleet) -> None:
+    """Not only the next wave: what was not written yet is not written."""
+    for name in ("a", "b", "c"):
+        fleet.add(name)
+    fleet.scan()
+    scans = fleet.scans()
+
+    def pull(toggle: ToggleRecord) -> None:
+        if toggle.state is ToggleState.STARTED:
+            fleet.brake.pull("now")
+
+    waves = scans.toggle(scans.last(), replace(RULES, size=3, budget=3), pull, execute=True)
+    assert states_of(waves.toggles) == {"a": ToggleState.DONE}
+    assert waves.left == ("b", "c")
+    assert [world.mode_writes for world in fleet.ensemble.worlds.values()] == [1, 0, 0]
+
+
 def test_a_run_of_waves_that_is_repeated_has_no_new_budget_and_no_second_write(fleet: Fleet) -> None:
     """What the same scan has done stays done, what failed before still counts."""
     for name in ("a", "b", "c"):
@@ -235,6 +252,18 @@ def test_a_group_that_is_not_fit_any_more_is_skipped_and_costs_no_budget(fleet: 
     assert fleet.ensemble.worlds["a"].mode_writes == 0
     assert fleet.journal.of_group("a")[0].phase is Phase.REJECTED
     assert fleet.journal.open_of("a") is None
+
+
+def test_a_group_that_somebody_toggled_since_the_scan_is_skipped(fleet: Fleet) -> None:
+    """An unchanged value is never written (N7), and no migration is made up for it."""
+    fleet.add("a")
+    fleet.scan()
+    fleet.ensemble.worlds["a"].write_mode(b"kafka")
+    scans = fleet.scans()
+    (found,) = scans.toggle(scans.last(), RULES, execute=True).toggles
+    assert (found.state, "holds kafka already" in found.reason) == (ToggleState.SKIPPED, True)
+    assert fleet.ensemble.worlds["a"].mode_writes == 1
+    assert fleet.journal.recent(9) == ()
 
 
 def test_somebody_elses_open_migration_is_left_alone(fleet: Fleet) -> None:
