@@ -14,6 +14,9 @@ from groupshift.domain.coordination import Mode
 from groupshift.domain.reconcile import Decision, Member
 from groupshift.errors import Conflict, Transient
 
+ONE_ASSIGNOR = "do all members use one partition.assignment.strategy and roundrobin.text.form?"
+"""What to look at when members do not agree."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -31,7 +34,7 @@ class Acting:
         self, decision: Decision, holdings: Holdings, handover: Handover, listener: GroupListener
     ) -> None:
         """One pass. Raises `Transient` when something has to be repeated."""
-        self._report(decision.alarms)
+        self._report((*decision.alarms, *_contention(holdings)))
         if decision.register:
             self._presence.withdraw()
             self._outlook.outdate()
@@ -76,3 +79,11 @@ class Acting:
             if alarm not in self.alarms:
                 _LOG.error("%s: %s", self._member.consumer_id, alarm)
         self.alarms = alarms
+
+
+def _contention(holdings: Holdings) -> tuple[str, ...]:
+    contended = holdings.contended()
+    if not contended:
+        return ()
+    names = ", ".join(map(str, contended))
+    return (f"{names}: due to this member, but another one keeps them; {ONE_ASSIGNOR}",)

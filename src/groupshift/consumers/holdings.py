@@ -23,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 _COMMIT_S = 1.0
 _COMMITTED_S = 1.0
 _JOIN_S = 2.0
+_CONTENDED_S = 20.0
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -54,6 +55,7 @@ class Holdings:
         self._parts, self._policy = parts, policy
         self._held: dict[TopicPartition, _Held] = {}
         self._blocked: set[TopicPartition] = set()
+        self._refused: dict[TopicPartition, float] = {}
         self._astray: set[TopicPartition] = set()
         self._lookups, self._resets = (Lookups(parts.fetch, policy.reset) for _ in range(2))
 
@@ -65,16 +67,23 @@ class Holdings:
 
     def take(self, wanted: Iterable[tuple[TopicPartition, str]]) -> None:
         """Claim what is free; the rest is waited for by watch. Raises `Transient`."""
-        free = {
-            each: thread for each, thread in wanted if each not in self._blocked and each not in self._held
-        }
+        missing = {each: thread for each, thread in wanted if each not in self._held}
+        self._refused = {each: since for each, since in self._refused.items() if each in missing}
+        free = {each: thread for each, thread in missing.items() if each not in self._blocked}
         if not free:
             return
         for each, node in self._parts.coordination.claim(free).items():
             if node is None:
                 self._blocked.add(each)
+                self._refused.setdefault(each, time.monotonic())
             else:
+                self._refused.pop(each, None)
                 self._held[each] = _Held(free[each], node)
+
+    def contended(self) -> list[TopicPartition]:
+        """What another member has kept although it is due to this one, for longer than a hand-over takes."""
+        now = time.monotonic()
+        return sorted(each for each, since in self._refused.items() if now - since > _CONTENDED_S)
 
     def unblock(self, partition: TopicPartition | None = None) -> None:
         """An owner node has changed (None: any may have): try again."""

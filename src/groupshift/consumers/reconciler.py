@@ -71,7 +71,7 @@ class Reconciler:
     @property
     def alarms(self) -> tuple[str, ...]:
         """Sentences for people about what is wrong now."""
-        return self._acting.alarms
+        return (*self._acting.alarms, *self._waker.alarms)
 
     @property
     def assigned_count(self) -> int:

@@ -1,39 +1,46 @@
-"""Wakes old members that have given up, when it falls to this member (F9); off unless configured."""
+"""Watches over the shares of old members, when that falls to this member: tells people of those that nobody
+takes and, if configured, wakes who has given up (F9)."""
 
 from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 
+from groupshift.consumers.acting import ONE_ASSIGNOR
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.parts import Parts, Policy
 from groupshift.domain.coordination import Mode
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
-from groupshift.domain.waking import Vigil, due, entrusted, responsible, watch
+from groupshift.domain.waking import Vigil, due, entrusted, neglected, responsible, watch
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0
+_LOOK_IDLY_S = 10.0
 
 
 class Waker:
-    """Only the reconciler's thread calls this."""
+    """Only the reconciler's thread calls this. ``alarms`` are sentences for people."""
 
     def __init__(self, member: Member, parts: Parts, policy: Policy, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
         self._every_s = policy.wake_every_s
         self._vigil = Vigil()
+        self.alarms: tuple[str, ...] = ()
 
     def look(self, view: CoordinationView | None, acting: Mode | None) -> None:
-        """Every two seconds: who owns what belongs to old members. Raises `Transient`."""
-        if self._every_s <= 0 or view is None or not responsible(self._member, view, acting):
+        """From time to time: who owns what belongs to old members. Raises `Transient`."""
+        if view is None or not responsible(self._member, view, acting):
             self._agenda.cancel("wake")
-            self._vigil = Vigil(woken_at=self._vigil.woken_at)
+            self._vigil, self.alarms = Vigil(woken_at=self._vigil.woken_at), ()
             return
-        if not self._agenda.every("wake", _LOOK_EVERY_S):
+        if not self._agenda.every("wake", _LOOK_EVERY_S if self._every_s > 0 else _LOOK_IDLY_S):
             return
         expected = entrusted(self._member, view)
         unowned = self._parts.coordination.unowned(sorted(expected))
         self._vigil = watch(self._vigil, expected, unowned, time.monotonic())
+        self._tell(neglected(self._vigil, time.monotonic()))
         if due(self._vigil, self._every_s, time.monotonic()):
             names = ", ".join(sorted({thread for thread, _ in self._vigil.free.values()}))
             _LOG.warning(
@@ -41,4 +48,11 @@ class Waker:
             )
             self._parts.coordination.wake()
             self._parts.counters.woken += 1
-            self._vigil = Vigil(woken_at=time.monotonic())
+            self._vigil = replace(self._vigil, woken_at=time.monotonic())
+
+    def _tell(self, partitions: tuple[TopicPartition, ...]) -> None:
+        names = ", ".join(map(str, partitions))
+        told = (f"{names}: old members do not take them; restart those members, and: {ONE_ASSIGNOR}",)
+        former, self.alarms = self.alarms, told if partitions else ()
+        if self.alarms and self.alarms != former:
+            _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])

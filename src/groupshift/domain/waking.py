@@ -17,6 +17,8 @@ from groupshift.domain.reconcile import CoordinationView, Member, group_assignme
 
 PATIENCE_S = 10.0
 """An old member gets its share within 8 s, or gives up."""
+NEGLECT_S = 20.0
+"""After that, people are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +63,15 @@ def watch(
 
 
 def due(vigil: Vigil, every_s: float, now: float) -> bool:
-    """Whether to wake: something was free for too long, and the last time is ``every_s`` ago."""
+    """Whether to wake: something was free for too long, and the last time is ``every_s`` ago, and longer
+    than what a woken member needs. 0: never."""
     overdue = any(now - since > PATIENCE_S for _, since in vigil.free.values())
-    return overdue and now - vigil.woken_at >= every_s
+    return every_s > 0 and overdue and now - vigil.woken_at >= max(every_s, PATIENCE_S)
+
+
+def neglected(vigil: Vigil, now: float) -> tuple[TopicPartition, ...]:
+    """What old members have left without an owner for so long that people must look."""
+    return tuple(sorted(each for each, (_, since) in vigil.free.items() if now - since > NEGLECT_S))
 
 
 def _old(view: CoordinationView) -> frozenset[str]:

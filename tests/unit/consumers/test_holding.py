@@ -76,3 +76,20 @@ def test_a_rebalance_is_counted_once_it_is_over(bench) -> None:
     bench.settle()
     assert counters.rebalances == 2
     assert counters.zookeeper_commits >= 2
+
+
+def test_a_partition_that_another_member_keeps_is_told_to_people(bench, monkeypatch) -> None:
+    """Members that compute different assignments contend for ever: one of them has to say so."""
+    bench.zookeeper.owners[P0] = ("g_x-0", 99)
+    member = bench.join(1)
+    bench.settle()
+    assert member.reconciler.alarms == ()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 31.0)
+    member.step()
+    assert [alarm for alarm in member.reconciler.alarms if "t-0" in alarm and "text.form" in alarm]
+    bench.zookeeper.expire(99)
+    member.step()
+    member.step()
+    assert member.reconciler.alarms == ()
+    assert P0 in member.reconciler.held()

@@ -8,7 +8,7 @@ from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
 from groupshift.domain.registration import Registration
-from groupshift.domain.waking import PATIENCE_S, Vigil, due, entrusted, responsible, watch
+from groupshift.domain.waking import PATIENCE_S, Vigil, due, entrusted, neglected, responsible, watch
 
 OLD, FIRST, SECOND = "g_a", "g_m1", "g_m2"
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -67,3 +67,11 @@ def test_waking_is_rate_limited() -> None:
 def test_what_aware_members_left_free_wakes_nobody() -> None:
     """It is theirs to take."""
     assert watch(Vigil(), entrusted(member(FIRST), view()), {P1}, 0.0).free == {}
+
+
+def test_a_share_that_nobody_takes_is_told_to_people() -> None:
+    """After twice the patience, woken or not; and waking can be off."""
+    vigil = watch(Vigil(), {P0: THREAD}, {P0}, 0.0)
+    assert neglected(vigil, 20.0) == ()
+    assert neglected(replace(vigil, woken_at=15.0), 20.1) == (P0,)
+    assert not due(vigil, 0.0, 100.0)
