@@ -29,6 +29,7 @@ from groupshift.domain.coordination import Mode
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.moves import StageName
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
 from groupshift.domain.scan import GroupState, Life
 from groupshift.domain.scan_changes import Aspect
@@ -37,7 +38,10 @@ from groupshift.errors import Rejected, Transient
 from groupshift.ports.scans import ToggleState
 from groupshift.sandbox import legacy
 from groupshift.sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path
+from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_binary
+from groupshift.sandbox.kafka import KafkaOptions, await_kafka, broker_properties, create_topic
+from groupshift.sandbox.logging_properties import write_logging
 from groupshift.sandbox.processes import Running, free_port, wait_until
 from groupshift.sandbox.zookeeper import serves
 from groupshift.settings import parse
@@ -209,6 +213,37 @@ def test_a_server_that_knows_no_multiread_is_asked_one_by_one(tmp_path: Path, pr
     assert [member.member_id for member in side.members] == ["g_a"]
     assert [offset.offset for offset in side.offsets] == [7]
     assert times.changes
+
+
+def test_a_broker_that_knows_no_batches_is_asked_group_by_group(cluster, tmp_path: Path, process) -> None:
+    """A real broker 1.1.1: membership in one request, offsets a group at a time, log ends as ever."""
+    port, home = free_port(), Home(tmp_path / "old").create()
+    own = {"zookeeper.connect": f"{cluster.zookeeper}/old", "log.dirs": str(home.kafka)}
+    properties = broker_properties(home, cluster.zookeeper, port, (), KafkaOptions(properties=own))
+    configuration = home.configuration / "kafka.properties"
+    configuration.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    argv = [java_binary(), "-Xmx256m", f"-Dlog4j.configuration=file:{write_logging(home)}"]
+    argv += ["-cp", class_path(LOGGING, SCALA_CONSUMERS["1.1.1"]), "kafka.Kafka", str(configuration)]
+    address = f"127.0.0.1:{port}"
+    await_kafka(home, process(f"old-kafka-{port}", argv), address)
+    create_topic(address, "orders", 2)
+    for group in ("a", "b"):
+        consumer = Consumer({"bootstrap.servers": address, "group.id": group})
+        consumer.commit(offsets=[KafkaPartition("orders", n, 0) for n in range(2)], asynchronous=False)
+        consumer.close()
+    reader = KafkaEnsemble(KafkaConnection(address))
+    try:
+        assert reader.groups() == ("a", "b")
+        found = reader.observe({"a": (), "b": (), "nobody": ()})
+        ends, problems = reader.log_ends([TopicPartition("orders", n) for n in range(2)])
+    finally:
+        reader.close()
+    assert {name: (side.group.state, len(side.offsets)) for name, side in found.items()} == {
+        "a": ("Empty", 2),
+        "b": ("Empty", 2),
+        "nobody": ("Dead", 0),
+    }
+    assert (len(ends), problems) == (2, [])
 
 
 def test_a_scan_says_what_each_group_is_and_what_has_changed(
