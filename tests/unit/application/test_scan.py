@@ -10,18 +10,22 @@ import pytest
 
 from groupshift.adapters.memory.ports import CrashOnce, Killed
 from groupshift.application import scan as scan_module
+from groupshift.bootstrap import App
+from groupshift.cli.runner import Runner, claim
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import StageName
+from groupshift.domain.moves import Choice, StageName, WayBack
 from groupshift.domain.phases import Phase
 from groupshift.domain.scan import Life, Observed
 from groupshift.domain.scan_changes import Aspect
 from groupshift.domain.scan_waves import WaveRules
+from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import EventKind, MigrationRecord
 from groupshift.ports.scans import ToggleRecord, ToggleState
 from simulated_fleet import Fleet, make_fleet
+from simulated_move import Watcher
 
 RULES = WaveRules(size=2, budget=2, stable_s=3_600)
 
@@ -334,6 +338,27 @@ def test_groups_are_taken_back_by_name_and_pattern(fleet: Fleet) -> None:
     assert fleet.journal.of_group("orders-a")[0].phase is Phase.ROLLED_BACK
     with pytest.raises(Rejected, match="'nobody' names no group"):
         scans.back(["nobody"], RULES, execute=True)
+
+
+def test_a_toggle_of_a_wave_is_taken_back_by_roll_back_like_any_migration(fleet: Fleet) -> None:
+    """With its snapshots and proof: the journal knows what a scan did as it knows a move."""
+    fleet.add("a")
+    fleet.scan()
+    scans = fleet.scans()
+    migration = scans.toggle(scans.last(), RULES, execute=True).toggles[0].migration
+    app = App(scans.env)
+    runner = Runner(
+        app=app,
+        claimed=claim(app, migration, "cli-back", "ann"),
+        decide=lambda _brief: Choice.REJECT,
+        listener=Watcher(),
+        clock=fleet.clock,
+        settle_s=5,
+    )
+    closing = runner.back(WayBack.ZOOKEEPER_MODE)
+    assert (closing.phase, closing.verdict) == (Phase.ROLLED_BACK, Verdict.PASS), closing.reason
+    assert fleet.ensemble.worlds["a"].mode.requested is Mode.ZOOKEEPER
+    assert [status.phase for status in app.status()] == [Phase.ROLLED_BACK]
 
 
 def test_a_plain_consumer_forbids_the_way_back(fleet: Fleet) -> None:
