@@ -5,7 +5,7 @@ Source: specs/zookeeper-coordination.md §§8.3, 8.10 (F7), 9; KIP-125 (which gr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from groupshift.domain.coordination import MemberKind, Mode
@@ -19,10 +19,11 @@ from groupshift.domain.rules import ask
 from groupshift.domain.scan_look import HeldPartition, earlier_view, look_at
 from groupshift.domain.scan_stability import (
     NodeTimes,
+    Rest,
     Sighting,
     fingerprint,
     last_change_ms,
-    stable_since_ms,
+    rest_of,
 )
 from groupshift.domain.verdict import Finding, Verdict
 
@@ -98,7 +99,7 @@ class GroupState:
     mode: Mode = Mode.ZOOKEEPER
     requested: str = ""
     fingerprint: str = ""
-    stable_since_ms: int = 0
+    rest: Rest = field(default_factory=Rest)
     topics: tuple[str, ...] = ()
     partitions: int = 0
     owned: int = 0
@@ -126,11 +127,12 @@ class GroupState:
     @property
     def sighting(self) -> Sighting:
         """What the next scan compares with."""
-        return Sighting(
-            taken_at_ms=self.taken_at_ms,
-            fingerprint=self.fingerprint,
-            stable_since_ms=self.stable_since_ms,
-        )
+        return Sighting(fingerprint=self.fingerprint, rest=self.rest)
+
+    @property
+    def stable_since_ms(self) -> int:
+        """Since when nobody came or went, the mode was not written and no partition changed hands."""
+        return self.rest.since_ms
 
 
 def state_of(observed: Observed, before: GroupState | None) -> GroupState:
@@ -150,7 +152,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         mode=view.effective_mode,
         requested=(view.mode.data or b"").decode("utf-8", "backslashreplace"),
         fingerprint=seen,
-        stable_since_ms=stable_since_ms(view.taken_at_ms, seen, known, before.sighting if before else None),
+        rest=rest_of(view.taken_at_ms, seen, known, before.sighting if before else None),
         topics=tuple(sorted({partition.topic for partition in view.partitions})),
         partitions=len(view.partitions),
         owned=sum(1 for owners in owned.values() if owners),

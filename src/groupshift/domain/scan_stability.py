@@ -23,12 +23,24 @@ class NodeTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """What the last scan saw of a group: epoch ms, `fingerprint`, and since when it was stable then."""
+class Rest:
+    """Since when (epoch ms) each half of a group is at rest; 0: it was never seen to change."""
 
-    taken_at_ms: int
+    zookeeper_ms: int = 0
+    kafka_ms: int = 0
+
+    @property
+    def since_ms(self) -> int:
+        """Since when the whole group is."""
+        return max(self.zookeeper_ms, self.kafka_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What the last scan saw of a group: its `fingerprint`, and since when it was at rest then."""
+
     fingerprint: str
-    stable_since_ms: int
+    rest: Rest
 
 
 def last_change_ms(times: NodeTimes, now_ms: int) -> int | None:
@@ -55,14 +67,16 @@ def _short(value: object) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
-def stable_since_ms(now_ms: int, seen: str, known_ms: int | None, before: Sighting | None) -> int:
-    """Since when (epoch ms) the group is at rest; ``seen`` is its fingerprint, ``known_ms`` `last_change_ms`.
+def rest_of(now_ms: int, seen: str, known_ms: int | None, before: Sighting | None) -> Rest:
+    """Since when both halves are at rest; ``seen`` is the fingerprint now, ``known_ms`` `last_change_ms`.
 
-    Both scan and nodes give moments at which the last change was over: the earlier one counts as long as the
-    fingerprint is that of the last scan. A change of the Kafka half alone has no time: it counts as now."""
+    Of ZooKeeper the last scan and the nodes both give a moment at which the last change was over: the earlier
+    one counts. A change that only Kafka saw has no time: it counts from the scan that met it."""
     if before is None:
-        return now_ms if known_ms is None else known_ms
-    if before.fingerprint == seen:
-        return before.stable_since_ms if known_ms is None else min(before.stable_since_ms, known_ms)
-    same_kafka = before.fingerprint.partition(".")[2] == seen.partition(".")[2]
-    return known_ms if same_kafka and known_ms is not None else now_ms
+        return Rest(zookeeper_ms=now_ms if known_ms is None else known_ms)
+    (nodes, _, joined), (old_nodes, _, old_joined) = seen.partition("."), before.fingerprint.partition(".")
+    kafka_ms = before.rest.kafka_ms if joined == old_joined else now_ms
+    if nodes != old_nodes:
+        return Rest(zookeeper_ms=now_ms if known_ms is None else known_ms, kafka_ms=kafka_ms)
+    bounds = [before.rest.zookeeper_ms, *([] if known_ms is None else [known_ms])]
+    return Rest(zookeeper_ms=min(bounds), kafka_ms=kafka_ms)

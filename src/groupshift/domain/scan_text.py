@@ -11,6 +11,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.scan import GroupState, Life, StageReadiness
 from groupshift.domain.scan_look import HeldPartition
+from groupshift.domain.scan_stability import Rest
 from groupshift.domain.verdict import Finding, Verdict
 
 
@@ -25,6 +26,7 @@ def state_data(state: GroupState) -> dict[str, Any]:
         "requested": state.requested,
         "fingerprint": state.fingerprint,
         "stable_since_ms": state.stable_since_ms,
+        "rest": {"zookeeper_ms": state.rest.zookeeper_ms, "kafka_ms": state.rest.kafka_ms},
         "topics": list(state.topics),
         "partitions": state.partitions,
         "owned": state.owned,
@@ -67,7 +69,7 @@ def state_from(text: str) -> GroupState:
         mode=Mode(data["mode"]),
         requested=data["requested"],
         fingerprint=data["fingerprint"],
-        stable_since_ms=data["stable_since_ms"],
+        rest=Rest(**data["rest"]),
         topics=tuple(data["topics"]),
         partitions=data["partitions"],
         owned=data["owned"],

@@ -13,7 +13,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.scan import GroupState, Life, Observed, lag_of, life_of, state_of
 from groupshift.domain.scan_changes import Aspect, appeared, difference, vanished
-from groupshift.domain.scan_stability import NodeTimes, Sighting, last_change_ms, stable_since_ms
+from groupshift.domain.scan_stability import NodeTimes, Rest, Sighting, last_change_ms, rest_of
 from groupshift.domain.scan_text import state_from, state_text
 from groupshift.domain.verdict import Verdict
 from simulated_move import make_bench
@@ -107,22 +107,29 @@ def test_the_last_change_is_dated_by_the_first_later_write() -> None:
     assert last_change_ms(NodeTimes(), 2_000) is None
 
 
+def seen_before(fingerprint: str, zookeeper_ms: int = 600, kafka_ms: int = 0) -> Sighting:
+    """What the last scan saw."""
+    return Sighting(fingerprint=fingerprint, rest=Rest(zookeeper_ms=zookeeper_ms, kafka_ms=kafka_ms))
+
+
 @pytest.mark.parametrize(
     ("before", "known", "since"),
     [
         (None, 700, 700),
         (None, None, 2_000),
-        (Sighting(taken_at_ms=1_500, fingerprint="z.k", stable_since_ms=600), 700, 600),
-        (Sighting(taken_at_ms=1_500, fingerprint="z.k", stable_since_ms=1_500), 700, 700),
-        (Sighting(taken_at_ms=1_500, fingerprint="z.k", stable_since_ms=600), None, 600),
-        (Sighting(taken_at_ms=1_500, fingerprint="y.k", stable_since_ms=600), 1_600, 1_600),
-        (Sighting(taken_at_ms=1_500, fingerprint="z.j", stable_since_ms=600), 700, 2_000),
-        (Sighting(taken_at_ms=1_500, fingerprint="y.k", stable_since_ms=600), None, 2_000),
+        (seen_before("z.k"), 700, 600),
+        (seen_before("z.k", 1_500), 700, 700),
+        (seen_before("z.k"), None, 600),
+        (seen_before("y.k"), 1_600, 1_600),
+        (seen_before("z.j"), 700, 2_000),
+        (seen_before("z.k", 600, 1_500), 700, 1_500),
+        (seen_before("y.k", 600, 1_500), 1_600, 1_600),
+        (seen_before("y.k"), None, 2_000),
     ],
 )
 def test_rest_counts_from_what_is_proven(before: Sighting | None, known: int | None, since: int) -> None:
-    """Same as the last scan: the earlier bound; a change in Kafka alone has no time and counts as now."""
-    assert stable_since_ms(2_000, "z.k", known, before) == since
+    """A change in Kafka alone has no time: it counts from the scan that met it, and stays so."""
+    assert rest_of(2_000, "z.k", known, before).since_ms == since
 
 
 def test_the_last_scan_is_the_first_of_two_looks() -> None:
