@@ -23,6 +23,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from groupshift.consumers.commits import KafkaCommits
+from groupshift.consumers.committed import CommittedOffsets
 from groupshift.consumers.confinement import Calls
 from groupshift.consumers.counters import Counters
 from groupshift.consumers.librdkafka import connecting
@@ -57,6 +58,7 @@ class KafkaMembership:
         self._incremental = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
         self._commits = KafkaCommits(incremental=self._incremental)
         self._consumer = Consumer({**self._properties, "on_commit": self._commits.on_commit})
+        self._offsets = CommittedOffsets(self._properties)
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._calls = Calls()
         self._later: Future[None] | None = None
@@ -77,11 +79,8 @@ class KafkaMembership:
 
     def warm(self, topics: Collection[str]) -> None:
         """Find the coordinator, if it answers; before `start`."""
-        try:
-            for topic in sorted(topics)[:1]:
-                self._consumer.committed([KafkaPartition(topic, 0)], timeout=_WARM_S)
-        except KafkaException as error:
-            _LOG.info("group %s: the coordinator does not answer yet: %s", self._group, error)
+        for topic in sorted(topics)[:1]:
+            self._offsets.warm(topic, _WARM_S)
 
     def start(self, listener: MembershipListener) -> None:
         """Poll on the own thread."""
@@ -190,8 +189,8 @@ class KafkaMembership:
             _LOG.info("group %s: commit to Kafka postponed: %s", self._group, error)
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Never while joining: librdkafka keeps such a commit back, and with it the thread on which the
-        join's callbacks run, for a session timeout (observed: 10 s, all members alike)."""
+        """Never while joining: it would wait for the answer to JoinGroup on the same connection, and with it
+        the thread on which the join's callbacks run, for a session timeout (observed: 10 s, all alike)."""
         if not self._joined.is_set():
             raise Transient("the Kafka group is rebalancing")
         self._commits.commit(self._consumer, offsets)
@@ -201,20 +200,7 @@ class KafkaMembership:
         self, partitions: Collection[TopicPartition], timeout: float
     ) -> Mapping[TopicPartition, int | None]:
         """One OffsetFetch for all."""
-        asked = [KafkaPartition(*each) for each in partitions]
-        try:
-            answer = self._calls.ask(
-                lambda: self._consumer.committed(asked, timeout=timeout), timeout, "committed offsets"
-            )
-        except (KafkaException, RuntimeError) as error:
-            raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
-        failed = next((each.error for each in answer if each.error is not None), None)
-        if failed is not None:
-            raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
-        return {
-            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
-            for each in answer
-        }
+        return self._offsets.read(partitions, timeout)
 
     # -- the group -------------------------------------------------------------------------------
 
@@ -248,6 +234,7 @@ class KafkaMembership:
             self._thread.join(timeout)
         else:
             self._consumer.close()
+        self._offsets.close()
         self._admin = None
 
 
