@@ -193,8 +193,13 @@ def test_scenario_30_global_listener(kazoo, group, join, written, consume_member
     for member, consumer_id in zip(members, ids, strict=True):
         mine = {each for each, thread in told.threads.items() if thread.rpartition("-")[0] == consumer_id}
         wait_until(lambda member=member, mine=mine: member.assigned == mine, PATIENCE_S, "the map is true")
-        names = [name for name, _, _ in member.heard]
-        assert names.index("group") < names.index("assign")
+        wait_until(lambda member=member: "assign" in heard(member), PATIENCE_S, "told of the own part")
+        assert heard(member).index("group") < heard(member).index("assign")
+
+
+def heard(member):
+    """What it was told, in order."""
+    return [name for name, _, _ in member.heard]
 
 
 def test_without_migration_the_nodes_are_those_of_the_zookeeper_consumer(
