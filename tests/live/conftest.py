@@ -27,16 +27,15 @@ from groupshift.sandbox.faults import Link, start_relay
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import KafkaOptions, RelayedListener, create_topic, start_kafka
 from groupshift.sandbox.processes import (
-    Command,
     Running,
     free_port,
     is_running,
     marked,
-    start,
     stop,
     wait_until,
 )
 from groupshift.sandbox.zookeeper import start_zookeeper
+from started import started
 
 RELAYED_LISTENERS = 6
 LOG_TAIL_LINES = 30
@@ -186,15 +185,8 @@ def topic(cluster: Cluster) -> Callable[[int], str]:
 @pytest.fixture
 def process(cluster: Cluster) -> Iterator[Callable[[str, Sequence[str]], Running]]:
     """Factory: start ``argv`` under a name; ended after the test, last started first."""
-    started: list[Running] = []
-
-    def run(name: str, argv: Sequence[str]) -> Running:
-        started.append(start(cluster.home, Command(name=name, argv=argv)))
-        return started[-1]
-
-    yield run
-    for one in reversed(started):
-        stop(one, 20.0)
+    with started(cluster.home) as run:
+        yield run
 
 
 @pytest.fixture

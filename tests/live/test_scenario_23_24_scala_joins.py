@@ -2,34 +2,104 @@
 
 from __future__ import annotations
 
+import uuid
+from dataclasses import dataclass
+
+import pytest
+
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.domain.coordination import Mode
+from group_records import group_history, judged
+from groupshift.domain.coordination import Mode, ModeNode
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox.processes import wait_until
+from started import started
+
+PARTITIONS = 8
 
 
-def test_scenario_23_scala_joins_kafka_mode_and_24_leaves(
-    topic, group, producer, consume_member, scala_member, kazoo, ledger, log_ends
-):
-    """All go to ZooKeeper mode, Scala gets its share at the last commit; then Kafka mode by itself."""
-    name, probe = topic(8), GroupProbe(kazoo, group)
-    producer(name, 8, rate=20)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Three of ours were in Kafka mode when the Scala member came."""
+
+    topic: str
+    node: ModeNode
+    ours: tuple[str, ...]
+    scala: object
+
+
+@pytest.fixture(scope="module")
+def group():
+    """One group for both scenarios."""
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def process(cluster):
+    """Its processes live until both are over."""
+    with started(cluster.home) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def begun():
+    """The set-up, once it is made."""
+    return []
+
+
+@pytest.fixture
+def joined(begun, topic, group, producer, consume_member, scala_member, kazoo):
+    """The group after a Scala member has got its share."""
+    if begun:
+        return begun[0]
+    name, probe = topic(PARTITIONS), GroupProbe(kazoo, group)
+    producer(name, PARTITIONS, rate=20)
     node = probe.set_mode(b"kafka")
-    ours = [consume_member("migrating", f"m{number}-1", [name]) for number in (1, 2, 3)]
-    names = [each.member_id for each in ours]
-    probe.await_published(names, Mode.KAFKA, node)
-    probe.await_shares(name, dict(zip(names, (3, 3, 2), strict=True)))
+    ours = tuple(consume_member("migrating", f"m{number}-1", [name]).member_id for number in (1, 2, 3))
+    probe.await_published([*ours], Mode.KAFKA, node)
+    probe.await_shares(name, dict(zip(ours, (3, 3, 2), strict=True)))
     wait_until(
-        lambda: all(probe.offset(name, number) for number in range(8)), PATIENCE_S, "all offsets committed"
+        lambda: all(probe.offset(name, number) for number in range(PARTITIONS)),
+        PATIENCE_S,
+        "all offsets committed",
     )
     scala = scala_member("1.1.1", "m4-1", [name])
-    probe.await_shares(name, dict.fromkeys([*names, scala.member_id], 2))
-    probe.await_published(names, Mode.ZOOKEEPER, node)
-    wait_until(lambda: len(scala.deliveries()) > 20, PATIENCE_S, "Scala is delivered records")
+    probe.await_shares(name, dict.fromkeys([*ours, scala.member_id], 2))
+    begun.append(Joined(topic=name, node=node, ours=ours, scala=scala))
+    return begun[0]
+
+
+def test_scenario_23_scala_joins_kafka_mode(cluster, joined, group, kazoo, ledger, log_ends):
+    """All go to ZooKeeper mode; Scala gets its share without giving up, and starts at the last commits."""
+    name, scala = joined.topic, joined.scala
+    GroupProbe(kazoo, group).await_published([*joined.ours], Mode.ZOOKEEPER, joined.node)
+    ends = {each: end + 10 for each, end in log_ends(name, PARTITIONS).items()}
+    ledger.await_all(ends)
     assert "ConsumerRebalanceFailedException" not in scala.log_file.read_text()
+    known = group_history(cluster.home, group)
+    taken = {each.partition: each.start_zxid for each in known.intervals if each.member_id == scala.member_id}
+    starts = {
+        each.partition: each.offset
+        for each in known.offset_writes
+        if each.zxid < taken.get(each.partition, 0)
+    }
+    first = {each.partition: each.offset for each in reversed(scala.deliveries())}
+    assert len(first) == 2
+    assert first == starts
+    ledger.assert_no_overlap()
+    assert judged(cluster.home, group, ends, old=[scala.member_id]).outside == ()
+
+
+def test_scenario_24_scala_leaves(cluster, joined, group, kazoo, ledger, log_ends):
+    """The group returns to Kafka mode by itself: nobody writes the mode node."""
+    name, scala, probe = joined.topic, joined.scala, GroupProbe(kazoo, group)
+    probe.await_published([*joined.ours], Mode.ZOOKEEPER, joined.node)
     scala.stop()
-    probe.await_published(names, Mode.KAFKA, node)
-    probe.await_shares(name, dict(zip(names, (3, 3, 2), strict=True)))
-    ledger.await_all({each: end + 10 for each, end in log_ends(name, 8).items()})
+    probe.await_published([*joined.ours], Mode.KAFKA, joined.node)
+    probe.await_shares(name, dict(zip(joined.ours, (3, 3, 2), strict=True)))
+    ends = {each: end + 10 for each, end in log_ends(name, PARTITIONS).items()}
+    ledger.await_all(ends)
+    assert probe.mode_node() == joined.node
     ledger.assert_no_overlap()
     assert not ledgers.duplicates(ledger.deliveries())
+    verdict = judged(cluster.home, group, ends, old=[scala.member_id])
+    assert (verdict.lost, verdict.outside) == ((), ())
