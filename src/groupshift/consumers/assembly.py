@@ -9,10 +9,11 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from groupshift import __version__
+from groupshift.adapters.zookeeper.login import make_client
 from groupshift.consumers.brokers import find_brokers
 from groupshift.consumers.callbacks import Application
 from groupshift.consumers.configuration import ConsumerConfig
-from groupshift.consumers.coordination import ZookeeperCoordination
+from groupshift.consumers.coordination import FOR_EVER, ZookeeperCoordination
 from groupshift.consumers.counters import Counters
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.fetcher import KafkaFetch
@@ -42,7 +43,13 @@ def make_parts(
             membership.warm(topics)
         return Parts(
             coordination=ZookeeperCoordination(
-                config.zookeeper, config.group, config.consumer_id, config.session_s, hidden=config.hidden
+                make_client(
+                    config.zookeeper, config.session_s, config.login, connection_retry=dict(FOR_EVER)
+                ),
+                config.group,
+                config.consumer_id,
+                login=config.login,
+                hidden=config.hidden,
             ),
             membership=membership,
             fetch=fetch,
@@ -59,7 +66,9 @@ def _located(config: ConsumerConfig) -> dict[str, Any]:
     properties = config.fetcher()
     if "bootstrap.servers" not in properties:
         protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
-        properties["bootstrap.servers"] = find_brokers(config.zookeeper, config.connect_s, protocol)
+        properties["bootstrap.servers"] = find_brokers(
+            config.zookeeper, config.connect_s, protocol, config.login
+        )
     return properties
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from groupshift.consumers.coordination import make_client
+from groupshift.adapters.zookeeper.login import ZookeeperLogin, make_client
 from groupshift.domain.znodes import BROKER_IDS, parse_broker
 from groupshift.errors import Rejected, Transient
 
 
-def find_brokers(hosts: str, timeout: float, protocol: str) -> str:
+def find_brokers(hosts: str, timeout: float, protocol: str, login: ZookeeperLogin) -> str:
     """``host:port,…`` of every broker's first endpoint that speaks ``protocol``; broker JSON 1 to 5 (§1.3).
 
     Raises `Transient` without an answer in ``timeout`` seconds or without any broker, `Rejected` when no
     broker has such an endpoint."""
-    client = make_client(hosts, timeout)
+    client = make_client(hosts, timeout, login)
     try:
         client.start(timeout=timeout)
         read = [client.get(f"{BROKER_IDS}/{each}")[0] for each in client.get_children(BROKER_IDS)]

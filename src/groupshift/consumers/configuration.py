@@ -11,9 +11,10 @@ import socket
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from groupshift.adapters.zookeeper.login import ZookeeperLogin, read_login
 from groupshift.consumers.keys import COOPERATIVE, EAGER, FORCED, KEYS, PREFIX, Use
 from groupshift.consumers.librdkafka import objection
 from groupshift.consumers.reading import Reader
@@ -45,13 +46,15 @@ class ConsumerConfig:
 
     ``migrating`` is False for a consumer of the old protocol, also one with migration disabled.
     ``membership`` are the properties of the embedded Kafka consumer, ``hidden`` the topics that no wildcard
-    sees, ``metrics_port`` None without an endpoint, ``wake_every_s`` 0 when old members are not woken."""
+    sees, ``login`` the identity at ZooKeeper, ``metrics_port`` None without an
+    endpoint, ``wake_every_s`` 0 when old members are not woken."""
 
     group: str
     consumer_id: str
     client_id: str
     migrating: bool
     zookeeper: str
+    login: ZookeeperLogin
     session_s: float
     connect_s: float
     assignor: Assignor
@@ -64,8 +67,8 @@ class ConsumerConfig:
     drain_s: float
     metrics_port: int | None
     wake_every_s: float
-    kafka: Mapping[str, Any]
-    membership: Mapping[str, Any]
+    kafka: Mapping[str, Any] = field(repr=False)
+    membership: Mapping[str, Any] = field(repr=False)
 
     def fetcher(self) -> dict[str, Any]:
         """Properties of the fetching client; a short fetch wait lets a partition that is taken start soon."""
@@ -131,6 +134,7 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
         client_id=read.name("client.id", group or "-"),
         migrating=migrating,
         zookeeper=read.text("zookeeper.connect"),
+        login=read_login(read.raw, "zookeeper.", read.problems),
         session_s=session_s,
         connect_s=read.milliseconds("zookeeper.connection.timeout.ms", int(session_s * 1000)),
         assignor=read.choice(

@@ -5,24 +5,30 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import (
+    AuthFailedError,
     BadVersionError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
 
+from groupshift.adapters.zookeeper import rights
+from groupshift.adapters.zookeeper.login import ANYBODY, WORLD, ZookeeperLogin
 from groupshift.consumers.observation import Observer
 from groupshift.consumers.partition_nodes import PartitionNodes, failures
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.domain.znodes import INTERNAL_TOPICS, GroupPaths
-from groupshift.errors import Conflict, Transient
+from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.coordination import (
     CoordinationListener,
     OffsetNode,
@@ -37,17 +43,21 @@ _STATES = {
 }
 
 
+FOR_EVER: Final = MappingProxyType({"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0})
+"""How a member's client connects again (kazoo's ``connection_retry``)."""
+
+
 class ZookeeperCoordination:
-    """One member's session. ``hosts`` may end with a chroot; ``session_s`` is asked for, in seconds;
-    ``hidden`` are the topics that no wildcard sees."""
+    """One member's session. ``client`` is not started yet and made with ``login``; ``hidden`` are the topics
+    that no wildcard sees."""
 
     def __init__(
-        self, hosts: str, group: str, consumer_id: str, session_s: float,
-        *, hidden: Collection[str] = INTERNAL_TOPICS,
+        self, client: KazooClient, group: str, consumer_id: str,
+        *, login: ZookeeperLogin = ANYBODY, hidden: Collection[str] = INTERNAL_TOPICS,
     ) -> None:  # fmt: skip
-        self._hosts, self._consumer_id = hosts, consumer_id
+        self._client, self._login, self._consumer_id = client, login, consumer_id
+        self._hosts = ",".join(f"{host}:{port}" for host, port in client.hosts) + client.chroot
         self._group, self._paths = group, GroupPaths(group)
-        self._client = make_client(hosts, session_s)
         self._observer = Observer(
             self._client, self._paths, self._answer, changed=self._view_changed, hidden=hidden
         )
@@ -69,17 +79,37 @@ class ZookeeperCoordination:
         return float(self._client._session_timeout) / 1000  # noqa: SLF001 (no public accessor)
 
     def start(self, listener: CoordinationListener, timeout: float) -> None:
-        """Connect; the listener hears of every change from then on."""
+        """Connect; the listener hears of every change from then on. Raises `Rejected` when this identity
+        may not log in or not take partitions: a member that owns nothing for ever would keep a share."""
         self._listener = listener
         try:
             self._client.start(timeout=timeout)
-        except (KazooTimeoutError, KazooException, OSError) as error:
-            self._client.stop()
-            self._client.close()
+            self._prove_rights()
+        except (KazooTimeoutError, KazooException, OSError, Transient) as error:
+            self._end()
             raise Transient(
-                f"zookeeper.connect {self._hosts!r}: no answer in {timeout:g} s ({error}); start it and retry"
+                f"zookeeper.connect {self._hosts!r}: no answer in {timeout:g} s ({error}){self._hint()}; "
+                "start it and retry"
             ) from error
+        except Rejected:
+            self._end()
+            raise
         self._client.add_listener(self._state_changed)
+
+    def _hint(self) -> str:
+        return ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""
+
+    def _prove_rights(self) -> None:
+        """Log in (kazoo does it after it says that it is connected), and create below ``owners`` and
+        ``offsets``, as far as there are any."""
+        self._answer(self._client.exists_async(self._paths.root))
+        parents = [self._paths.owners, self._paths.offsets]
+        for directory in tuple(parents):
+            parents += [f"{directory}/{topic}" for topic in self._nodes.children(directory)]
+        asked = [(each, rights.ask(self._client, rights.creating_below(each))) for each in parents]
+        for path, answer in asked:
+            if rights.refused(self._answer(answer)):
+                raise self._unauthorised(f"may not create below {path}")
 
     def session_id(self) -> int | None:
         """Kazoo's present session id."""
@@ -92,6 +122,9 @@ class ZookeeperCoordination:
             return
         self._closed = True
         self._client.remove_listener(self._state_changed)
+        self._end()
+
+    def _end(self) -> None:
         self._client.stop()
         self._client.close()
 
@@ -123,10 +156,10 @@ class ZookeeperCoordination:
         if migration is not None:
             wanted[self._paths.migration_id_of(self._consumer_id)] = migration
         for path in wanted:
-            self._nodes.ensure(path.rpartition("/")[0])
+            self._nodes.ensure(path.rpartition("/")[0], WORLD)
         change = self._client.transaction()
         for path, data in wanted.items():
-            change.create(path, data, ephemeral=True)
+            change.create(path, data, acl=WORLD, ephemeral=True)
         failed = failures(self._answer(change.commit_async()))
         if not failed:
             return
@@ -204,7 +237,7 @@ class ZookeeperCoordination:
         change = self._client.transaction()
         change.check(self._paths.id_of(self._consumer_id), -1)
         for path in paths:
-            change.create(path, nobody, ephemeral=True)
+            change.create(path, nobody, acl=WORLD, ephemeral=True)
         for path in paths:
             change.delete(path)
         if failed := failures(self._answer(change.commit_async())):
@@ -218,17 +251,23 @@ class ZookeeperCoordination:
 
     def _answer(self, result: Any) -> Any:
         """Wait for one answer, at most a session; only NoNode, NodeExists and BadVersion pass through."""
+        if self._client.client_state == KeeperState.AUTH_FAILED:
+            raise self._unauthorised("may not log in")
         if not self._client.connected and not result.ready():
             raise Transient("ZooKeeper is not connected")
         try:
             return result.get(timeout=self.session_s)
         except (NoNodeError, NodeExistsError, BadVersionError):
             raise
+        except AuthFailedError as error:
+            raise self._unauthorised("may not log in") from error
+        except NoAuthError as error:
+            raise self._unauthorised("may not change a node of the group") from error
         except (KazooException, KazooTimeoutError) as error:
             raise Transient(f"ZooKeeper did not answer: {error!r}") from error
 
-
-def make_client(hosts: str, session_s: float) -> KazooClient:
-    """A client that reconnects for ever."""
-    retry = {"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0}
-    return KazooClient(hosts=hosts, timeout=session_s, connection_retry=retry)
+    def _unauthorised(self, what: str) -> Rejected:
+        return Rejected(
+            f"zookeeper.sasl.username: {self._login.who} {what} at {self._hosts}: log in as the group's "
+            "other members do (zookeeper.sasl.mechanism, zookeeper.sasl.username and zookeeper.sasl.password)"
+        )

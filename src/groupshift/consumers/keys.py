@@ -10,6 +10,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from groupshift.adapters.zookeeper.login import KEYS as LOGIN
+
 PREFIX: Final = "coordination.migration."
 
 
@@ -54,6 +56,7 @@ KEYS: Final = MappingProxyType(
         "bootstrap.servers": Key(Use.HONOURED, "required to migrate; otherwise ZooKeeper knows the brokers"),
         "zookeeper.session.timeout.ms": _honoured("default 6000"),
         "zookeeper.connection.timeout.ms": _honoured("default: the session timeout"),
+        **{f"zookeeper.{key}": _honoured(why) for key, why in LOGIN.items()},
         "zookeeper.sync.time.ms": _ignored("every view begins with a sync"),
         "rebalance.max.retries": _ignored("a taken partition is waited for without limit"),
         "rebalance.backoff.ms": _ignored("watches say when to go on"),

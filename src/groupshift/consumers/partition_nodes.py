@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.security import ACL
 
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import GroupPaths, encode_offset, parse_offset
@@ -53,6 +54,11 @@ class PartitionNodes:
             result[each] = node if owner is not None and owner.ephemeralOwner == session else None
             if owner is None and isinstance(failed[0], NodeExistsError):
                 self._changed(each)  # it was there, and gone again between the two requests
+            elif owner is None and isinstance(failed[0], NoAuthError):
+                raise Rejected(
+                    f"zookeeper.sasl.username: this member may not own {each} ({self._paths.owner_of(each)} "
+                    "refuses its identity): log in as the group's other members do"
+                )
             elif owner is None:
                 self.forget_parents()
                 raise Transient(f"the owner node of {each} could not be created: {failed[0]!r}")
@@ -104,8 +110,8 @@ class PartitionNodes:
 
     def _all_owners(self) -> set[TopicPartition]:
         """Every owner node of the group that belongs to the present session."""
-        topics = self._children(self._paths.owners)
-        listed = {topic: self._children(f"{self._paths.owners}/{topic}") for topic in topics}
+        topics = self.children(self._paths.owners)
+        listed = {topic: self.children(f"{self._paths.owners}/{topic}") for topic in topics}
         every = [
             TopicPartition(topic, int(name))
             for topic, names in listed.items()
@@ -212,16 +218,17 @@ class PartitionNodes:
         change.check(self._guard, -1)
         return change
 
-    def _children(self, path: str) -> list[str]:
+    def children(self, path: str) -> list[str]:
+        """The names below a node, none where there is no node."""
         try:
             return list(self._answer(self._client.get_children_async(path)))
         except NoNodeError:
             return []
 
-    def ensure(self, path: str) -> None:
-        """Create a persistent node with its parents, once."""
+    def ensure(self, path: str, acl: Sequence[ACL] | None = None) -> None:
+        """Create a persistent node with its parents, once; by default with the ACL of the client."""
         if path not in self._parents:
-            self._answer(self._client.ensure_path_async(path))
+            self._answer(self._client.ensure_path_async(path, acl))
             self._parents.add(path)
 
     def forget_parents(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
@@ -32,12 +32,15 @@ class RelayedListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """``relayed`` extra listeners for members behind a relay; ``initial_rebalance_delay_ms`` None is the
-    broker's own 3 s; ``properties`` are added to the broker's last."""
+    """``relayed`` extra listeners for members behind a relay; ``secured_port`` that of a listener SECURED
+    with TLS and SASL (0: none), which ``properties`` have to describe; ``initial_rebalance_delay_ms`` None
+    is the broker's own 3 s; ``java`` are options of its JVM; ``properties`` come last and win."""
 
     relayed: int = 0
     initial_rebalance_delay_ms: int | None = None
     heap: str = "512m"
+    secured_port: int = 0
+    java: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -59,7 +62,7 @@ def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions
     properties = broker_properties(home, zookeeper, port, relayed, options)
     configuration.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     argv = [
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}",
+        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}", *options.java,
         f"-Dlog4j.configuration=file:{write_logging(home)}",
         "-cp", class_path(LOGGING, BROKER), "kafka.Kafka", str(configuration),
     ]  # fmt: skip
@@ -76,12 +79,16 @@ def broker_properties(
     """The broker's configuration: stock behaviour for groups, single-replica internal topics."""
     ports = {"PLAINTEXT": (port, port)}
     ports |= {f"RELAY{n}": (extra.port, extra.advertised_port) for n, extra in enumerate(relayed)}
+    protocols = dict.fromkeys(ports, "PLAINTEXT")
+    if options.secured_port:
+        ports["SECURED"] = (options.secured_port, options.secured_port)
+        protocols["SECURED"] = "SASL_SSL"
     properties = {
         "broker.id": "0",
         "zookeeper.connect": zookeeper,
         "listeners": ",".join(f"{name}://127.0.0.1:{own}" for name, (own, _) in ports.items()),
         "advertised.listeners": ",".join(f"{name}://127.0.0.1:{told}" for name, (_, told) in ports.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
+        "listener.security.protocol.map": ",".join(f"{each}:{name}" for each, name in protocols.items()),
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(home.kafka),
         "auto.create.topics.enable": "false",

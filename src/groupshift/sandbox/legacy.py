@@ -13,9 +13,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
+from groupshift.adapters.zookeeper.login import ANYBODY, ZookeeperLogin, make_client
 from groupshift.errors import Rejected
 from groupshift.sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path
 from groupshift.sandbox.home import Home
@@ -28,7 +28,8 @@ RELEASES = tuple(SCALA_CONSUMERS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalaMember:
-    """One old member; its id is ``<group>_<consumer_id>``. ``properties`` override the defaults below."""
+    """One old member; its id is ``<group>_<consumer_id>``. ``properties`` override the defaults below;
+    ``java`` are options of its JVM."""
 
     release: str
     group: str
@@ -36,6 +37,7 @@ class ScalaMember:
     topics: Sequence[str]
     zookeeper: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    java: Sequence[str] = ()
 
     @property
     def member_id(self) -> str:
@@ -77,7 +79,7 @@ def command(home: Home, member: ScalaMember, file_name: str | None = None) -> Co
         "--member", member.member_id, "--group", member.group, "--zookeeper", member.zookeeper,
         "--ledger", str(home.ledgers / f"{name}.jsonl"),
         "--state", str(home.members / f"{name}.json"), "--",
-        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m",
+        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m", *member.java,
         f"-Dlog4j.configuration=file:{write_logging(home)}", "-cp", path,
         "kafka.tools.ConsoleConsumer", "--zookeeper", member.zookeeper, *chosen,
         "--consumer.config", str(properties),
@@ -85,10 +87,12 @@ def command(home: Home, member: ScalaMember, file_name: str | None = None) -> Co
     return Command(name=name, argv=argv)
 
 
-def seed_offsets(zookeeper: str, group: str, topic: str, partitions: int) -> None:
+def seed_offsets(
+    zookeeper: str, group: str, topic: str, partitions: int, *, login: ZookeeperLogin = ANYBODY
+) -> None:
     """Give a new group an offset of 0 for every partition without one, as if it had started at the
     beginning: see above why 0.10.2 needs it. Existing offsets are left alone."""
-    client = KazooClient(hosts=zookeeper)
+    client = make_client(zookeeper, 10.0, login)
     client.start(timeout=15.0)
     try:
         for partition in range(partitions):

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from groupshift.errors import Transient
 from groupshift.sandbox.artifacts import BROKER, LOGGING, class_path
 from groupshift.sandbox.home import Home
+from groupshift.sandbox.jaas import jaas_option, write_jaas
 from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.logging_properties import write_logging
 from groupshift.sandbox.processes import Command, Running, free_port, is_running, start, wait_until
 from groupshift.sandbox.state import SandboxState
+
+if TYPE_CHECKING:  # its import needs a library that only a secured sandbox needs
+    from groupshift.sandbox.certificates import Certificates
 
 NAME = "zookeeper"
 _READY_S = 60.0
@@ -19,10 +25,16 @@ _READY_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperOptions:
-    """``tick_ms`` is the granularity with which sessions expire; sessions may last 2 ticks to 2 minutes."""
+    """``tick_ms`` is the granularity with which sessions expire; sessions may last 2 ticks to 2 minutes.
+
+    ``users`` (name → password) may log in by SASL DIGEST-MD5, as everybody else may without. With ``tls`` the
+    server also listens on ``tls_port`` and asks for a client's certificate there."""
 
     tick_ms: int = 500
     heap: str = "256m"
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tls: Certificates | None = None
+    tls_port: int = 0
 
 
 def start_zookeeper(home: Home, options: ZookeeperOptions = ZookeeperOptions()) -> str:
@@ -37,12 +49,12 @@ def start_zookeeper(home: Home, options: ZookeeperOptions = ZookeeperOptions()) 
         f"clientPort={port}\nclientPortAddress=127.0.0.1\n"
         f"tickTime={options.tick_ms}\n"
         f"minSessionTimeout={2 * options.tick_ms}\nmaxSessionTimeout=120000\n"
-        "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+        "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n" + _secured(options)
     )
     argv = [
         java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}",
         "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=1024", "-Dzookeeper.snapCount=10000000",
-        "-Dzookeeper.jmx.log4j.disable=true",
+        "-Dzookeeper.jmx.log4j.disable=true", *_java_options(home, options),
         f"-Dlog4j.configuration=file:{write_logging(home)}",
         "-cp", class_path(LOGGING, BROKER),
         "org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration),
@@ -52,6 +64,32 @@ def start_zookeeper(home: Home, options: ZookeeperOptions = ZookeeperOptions()) 
     SandboxState(home).put_address("zookeeper", address)
     await_zookeeper(home, process, address)
     return address
+
+
+def _secured(options: ZookeeperOptions) -> str:
+    lines = []
+    if options.users:
+        lines.append("authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+    if options.tls is not None:
+        lines += [
+            f"secureClientPort={options.tls_port}",
+            "secureClientPortAddress=127.0.0.1",
+            f"ssl.keyStore.location={options.tls.server}",
+            f"ssl.trustStore.location={options.tls.authority}",
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _java_options(home: Home, options: ZookeeperOptions) -> list[str]:
+    """What ZooKeeper takes from the command line only; TLS needs Netty, on both ports."""
+    found = []
+    if options.users:
+        module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+        entries = {f"user_{name}": password for name, password in options.users.items()}
+        found.append(jaas_option(write_jaas(home, NAME, {"Server": (module, entries)})))
+    if options.tls is not None:
+        found.append("-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory")
+    return found
 
 
 def await_zookeeper(home: Home, process: Running, address: str) -> None:

@@ -1,0 +1,180 @@
+"""How a client logs in at ZooKeeper, consumer or tool: SASL DIGEST-MD5, TLS, and the ACL that follows.
+
+Source: specs/zookeeper-coordination.md §1.4; ``docs/security.md`` lists the keys.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Auth
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
+
+MECHANISM: Final = "DIGEST-MD5"
+KEYS: Final = MappingProxyType(
+    {
+        "sasl.mechanism": "DIGEST-MD5, or absent for a session without SASL",
+        "sasl.username": "as in the section Client of the old members' JAAS file: one for the whole group",
+        "sasl.password": "never shown",
+        "ssl.ca": "path of the PEM file with the authorities to trust; any ssl key switches TLS on",
+        "ssl.certificate": "path of the PEM file with the own certificate, where the server asks for one",
+        "ssl.key": "path of the PEM file with its key",
+        "ssl.key.password": "never shown",
+        "ssl.verify": "default true: the server's certificate must be valid and name its host",
+    }
+)
+"""Every key of a login (after ``zookeeper.`` at a consumer, in ``[zookeeper.properties]`` of the tool), and
+what to know about it."""
+
+WORLD: Final = tuple(OPEN_ACL_UNSAFE)
+"""Everybody may do everything: registrations, and their parents, even on a secured ensemble (§1.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperLogin:
+    """An empty ``username`` is a session without SASL; paths are those of PEM files, empty where not used."""
+
+    username: str = ""
+    password: str = field(default="", repr=False)
+    tls: bool = False
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    key_password: str = field(default="", repr=False)
+    verify: bool = True
+
+    @property
+    def acl(self) -> tuple[ACL, ...]:
+        """Of the nodes that only this identity may change and everybody may read; the world's without SASL.
+
+        By name, not as "the creator": to ZooKeeper that is the client's certificate as well."""
+        own = make_acl("sasl", self.username, all=True)
+        return (own, *READ_ACL_UNSAFE) if self.username else WORLD
+
+    @property
+    def who(self) -> str:
+        """For sentences to people."""
+        return f"user {self.username!r}" if self.username else "a session without credentials"
+
+
+ANYBODY: Final = ZookeeperLogin()
+
+
+class NoCredentials(logging.Filter):
+    """Drops the one record in which kazoo prints the credential it sends (at DEBUG)."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for that record."""
+        args = record.args if isinstance(record.args, tuple) else ()
+        return not any(isinstance(argument, Auth) for argument in args)
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """A socket whose TLS layer holds a decrypted answer is ready, whatever the operating system says: an
+    answer that came in one record with another would else wait for the next ping."""
+
+    def select(self, rlist: Sequence[Any], *rest: Any) -> tuple[Sequence[Any], ...]:
+        """As ``select.select``."""
+        ready = [each for each in rlist if isinstance(each, ssl.SSLSocket) and each.pending()]
+        if ready:
+            return ready, (), ()
+        found: tuple[Sequence[Any], ...] = super().select(rlist, *rest)
+        return found
+
+
+def make_client(hosts: str, session_s: float, login: ZookeeperLogin = ANYBODY, **more: Any) -> KazooClient:
+    """A client that is not started yet; ``more`` are kazoo's own arguments. What it creates without saying
+    otherwise gets the login's ACL."""
+    sasl = {"mechanism": MECHANISM, "username": login.username, "password": login.password}
+    secured = {
+        "use_ssl": True,
+        "ca": login.ca or None,
+        "certfile": login.certificate or None,
+        "keyfile": login.key or None,
+        "keyfile_password": login.key_password,
+        "verify_certs": login.verify,
+        "check_hostname": login.verify,
+        "handler": _Handler(),
+    }
+    return KazooClient(
+        hosts=hosts,
+        timeout=session_s,
+        sasl_options=sasl if login.username else None,
+        default_acl=login.acl if login.username else None,
+        **(secured if login.tls else {}),
+        **more,
+    )
+
+
+def read_login(properties: Mapping[str, Any], prefix: str, problems: list[str]) -> ZookeeperLogin:
+    """The login that ``properties`` describe under keys that begin with ``prefix``; other keys are not looked
+    at. A sentence for each that is wrong is added to ``problems``; none quotes a secret."""
+    given = {key: str(properties[prefix + key]) for key in KEYS if properties.get(prefix + key) is not None}
+    _check_sasl(given, prefix, problems)
+    verify = given.get("ssl.verify", "true").lower()
+    if verify not in {"true", "false"}:
+        problems.append(f"{prefix}ssl.verify {verify!r} is neither true nor false: write one of them")
+    login = ZookeeperLogin(
+        username=given.get("sasl.username", ""),
+        password=given.get("sasl.password", ""),
+        tls=any(key.startswith("ssl.") for key in given),
+        ca=given.get("ssl.ca", ""),
+        certificate=given.get("ssl.certificate", ""),
+        key=given.get("ssl.key", ""),
+        key_password=given.get("ssl.key.password", ""),
+        verify=verify != "false",
+    )
+    _check_tls(login, prefix, problems)
+    return login
+
+
+def _check_sasl(given: Mapping[str, str], prefix: str, problems: list[str]) -> None:
+    asked = [key for key in given if key.startswith("sasl.")]
+    if not asked:
+        return
+    mechanism = given.get("sasl.mechanism", "")
+    if mechanism != MECHANISM:
+        problems.append(f"{prefix}sasl.mechanism is {mechanism!r}: set it to {MECHANISM}, the one there is")
+    problems.extend(
+        f"{prefix}{key} is missing: {prefix}sasl.mechanism needs it, set it"
+        for key in ("sasl.username", "sasl.password")
+        if not given.get(key)
+    )
+    if importlib.util.find_spec("puresasl") is None:
+        problems.append(
+            f"{prefix}sasl.mechanism needs a library that is not installed (pure-sasl): "
+            "pip install 'kafka-groupshift[sasl]'"
+        )
+
+
+def _check_tls(login: ZookeeperLogin, prefix: str, problems: list[str]) -> None:
+    """Load what the keys name, as the client will."""
+    if bool(login.certificate) != bool(login.key):
+        problems.append(f"{prefix}ssl.certificate and {prefix}ssl.key belong together: set both or none")
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if login.ca:
+            context.load_verify_locations(cafile=login.ca)
+    except OSError as wrong:
+        problems.append(f"{prefix}ssl.ca {login.ca!r} cannot be loaded ({_said(wrong)}): name a PEM file")
+    try:
+        if login.certificate:
+            context.load_cert_chain(login.certificate, login.key, login.key_password)
+    except OSError as wrong:
+        problems.append(
+            f"{prefix}ssl.certificate and {prefix}ssl.key cannot be loaded ({_said(wrong)}): "
+            f"both must be PEM files, and {prefix}ssl.key.password that of the key"
+        )
+
+
+def _said(wrong: OSError) -> str:
+    return wrong.strerror or type(wrong).__name__
