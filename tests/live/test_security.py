@@ -1,0 +1,182 @@
+"""Members and the tool where ZooKeeper and Kafka ask who they are: logins, TLS, ACLs, least privilege."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from groupshift.adapters.zookeeper.login import WORLD, make_client
+from groupshift.consumers import MigratingConsumer
+from groupshift.errors import Rejected
+from groupshift.sandbox import legacy
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.processes import Running, marked, start, stop, wait_until
+from groupshift.sandbox.producer import NumberedProducer
+from reading_member import ReadingMember
+from secured_sandbox import GROUP_READ, PASSWORDS, TOPIC_READ, Secured, start_secured
+
+PARTITIONS = 4
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """Both servers, once for this file."""
+    home = Home(tmp_path_factory.mktemp("secured")).create()
+    try:
+        yield start_secured(home)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
+
+
+@pytest.fixture
+def group() -> str:
+    """A group name of this test's own."""
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(secured: Secured, group: str) -> str:
+    """A topic that ``orders`` may read, as a member of ``group``."""
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    create_topic(secured.bootstrap, name, PARTITIONS)
+    secured.grant("orders", name, [TOPIC_READ])
+    secured.grant("orders", group, [GROUP_READ])
+    return name
+
+
+@pytest.fixture
+def look(secured: Secured) -> Iterator[KazooClient]:
+    """A session without credentials: everybody may read."""
+    client = make_client(secured.zookeeper, 10.0)
+    client.start(timeout=15)
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def join(secured: Secured, group: str) -> Iterator[Callable[..., ReadingMember]]:
+    """Factory: a member of this library at the TLS ports; closed after the test."""
+    members = []
+
+    def run(name: str, topic: str, **properties: str) -> ReadingMember:
+        members.append(ReadingMember(MigratingConsumer(secured.member(group, name, **properties))))
+        return members[-1].join({topic: 1})
+
+    yield run
+    for member in members:
+        member.close()
+
+
+@pytest.fixture
+def scala(secured: Secured, group: str) -> Iterator[Callable[..., Running]]:
+    """Factory: a Scala member 1.1.1 that logs in at ZooKeeper; ended after the test."""
+    started: list[Running] = []
+
+    def run(name: str, topic: str) -> Running:
+        member = legacy.ScalaMember(
+            release="1.1.1",
+            group=group,
+            consumer_id=name,
+            topics=[topic],
+            zookeeper=secured.zookeeper,
+            java=[secured.jaas("orders")],
+        )
+        command = legacy.command(secured.home, member, file_name=f"{group}_{name}_{len(started)}")
+        started.append(start(secured.home, command))
+        return started[-1]
+
+    yield run
+    for process in started:
+        stop(process, 20.0)
+
+
+def owners(look: KazooClient, group: str, topic: str) -> list[str]:
+    """The names that own partitions, one entry a partition, in order."""
+    parent = f"/consumers/{group}/owners/{topic}"
+    if not look.exists(parent):
+        return []
+    found = [look.get(f"{parent}/{each}")[0].decode() for each in look.get_children(parent)]
+    return sorted(each.removeprefix(f"{group}_").rpartition("-")[0] for each in found)
+
+
+def await_owners(look: KazooClient, group: str, topic: str, expected: list[str]) -> None:
+    """Wait until exactly these own the partitions."""
+
+    def reached() -> bool:
+        try:
+            return owners(look, group, topic) == expected
+        except NoNodeError:  # released since the listing
+            return False
+
+    wait_until(reached, PATIENCE_S, f"owners are {expected}")
+
+
+def test_a_mixed_group_shares_the_old_members_identity(secured, group, topic, look, join, scala):
+    """Scala by JAAS and ours by TLS and SCRAM hand partitions over both ways, with one ACL on their nodes."""
+    legacy.seed_offsets(secured.zookeeper, group, topic, PARTITIONS, login=secured.login("orders"))
+    old = scala("a-old", topic)
+    await_owners(look, group, topic, ["a-old"] * 4)
+    root = f"/consumers/{group}"
+    by_scala = look.get_acls(f"{root}/owners/{topic}/0")[0]
+    new = join("b-new", topic)
+    await_owners(look, group, topic, ["a-old", "a-old", "b-new", "b-new"])
+    stop(old, 20.0)
+    await_owners(look, group, topic, ["b-new"] * 4)
+    producer = NumberedProducer(secured.bootstrap, topic, PARTITIONS)
+    for sequence in range(5 * PARTITIONS):
+        producer.send(sequence % PARTITIONS)
+    producer.flush()
+    wait_until(lambda: new.count == 5 * PARTITIONS, PATIENCE_S, "all records were delivered")
+    wait_until(
+        lambda: new.consumer.statistics()["kafka_owned_partitions_count"] == PARTITIONS,
+        PATIENCE_S,
+        "the Kafka group let it in",
+    )
+    scala("a-old", topic)
+    await_owners(look, group, topic, ["a-old", "a-old", "b-new", "b-new"])
+    assert new.errors == []
+    assert [(each.id.scheme, each.id.id) for each in by_scala] == [("sasl", "orders"), ("world", "anyone")]
+    for node in ("owners", f"owners/{topic}", f"owners/{topic}/3", f"offsets/{topic}/3"):
+        assert look.get_acls(f"{root}/{node}")[0] == by_scala, node
+    for node in ("ids", "ids/" + f"{group}_b-new", "migration/ids", f"migration/ids/{group}_b-new"):
+        assert tuple(look.get_acls(f"{root}/{node}")[0]) == WORLD, node
+
+
+@pytest.mark.parametrize("user", ["stranger", None])
+def test_another_identity_is_refused_before_it_keeps_a_share(secured, group, topic, look, join, user):
+    """It could register but never own: subscribing fails and names the key to correct."""
+    join("m1", topic)
+    await_owners(look, group, topic, ["m1"] * 4)
+    acl = look.get_acls(f"/consumers/{group}/owners/{topic}")[0]
+    assert [(each.id.id, each.acl_list) for each in acl] == [("orders", ["ALL"]), ("anyone", ["READ"])]
+    configuration = secured.member(group, "m2", **secured.kafka_properties("orders"))
+    login = {f"zookeeper.sasl.{key}" for key in ("mechanism", "username", "password")}
+    if user is None:
+        configuration = {key: value for key, value in configuration.items() if key not in login}
+    else:
+        configuration |= {"zookeeper.sasl.username": user, "zookeeper.sasl.password": PASSWORDS[user]}
+    consumer = MigratingConsumer(configuration)
+    with pytest.raises(Rejected, match=r"zookeeper\.sasl\.username: .*may not create below") as refused:
+        consumer.subscribe({topic: 1})
+    assert str(user or "without credentials") in str(refused.value)
+    assert PASSWORDS["stranger"] not in str(refused.value)
+    assert look.get_children(f"/consumers/{group}/ids") == [f"{group}_m1"]
+    with pytest.raises(NoAuthError):
+        look.create(f"/consumers/{group}/owners/{topic}/9", b"")
+
+
+def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, group, topic):
+    """Not retried for ever."""
+    wrong = {"zookeeper.sasl.password": "wonder-land-1"}
+    consumer = MigratingConsumer({**secured.member(group, "m1"), **wrong})
+    with pytest.raises(Rejected, match=r"user 'orders' may not log in") as refused:
+        consumer.subscribe({topic: 1})
+    assert "wonder-land-1" not in f"{refused.value!r} {consumer._config!r}"
