@@ -71,7 +71,8 @@ class ConsumerConfig:
     membership: Mapping[str, Any] = field(repr=False)
 
     def fetcher(self) -> dict[str, Any]:
-        """Properties of the fetching client; a short fetch wait lets a partition that is taken start soon."""
+        """Properties of the fetching client; a short fetch wait lets a partition that is taken start soon,
+        a short back-off keeps a full queue from running dry (the client's own is 1 s: 4 times slower)."""
         forced = {
             "group.id": self.group,
             "client.id": self.client_id,
@@ -79,7 +80,7 @@ class ConsumerConfig:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
         }
-        return {"fetch.wait.max.ms": 50, **self.kafka, **forced}
+        return {"fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 20, **self.kafka, **forced}
 
     def embedded(self) -> dict[str, Any]:
         """Properties of the membership; what KIP-125 forces is forced (§8.1)."""
