@@ -52,7 +52,7 @@ check: $(READY)  ## ruff, mypy strict, import-linter
 
 .PHONY: test-fast
 test-fast: $(READY)  ## unit, property, conformance and architecture tests (no server)
-	$(PYTEST) tests/unit tests/properties tests/conformance tests/architecture
+	$(PYTEST) -n 2 --dist worksteal tests/unit tests/properties tests/conformance tests/architecture
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks
@@ -60,7 +60,7 @@ test-spark: $(READY)  ## Spark jobs and checks
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeeper, Kafka and Scala members
-	$(PYTEST) tests/live
+	$(PYTEST) -n 2 --dist loadfile tests/live
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (one process: Airflow keeps state per process)
