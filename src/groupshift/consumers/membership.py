@@ -56,7 +56,7 @@ class KafkaMembership:
         self._topics: list[str] = []
         self._refreshes: list[float] = []
         self._incremental = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
-        self._commits = KafkaCommits(incremental=self._incremental)
+        self._commits = KafkaCommits()
         self._consumer = Consumer({**self._properties, "on_commit": self._commits.on_commit})
         self._offsets = CommittedOffsets(self._properties)
         self._assigned: frozenset[TopicPartition] = frozenset()
