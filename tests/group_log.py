@@ -1,0 +1,134 @@
+"""What ZooKeeper's transaction log tells about a group, for scenarios that ask what *never* happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from groupshift.domain.coordination import Mode
+from groupshift.domain.ownership import History, history
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.registration import parse_awareness
+from groupshift.domain.txnlog import (
+    Change,
+    Created,
+    DataSet,
+    Deleted,
+    SessionClosed,
+    Transaction,
+    merge,
+    parse,
+)
+from groupshift.domain.znodes import GroupPaths
+from groupshift.sandbox.chaos.judgement import Judged, Ran, evidence, judge
+from groupshift.sandbox.ledger import Delivery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A member wrote its migration id; ``mode`` is None before its first decision."""
+
+    member: str
+    mode: Mode | None
+    zxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLog:
+    """One group in the log of the server whose data folder this is."""
+
+    data: Path
+    group: str
+
+    def transactions(self) -> tuple[Transaction, ...]:
+        """Everything that happened, of all groups."""
+        logs = sorted((self.data / "version-2").glob("log.*"))
+        return merge(parse(path.read_bytes(), path.name) for path in logs)
+
+    def history(self) -> History:
+        """Owner-node intervals, offset and mode writes."""
+        return history(self.transactions(), self.group)
+
+    def published(self) -> list[Published]:
+        """Every mode that a member ever published, in order."""
+        root = GroupPaths(self.group).migration_ids + "/"
+        return [
+            Published(
+                member=change.path.removeprefix(root),
+                mode=parse_awareness(change.data).mode,
+                zxid=transaction.zxid,
+            )
+            for transaction in self.transactions()
+            for change in transaction.changes
+            if isinstance(change, Created | DataSet) and change.path.startswith(root)
+        ]
+
+    def unaware(self) -> list[tuple[int, frozenset[str]]]:
+        """The zxids after which a member was below ``ids`` and not below ``migration/ids`` (D4)."""
+        paths = GroupPaths(self.group)
+        found, ids, aware = [], set[str](), set[str]()
+        for transaction in self.transactions():
+            for change in transaction.changes:
+                _apply(change, paths.ids + "/", ids)
+                _apply(change, paths.migration_ids + "/", aware)
+            if ids - aware:
+                found.append((transaction.zxid, frozenset(ids - aware)))
+        return found
+
+    def written_by(self, session: int) -> list[Transaction]:
+        """What one session changed, without its own beginning and end."""
+        return [
+            each
+            for each in self.transactions()
+            if each.session == session
+            and any(isinstance(c, Created | DataSet | Deleted) for c in each.changes)
+        ]
+
+    def judged(
+        self,
+        deliveries: Sequence[Delivery],
+        ends: Mapping[TopicPartition, int],
+        *,
+        old: Collection[str] = (),
+    ) -> Judged:
+        """Deliveries outside of ownership, and records lost, as a chaos run is judged."""
+        ran = Ran(
+            history=self.history(),
+            deliveries=deliveries,
+            ends=ends,
+            old=old,
+            pauses=(),
+            calm_ms=int(time.time() * 1000),
+        )
+        return judge(ran)
+
+    def assert_fenced(
+        self,
+        deliveries: Sequence[Delivery],
+        ends: Mapping[TopicPartition, int],
+        *,
+        old: Collection[str] = (),
+    ) -> None:
+        """Ours delivered under their own owner nodes only, and nothing below ``ends`` is lost."""
+        judged = self.judged(deliveries, ends, old=old)
+        assert not judged.outside, "\n".join(evidence(judged))
+        assert not judged.lost, "\n".join(evidence(judged))
+
+
+def _apply(change: Change, root: str, names: set[str]) -> None:
+    for path in _paths(change):
+        if path.startswith(root):
+            name = path.removeprefix(root)
+            (names.add if isinstance(change, Created) else names.discard)(name)
+
+
+def _paths(change: Change) -> Iterator[str]:
+    match change:
+        case Created() | Deleted():
+            yield change.path
+        case SessionClosed():
+            yield from change.paths
+        case _:
+            pass
