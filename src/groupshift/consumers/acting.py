@@ -11,11 +11,9 @@ from groupshift.consumers.outlook import Outlook
 from groupshift.consumers.parts import Parts
 from groupshift.consumers.presence import Presence
 from groupshift.domain.coordination import Mode
+from groupshift.domain.disagreement import advice, schemes_of_keepers
 from groupshift.domain.reconcile import Decision, Member
 from groupshift.errors import Conflict, Transient
-
-ONE_ASSIGNOR = "do all members use one partition.assignment.strategy and roundrobin.text.form?"
-"""What to look at when members do not agree."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +32,7 @@ class Acting:
         self, decision: Decision, holdings: Holdings, handover: Handover, listener: GroupListener
     ) -> None:
         """One pass. Raises `Transient` when something has to be repeated."""
-        self._report((*decision.alarms, *_contention(holdings)))
+        self._report((*decision.alarms, *self._contention(decision.mode, holdings)))
         if decision.register:
             self._presence.withdraw()
             self._outlook.outdate()
@@ -80,10 +78,12 @@ class Acting:
                 _LOG.error("%s: %s", self._member.consumer_id, alarm)
         self.alarms = alarms
 
-
-def _contention(holdings: Holdings) -> tuple[str, ...]:
-    contended = holdings.contended()
-    if not contended:
-        return ()
-    names = ", ".join(map(str, contended))
-    return (f"{names}: due to this member, but another one keeps them; {ONE_ASSIGNOR}",)
+    def _contention(self, mode: Mode, holdings: Holdings) -> tuple[str, ...]:
+        """What another member does not give up. In Kafka mode nobody computes: that one does not act."""
+        contended, view = holdings.contended(), self._outlook.view
+        if not contended or view is None:
+            return ()
+        look = "is that one stopped, or cut off from ZooKeeper?"
+        if mode is Mode.ZOOKEEPER:
+            look = advice(self._member, schemes_of_keepers(self._member, view, contended))
+        return (f"{', '.join(map(str, contended))}: due to this member, but another one keeps them; {look}",)

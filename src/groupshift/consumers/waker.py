@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.consumers.acting import ONE_ASSIGNOR
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.parts import Parts, Policy
 from groupshift.domain.coordination import Mode
+from groupshift.domain.disagreement import advice, schemes_of_losers
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
 from groupshift.domain.waking import Vigil, due, entrusted, neglected, responsible, watch
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0
-_LOOK_IDLY_S = 10.0
+_LOOK_IDLY_S = 5.0
 
 
 class Waker:
@@ -40,7 +41,7 @@ class Waker:
         expected = entrusted(self._member, view)
         unowned = self._parts.coordination.unowned(sorted(expected))
         self._vigil = watch(self._vigil, expected, unowned, time.monotonic())
-        self._tell(neglected(self._vigil, time.monotonic()))
+        self._tell(view, neglected(self._vigil, self._every_s, time.monotonic()))
         if due(self._vigil, self._every_s, time.monotonic()):
             names = ", ".join(sorted({thread for thread, _ in self._vigil.free.values()}))
             _LOG.warning(
@@ -50,9 +51,14 @@ class Waker:
             self._parts.counters.woken += 1
             self._vigil = replace(self._vigil, woken_at=time.monotonic())
 
-    def _tell(self, partitions: tuple[TopicPartition, ...]) -> None:
-        names = ", ".join(map(str, partitions))
-        told = (f"{names}: old members do not take them; restart those members, and: {ONE_ASSIGNOR}",)
-        former, self.alarms = self.alarms, told if partitions else ()
-        if self.alarms and self.alarms != former:
+    def _tell(self, view: CoordinationView, free: Mapping[TopicPartition, str]) -> None:
+        former, self.alarms = self.alarms, ()
+        if not free:
+            return
+        names, look = (
+            ", ".join(map(str, free)),
+            advice(self._member, schemes_of_losers(self._member, view, free)),
+        )
+        self.alarms = (f"{names}: old members do not take them; restart those members, and: {look}",)
+        if self.alarms != former:
             _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])

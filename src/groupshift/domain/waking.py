@@ -18,7 +18,7 @@ from groupshift.domain.reconcile import CoordinationView, Member, group_assignme
 PATIENCE_S = 10.0
 """An old member gets its share within 8 s, or gives up."""
 NEGLECT_S = 20.0
-"""After that, people are told."""
+"""After that, people are told; where nobody is woken, already after ``PATIENCE_S``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +69,11 @@ def due(vigil: Vigil, every_s: float, now: float) -> bool:
     return every_s > 0 and overdue and now - vigil.woken_at >= max(every_s, PATIENCE_S)
 
 
-def neglected(vigil: Vigil, now: float) -> tuple[TopicPartition, ...]:
-    """What old members have left without an owner for so long that people must look."""
-    return tuple(sorted(each for each, (_, since) in vigil.free.items() if now - since > NEGLECT_S))
+def neglected(vigil: Vigil, every_s: float, now: float) -> dict[TopicPartition, str]:
+    """What old members have left without an owner for so long that people must look: partition → thread id,
+    sorted."""
+    patience_s = NEGLECT_S if every_s > 0 else PATIENCE_S
+    return {each: thread for each, (thread, since) in sorted(vigil.free.items()) if now - since > patience_s}
 
 
 def _old(view: CoordinationView) -> frozenset[str]:

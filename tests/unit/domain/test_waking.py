@@ -8,7 +8,16 @@ from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
 from groupshift.domain.registration import Registration
-from groupshift.domain.waking import PATIENCE_S, Vigil, due, entrusted, neglected, responsible, watch
+from groupshift.domain.waking import (
+    NEGLECT_S,
+    PATIENCE_S,
+    Vigil,
+    due,
+    entrusted,
+    neglected,
+    responsible,
+    watch,
+)
 
 OLD, FIRST, SECOND = "g_a", "g_m1", "g_m2"
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -70,8 +79,10 @@ def test_what_aware_members_left_free_wakes_nobody() -> None:
 
 
 def test_a_share_that_nobody_takes_is_told_to_people() -> None:
-    """After twice the patience, woken or not; and waking can be off."""
+    """Where old members are woken, that gets its time first."""
     vigil = watch(Vigil(), {P0: THREAD}, {P0}, 0.0)
-    assert neglected(vigil, 20.0) == ()
-    assert neglected(replace(vigil, woken_at=15.0), 20.1) == (P0,)
+    assert neglected(vigil, 0.0, PATIENCE_S) == {}
+    assert neglected(vigil, 0.0, PATIENCE_S + 0.1) == {P0: THREAD}
+    assert neglected(vigil, 1.0, NEGLECT_S) == {}
+    assert neglected(replace(vigil, woken_at=15.0), 1.0, NEGLECT_S + 0.1) == {P0: THREAD}
     assert not due(vigil, 0.0, 100.0)
