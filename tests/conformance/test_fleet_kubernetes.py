@@ -55,6 +55,16 @@ def document(server: FakeServer, path: str) -> dict[str, Any]:
     return found
 
 
+def pods(server: FakeServer, prefix: str) -> list[dict[str, Any]]:
+    """Those whose name begins so."""
+    return server.store.list("pods", lambda each: each["metadata"]["name"].startswith(prefix))
+
+
+def was_seen(found: dict[str, Any]) -> bool:
+    """Whether the controller has acted on the last edit."""
+    return found["status"].get("observedGeneration") == found["metadata"]["generation"]
+
+
 def edit(server: FakeServer, path: str, patch: dict[str, Any]) -> None:
     """What somebody else does to a workload; returns when its controller has seen it."""
     made = server.reached.ask("PATCH", f"{APPS}/{path}", patch, STRATEGIC)["metadata"]["generation"]
@@ -146,6 +156,7 @@ def test_a_change_that_reached_one_of_two_workloads_is_completed_when_it_is_repe
     status = fleet.reopen().observe(whole)
     assert not status.done
     assert "orders/1 is running as old" in status.detail
+    wait_until(lambda: len(pods(server, "orders-canary")) == 1, DEADLINE_S, "its former pod is gone")
     before = fleet.members()["orders-canary/0"]
     fleet.carry_out(whole)
     assert fleet.members()["orders-canary/0"] == before
@@ -215,10 +226,10 @@ def test_a_workload_that_cannot_be_changed_is_refused_with_the_remedy(server, st
 def test_the_container_is_the_one_that_is_named(server, stateful):
     """Its neighbour keeps its image."""
     fleet, _ = stateful
-    pods = {"template": {"spec": {"containers": [{"name": "sidecar", "image": "s:1"}]}}}
+    sidecar = {"template": {"spec": {"containers": [{"name": "sidecar", "image": "s:1"}]}}}
     notes = {"groupshift.io/container": "member"}
-    edit(server, "statefulsets/orders", {"metadata": {"annotations": notes}, "spec": pods})
-    wait_until(lambda: fleet.driver.observe(change("none")).done, DEADLINE_S, "read")
+    edit(server, "statefulsets/orders", {"metadata": {"annotations": notes}, "spec": sidecar})
+    wait_until(lambda: was_seen(document(server, "statefulsets/orders")), DEADLINE_S, "read")
     wait_until(
         lambda: all(slot.state == "running" for slot in fleet.driver.slots(GROUP)), DEADLINE_S, "rolled out"
     )
