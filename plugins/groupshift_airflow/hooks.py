@@ -76,7 +76,8 @@ class KafkaClusterHook(_ClusterHook):
 
 
 class ZookeeperHook(_ClusterHook):
-    """Connection type ``groupshift_zookeeper``: host = hosts, schema = chroot, login/password = digest."""
+    """Connection type ``groupshift_zookeeper``: host = hosts, schema = chroot, login/password = digest, or
+    SASL with the extra field ``sasl_mechanism``; ``ssl_ca`` and other extra fields: docs/security.md."""
 
     conn_name_attr = "zookeeper_conn_id"
     default_conn_name = "groupshift_zookeeper_default"
@@ -86,12 +87,14 @@ class ZookeeperHook(_ClusterHook):
     def section(self) -> dict[str, Any]:
         """The ``[zookeeper]`` section of the settings."""
         found = self.connection()
-        return {
-            "hosts": _servers(found),
-            "chroot": found.schema or "",
-            "username": found.login or "",
-            "password": found.password or "",
-        }
+        where = {"hosts": _servers(found), "chroot": found.schema or ""}
+        extra = {key.replace("_", "."): str(value) for key, value in found.extra_dejson.items()}
+        properties = {key: value for key, value in extra.items() if key.startswith(("sasl.", "ssl."))}
+        if "sasl.mechanism" in properties:
+            login = {"sasl.username": found.login or "", "sasl.password": found.password or ""}
+            return {**where, "properties": {**properties, **login}}
+        login = {"username": found.login or "", "password": found.password or ""}
+        return {**where, **login, **({"properties": properties} if properties else {})}
 
 
 class KubernetesHook(_ClusterHook):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from groupshift.application import (
     act,
@@ -42,12 +42,18 @@ from groupshift.domain.judgement import (
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
 from groupshift.errors import Rejected
+from groupshift.ports.access import Access
 from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.ports.fleet import FleetDriver
 from groupshift.ports.groups import GroupReader
 from groupshift.ports.mode import ModeSwitch
-from groupshift.settings import DRIVERS, FleetSettings, Settings
+from groupshift.settings import DRIVERS, FleetSettings, Settings, ZookeeperSettings
+
+if TYPE_CHECKING:
+    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+
+_GroupSide = tuple[GroupReader, ModeSwitch, Access]
 
 
 class App:
@@ -197,13 +203,9 @@ def build_scans(settings: Settings) -> FleetScans:
     from groupshift.adapters.kafka.ensemble import KafkaEnsemble
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.zookeeper.brake import ZookeeperBrake
-    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
     from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
 
-    env, where = _connect(settings), settings.zookeeper
-    zookeeper = ZookeeperConnection(
-        where.hosts, chroot=where.chroot, username=where.username, password=where.password
-    )
+    env, zookeeper = _connect(settings), _zookeeper(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), env.clock)
     scans = SqlScans(settings.journal.url)
@@ -225,11 +227,12 @@ def _connect(settings: Settings) -> Environment:
     from groupshift.adapters.sqlalchemy.journal import SqlJournal
 
     clock = SystemClock()
-    groups, mode, close_groups = _group_side(settings, clock)
+    (groups, mode, access), close_groups = _group_side(settings, clock)
     journal = SqlJournal(settings.journal.url)
     return Environment(
         groups=groups,
         mode=mode,
+        access=access,
         driver=settings.fleet.driver,
         fleets=partial(_fleet, settings.fleet, groups),
         evidence=ParquetEvidence(settings.evidence.root),
@@ -244,22 +247,34 @@ def _connect(settings: Settings) -> Environment:
     )
 
 
-def _group_side(settings: Settings, clock: Clock) -> tuple[GroupReader, ModeSwitch, Callable[[], None]]:
-    """Reading groups and writing the mode, over one ZooKeeper session; and how to close both."""
+def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:
+    """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
+    from groupshift.adapters.access import LiveAccess
     from groupshift.adapters.group_reader import LiveGroupReader
     from groupshift.adapters.kafka.connection import KafkaConnection
     from groupshift.adapters.kafka.groups import KafkaGroups
-    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+    from groupshift.adapters.kafka.rights import KafkaRights
     from groupshift.adapters.zookeeper.groups import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+    from groupshift.adapters.zookeeper.rights import ZookeeperRights
 
-    where = settings.zookeeper
-    zookeeper = ZookeeperConnection(
-        where.hosts, chroot=where.chroot, username=where.username, password=where.password
-    )
+    zookeeper = _zookeeper(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
-    return groups, ZookeeperModeSwitch(zookeeper), groups.close
+    access = LiveAccess(ZookeeperRights(zookeeper), KafkaRights(kafka))
+    return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
+
+
+def _zookeeper(where: ZookeeperSettings) -> ZookeeperConnection:
+    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+
+    return ZookeeperConnection(
+        where.hosts,
+        chroot=where.chroot,
+        username=where.username,
+        password=where.password,
+        properties=where.properties,
+    )
 
 
 def _fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDriver:

@@ -27,12 +27,15 @@ class KafkaSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperSettings:
-    """``hosts`` is ``host:port[,host:port...]`` without a path; ``chroot`` starts with ``/`` or is empty."""
+    """``hosts`` is ``host:port[,host:port...]`` without a path; ``chroot`` starts with ``/`` or is empty.
+    ``username`` logs in by the scheme digest; ``properties`` are the keys for SASL and TLS (docs/security.md)
+    and may hold secrets."""
 
     hosts: str
     chroot: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,29 @@ def test_a_zookeeper_connection_carries_chroot_and_digest(monkeypatch: pytest.Mo
     }
 
 
+def test_a_zookeeper_connection_carries_sasl_and_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a mechanism in the extra fields, login and password are SASL's."""
+    _connect(
+        monkeypatch,
+        "zk",
+        conn_type="groupshift_zookeeper",
+        host="z1:2281",
+        login="operator",
+        password="hush",
+        extra={"sasl_mechanism": "DIGEST-MD5", "ssl_ca": "/etc/ca.pem", "other": "ignored"},
+    )
+    assert hooks.ZookeeperHook("zk").section() == {
+        "hosts": "z1:2281",
+        "chroot": "",
+        "properties": {
+            "sasl.mechanism": "DIGEST-MD5",
+            "ssl.ca": "/etc/ca.pem",
+            "sasl.username": "operator",
+            "sasl.password": "hush",
+        },
+    }
+
+
 @pytest.mark.parametrize(
     ("connection", "sentence"),
     [

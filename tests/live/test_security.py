@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
 
+from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.login import WORLD, make_client
+from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+from groupshift.bootstrap import App, build
 from groupshift.consumers import MigratingConsumer
+from groupshift.domain.coordination import ABSENT_MODE, Mode
+from groupshift.domain.holder import Holder
+from groupshift.domain.moves import MoveRequest
+from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.sandbox import legacy
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.processes import Running, marked, start, stop, wait_until
 from groupshift.sandbox.producer import NumberedProducer
+from groupshift.settings import parse
 from reading_member import ReadingMember
-from secured_sandbox import GROUP_READ, PASSWORDS, TOPIC_READ, Secured, start_secured
+from secured_sandbox import (
+    GROUP_DESCRIBE,
+    GROUP_READ,
+    PASSWORDS,
+    TOPIC_DESCRIBE,
+    TOPIC_READ,
+    Secured,
+    start_secured,
+)
 
 PARTITIONS = 4
 PATIENCE_S = 30.0
@@ -180,3 +197,89 @@ def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, group, top
     with pytest.raises(Rejected, match=r"user 'orders' may not log in") as refused:
         consumer.subscribe({topic: 1})
     assert "wonder-land-1" not in f"{refused.value!r} {consumer._config!r}"
+
+
+@pytest.fixture
+def tool(secured: Secured, tmp_path: Path) -> Iterator[Callable[[str, str], App]]:
+    """Factory: the tool, logged in at ZooKeeper and at Kafka as these users; closed after the test."""
+    opened: list[App] = []
+
+    def run(at_zookeeper: str, at_kafka: str) -> App:
+        settings = {
+            "kafka": {
+                "bootstrap_servers": secured.bootstrap_tls,
+                "properties": secured.kafka_properties(at_kafka),
+            },
+            "zookeeper": {
+                "hosts": secured.zookeeper_tls,
+                "properties": secured.zookeeper_properties(at_zookeeper),
+            },
+            "journal": {"url": f"sqlite:///{tmp_path}/journal.db"},
+            "evidence": {"root": str(tmp_path / "evidence")},
+            "fleet": {"driver": "manual"},
+        }
+        opened.append(build(parse(settings)))
+        return opened[-1]
+
+    yield run
+    for app in opened:
+        app.close_connections()
+
+
+def identities(app: App, group: str) -> dict[str, tuple[Verdict, str]]:
+    """What assess says of the tool's own identities: rule → verdict and reason."""
+    found = app.assess(MoveRequest(group=group, driver="manual")).findings
+    return {each.rule: (each.verdict, each.reason) for each in found if each.rule.startswith("I")}
+
+
+def test_the_tool_needs_to_describe_and_its_mode_node_is_its_own(secured, group, topic, look, join, tool):
+    """Two rights at Kafka suffice; the mode it writes is obeyed, and only it may change it."""
+    secured.grant("operator", group, [GROUP_DESCRIBE])
+    secured.grant("operator", topic, [TOPIC_DESCRIBE])
+    member = join("m1", topic)
+    await_owners(look, group, topic, ["m1"] * 4)
+    migration = f"/consumers/{group}/migration"
+    before = look.get(migration)[1]
+    found = identities(tool("operator", "operator"), group)
+    assert {rule: verdict for rule, (verdict, _) in found.items()} == dict.fromkeys(("I01", "I02"), "pass")
+    assert "user 'operator'" in found["I01"][1]
+    assert "user 'operator'" in found["I02"][1]
+    assert look.get(migration)[1].cversion == before.cversion, "a question changed something"
+    connection = ZookeeperConnection(
+        secured.zookeeper_tls, properties=secured.zookeeper_properties("operator")
+    )
+    try:
+        switch, holder = ZookeeperModeSwitch(connection), Holder(migration="a", token=1)
+        switch.take(group, holder)
+        switch.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder)
+    finally:
+        connection.close()
+    wait_until(lambda: member.consumer.statistics()["mode"] == "kafka", PATIENCE_S, "the member obeys")
+    for node in ("mode", "fence"):
+        acl = look.get_acls(f"{migration}/{node}")[0]
+        assert [(each.id.id, each.acl_list) for each in acl] == [("operator", ["ALL"]), ("anyone", ["READ"])]
+    verdict, reason = identities(tool("stranger", "operator"), group)["I01"]
+    assert verdict is Verdict.FAIL
+    assert f"user 'stranger' may not write {migration}/mode, write {migration}/fence" in reason
+    assert look.get(f"{migration}/mode")[0] == b"kafka"
+
+
+def test_a_topic_that_kafka_hides_from_the_tool_is_named(secured, group, topic, look, join, tool):
+    """It would be missing from every list without a word."""
+    other = f"topic-{uuid.uuid4().hex[:8]}"
+    create_topic(secured.bootstrap, other, 1)
+    secured.grant("operator", other, [TOPIC_DESCRIBE])
+    secured.grant("operator", group, [GROUP_DESCRIBE])
+    join("m1", topic)
+    await_owners(look, group, topic, ["m1"] * 4)
+    verdict, reason = identities(tool("operator", "operator"), group)["I02"]
+    assert verdict is Verdict.FAIL
+    assert reason == f"user 'operator' may not Describe topic {topic} at Kafka"
+
+
+def test_a_group_that_kafka_hides_from_the_tool_is_refused_with_the_operation(group, topic, join, tool):
+    """And with the user who lacks it."""
+    join("m1", topic)
+    with pytest.raises(Rejected, match=r"does not allow user 'stranger' to Describe the group") as refused:
+        identities(tool("operator", "stranger"), group)
+    assert PASSWORDS["stranger"] not in str(refused.value)

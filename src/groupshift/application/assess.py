@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from groupshift.application.environment import Environment
 from groupshift.application.observe import look, patient
-from groupshift.domain.judgement import Assessment
+from groupshift.domain.access import findings as identities
+from groupshift.domain.judgement import Assessment, Judgement
 from groupshift.domain.moves import MoveRequest
 from groupshift.domain.planning import check
 from groupshift.domain.rulebook import ASSESS, assessed, wanted
@@ -20,12 +21,14 @@ def validated(request: MoveRequest) -> None:
 
 
 def assess(env: Environment, request: MoveRequest) -> Assessment:
-    """One look at the group: findings for every rule, passed ones included; findings never raise.
+    """One look at the group: findings for every rule and the tool's own identities (I01, I02), passed ones
+    included; findings never raise.
 
     Where C24 has reason to, a second look, up to one commit interval later."""
     validated(request)
     seen = look(env, request.group, request.driver, ASSESS, wanted(request.until))
-    return Assessment(view=seen.view, findings=ask(assessed(seen.view, request.until), seen))
+    ruled = ask(assessed(seen.view, request.until), seen)
+    return Assessment(view=seen.view, findings=(*ruled, *identities(env.access.prove(seen.view))))
 
 
 def assess_patiently(env: Environment, request: MoveRequest) -> tuple[Assessment, tuple[str, ...]]:
@@ -35,4 +38,5 @@ def assess_patiently(env: Environment, request: MoveRequest) -> tuple[Assessment
         return first, ()
     rules = assessed(first.view, request.until)
     seen, judged = patient(env, request.group, request.driver, rules, wanted(request.until))
-    return Assessment(view=seen.view, findings=judged.findings), judged.reasons
+    found = Judgement(findings=(*judged.findings, *identities(env.access.prove(seen.view))))
+    return Assessment(view=seen.view, findings=found.findings), found.reasons

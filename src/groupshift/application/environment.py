@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from groupshift.ports.access import Access, NobodyAsks
 from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.ports.evidence import EvidenceStore
@@ -32,6 +33,7 @@ class Environment:
     proof: ProofRunner
     clock: Clock
     job: str
+    access: Access = field(default_factory=NobodyAsks)
     driver: str = "process"
     thresholds: Thresholds = field(default_factory=Thresholds)
     crash: CrashPoints = field(default_factory=NoCrash)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.records import findings_data, load
+from groupshift.domain.access import findings as identities
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.moves import StageName
 from groupshift.domain.planning import stage_of
@@ -23,9 +24,10 @@ def rehearse(env: Environment, migration: str) -> Judgement:
     else:
         back = stage_of(StageName.UNDO_TOGGLE, toggle.step.inverse)
         rules = tuple(dict.fromkeys((*toggle.before, *back.before)))
-        _, judged = patient(env, found.record.group, found.plan.driver, rules, toggle.step.to)
+        seen, judged = patient(env, found.record.group, found.plan.driver, rules, toggle.step.to)
         way = f"the way back of mode {toggle.step.to} is mode {toggle.step.inverse.to}"
         findings = (Finding(rule="R01", verdict=Verdict.PASS, reason=way), *judged.findings)
+        findings = (*findings, *identities(env.access.prove(seen.view)))
     env.journal.append(
         Entry(
             migration=migration,

@@ -8,7 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
 
 from groupshift.adapters.kafka.properties import client_settings
 from groupshift.adapters.kafka.session import REFUSED, Requests, Session
@@ -17,6 +23,12 @@ from groupshift.errors import Rejected, Transient
 T = TypeVar("T")
 
 _SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
+_NEEDED = {
+    GroupAuthorizationFailedError: "Describe the group",
+    TopicAuthorizationFailedError: "Describe a topic",
+    ClusterAuthorizationFailedError: "Describe the cluster",
+}
+"""The operation that an observer lacks where a broker answers with this error."""
 _PAUSE_S = 0.1
 _FIRST_SLICE_S = 1.0
 """The first attempt's share of the time, doubled for each further one: a broker that went away without
@@ -43,6 +55,12 @@ class KafkaConnection:
     def address(self) -> str:
         """The bootstrap servers, for sentences to people."""
         return self._address
+
+    @property
+    def who(self) -> str:
+        """The identity, for sentences to people."""
+        user = self._properties.get("sasl.username")
+        return f"user {user!r}" if user else "a connection without a user name"
 
     def call(self, work: Callable[[Requests], Awaitable[T]]) -> T:
         """Run ``work`` and return its result; repeat it after an error, until ``timeout_s``.
@@ -91,6 +109,12 @@ class KafkaConnection:
         return self._session
 
     def _judge(self, failed: Exception) -> None:
+        needed = next((said for kind, said in _NEEDED.items() if isinstance(failed, kind)), None)
+        if needed:
+            raise Rejected(
+                f"Kafka at {self._address} does not allow {self.who} to {needed} "
+                f"({self._without_secrets(str(failed))}): grant it, or correct [kafka.properties]"
+            ) from None
         if isinstance(failed, REFUSED):
             raise Rejected(
                 f"Kafka at {self._address} refuses the credentials ({self._without_secrets(str(failed))}): "

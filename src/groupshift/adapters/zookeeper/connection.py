@@ -11,7 +11,7 @@ import math
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -30,8 +30,15 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.serialization import Auth
+from kazoo.security import ACL
 
+from groupshift.adapters.zookeeper.login import (
+    WORLD,
+    NoCredentials,
+    ZookeeperLogin,
+    make_client,
+    read_tool_login,
+)
 from groupshift.errors import Rejected, Transient
 
 T = TypeVar("T")
@@ -50,16 +57,8 @@ _DRAGGED_ALONG = (RolledBackError, RuntimeInconsistency)
 _SESSION_TIMEOUT_S = 4.0  # nothing of ours hangs on the session; short, so that a silent server is noticed
 
 
-class _NoCredentials(logging.Filter):
-    """Drops the one record in which kazoo prints the credential it sends (at DEBUG)."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        args = record.args if isinstance(record.args, tuple) else ()
-        return not any(isinstance(argument, Auth) for argument in args)
-
-
 _LOG = logging.getLogger("groupshift.zookeeper")
-_LOG.addFilter(_NoCredentials())
+_LOG.addFilter(NoCredentials())
 _LOG.setLevel(logging.ERROR)  # its warnings, one per attempt, end in the one sentence of the error
 
 
@@ -86,9 +85,11 @@ class Directory:
 class Session:
     """Requests of one attempt: every wait ends at the attempt's deadline."""
 
-    def __init__(self, client: KazooClient, deadline: float) -> None:
+    def __init__(self, client: KazooClient, deadline: float, acl: Sequence[ACL] = WORLD) -> None:
         self._client = client
         self._deadline = deadline
+        self.acl = list(acl)
+        """Of nodes that only this identity may change."""
 
     def sync(self, path: str) -> None:
         """Catch up with the leader: what is read after it is not older than this call."""
@@ -108,9 +109,11 @@ class Session:
         sent = [(path, self._client.get_async(path)) for path in paths]
         return tuple(self._node(path, request) for path, request in sent)
 
-    def create(self, path: str, data: bytes) -> None:
-        """Create a persistent node with its parents; raises kazoo's NodeExistsError."""
-        self._result(self._client.create_async(path, data, makepath=True))
+    def create(self, path: str, data: bytes, acl: Sequence[ACL] = WORLD) -> None:
+        """Create a persistent node; raises kazoo's NodeExistsError. Its parents are everybody's, for members
+        have to create below them (§1.4)."""
+        self._result(self._client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
+        self._result(self._client.create_async(path, data, list(acl)))
 
     def set(self, path: str, data: bytes, version: int) -> None:
         """Set at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
@@ -180,18 +183,27 @@ class ZookeeperConnection:
     """Keeps one session open between calls and opens nothing before the first.
 
     ``hosts`` is ``host:port[,host:port]``, ``chroot`` the path below which the Kafka cluster keeps its
-    nodes. With a ``username`` the session authenticates by the scheme ``digest``. ``timeout_s`` bounds
-    each `call` with all its retries. Safe to use from several threads (calls are serialised).
+    nodes. With a ``username`` the session authenticates by the scheme ``digest``; ``properties`` are the keys
+    of `groupshift.adapters.zookeeper.login` for SASL and TLS. ``timeout_s`` bounds each `call` with all its
+    retries. Safe to use from several threads (calls are serialised).
     """
 
     def __init__(
-        self, hosts: str, *, chroot: str = "", username: str = "", password: str = "", timeout_s: float = 6.0
+        self,
+        hosts: str,
+        *,
+        chroot: str = "",
+        username: str = "",
+        password: str = "",
+        properties: Mapping[str, str] | None = None,
+        timeout_s: float = 6.0,
     ) -> None:
         self._address = hosts
         root = chroot.strip("/")
         self._hosts = f"{hosts.rstrip('/')}/{root}" if root else hosts
-        self._username = username
-        self._credential = f"{username}:{password}" if username else None
+        self._user = (username, password)
+        self._properties = dict(properties or {})
+        self._login: ZookeeperLogin | None = None
         self._timeout_s = timeout_s
         self._client: KazooClient | None = None
         self._lock = threading.RLock()
@@ -209,9 +221,10 @@ class ZookeeperConnection:
         """
         with self._lock:
             deadline = time.monotonic() + self._timeout_s
+            asked_again = False
             while True:
                 try:
-                    return work(Session(self._connected(deadline), deadline))
+                    return work(Session(self._connected(deadline), deadline, self.login.acl))
                 except _LOST as lost:
                     # A request that was given up must not be sent later: drop the client's queue.
                     self.close()
@@ -219,7 +232,17 @@ class ZookeeperConnection:
                         raise self._unreachable(lost) from lost
                 except _REFUSED as refused:
                     self.close()
-                    raise self._refused(refused) from refused
+                    # a server that is stopped during a login looks like one that refuses it
+                    if asked_again or not isinstance(refused, AuthFailedError):
+                        raise self._refused(refused) from refused
+                    asked_again = True
+
+    @property
+    def login(self) -> ZookeeperLogin:
+        """What the properties say. Raises `Rejected` with everything that is wrong with them."""
+        if self._login is None:
+            self._login = read_tool_login(self._user, self._properties)
+        return self._login
 
     def close(self) -> None:
         """End the session; the next call opens a new one."""
@@ -231,11 +254,8 @@ class ZookeeperConnection:
 
     def _connected(self, deadline: float) -> KazooClient:
         if self._client is None:
-            auth = [("digest", self._credential)] if self._credential else None
             try:
-                self._client = KazooClient(
-                    hosts=self._hosts, timeout=_SESSION_TIMEOUT_S, auth_data=auth, logger=_LOG
-                )
+                self._client = make_client(self._hosts, _SESSION_TIMEOUT_S, self.login, logger=_LOG)
             except ValueError as wrong:
                 raise Rejected(
                     f"the ZooKeeper address {self._hosts!r} is none ({wrong}): "
@@ -247,15 +267,16 @@ class ZookeeperConnection:
         return self._client
 
     def _unreachable(self, cause: Exception) -> Transient:
+        tls = " (and zookeeper.properties ssl.*, for TLS is on)" if self.login.tls else ""
         return Transient(
             f"ZooKeeper does not answer at {self._hosts} (setting [zookeeper] hosts) within "
             f"{self._timeout_s:g} s ({type(cause).__name__}): check that it runs and that the address is "
-            "right, then run the same command again"
+            f"right{tls}, then run the same command again"
         )
 
     def _refused(self, cause: Exception) -> Rejected:
-        who = f"user {self._username!r}" if self._username else "a session without credentials"
         return Rejected(
-            f"ZooKeeper at {self._hosts} refuses {who} ({type(cause).__name__}): "
-            "correct username and password of [zookeeper], or the ACL of the group's nodes"
+            f"ZooKeeper at {self._hosts} refuses {self.login.who} ({type(cause).__name__}): "
+            "correct username and password of [zookeeper] (or sasl.* of [zookeeper.properties]), "
+            "or the ACL of the group's nodes"
         )

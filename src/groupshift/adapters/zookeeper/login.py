@@ -9,14 +9,16 @@ import importlib.util
 import logging
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.serialization import Auth
-from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
+from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl, make_digest_acl
+
+from groupshift.errors import Rejected
 
 MECHANISM: Final = "DIGEST-MD5"
 KEYS: Final = MappingProxyType(
@@ -40,10 +42,12 @@ WORLD: Final = tuple(OPEN_ACL_UNSAFE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperLogin:
-    """An empty ``username`` is a session without SASL; paths are those of PEM files, empty where not used."""
+    """An empty ``username`` is a session without a login; with ``digest`` by that scheme, not by SASL.
+    Paths are those of PEM files, empty where not used."""
 
     username: str = ""
     password: str = field(default="", repr=False)
+    digest: bool = False
     tls: bool = False
     ca: str = ""
     certificate: str = ""
@@ -53,11 +57,14 @@ class ZookeeperLogin:
 
     @property
     def acl(self) -> tuple[ACL, ...]:
-        """Of the nodes that only this identity may change and everybody may read; the world's without SASL.
+        """Of the nodes that only this identity may change and all may read; the world's without a login.
 
         By name, not as "the creator": to ZooKeeper that is the client's certificate as well."""
-        own = make_acl("sasl", self.username, all=True)
-        return (own, *READ_ACL_UNSAFE) if self.username else WORLD
+        if not self.username:
+            return WORLD
+        if self.digest:
+            return (make_digest_acl(self.username, self.password, all=True), *READ_ACL_UNSAFE)
+        return (make_acl("sasl", self.username, all=True), *READ_ACL_UNSAFE)
 
     @property
     def who(self) -> str:
@@ -107,7 +114,8 @@ def make_client(hosts: str, session_s: float, login: ZookeeperLogin = ANYBODY, *
     return KazooClient(
         hosts=hosts,
         timeout=session_s,
-        sasl_options=sasl if login.username else None,
+        sasl_options=sasl if login.username and not login.digest else None,
+        auth_data=[("digest", f"{login.username}:{login.password}")] if login.digest else None,
         default_acl=login.acl if login.username else None,
         **(secured if login.tls else {}),
         **more,
@@ -134,6 +142,22 @@ def read_login(properties: Mapping[str, Any], prefix: str, problems: list[str]) 
     )
     _check_tls(login, prefix, problems)
     return login
+
+
+def read_tool_login(user: tuple[str, str], properties: Mapping[str, str]) -> ZookeeperLogin:
+    """The tool's login: ``user`` is name and password for the scheme digest (empty: none), ``properties``
+    have the keys above. Raises `Rejected` with everything that is wrong."""
+    problems: list[str] = []
+    login = read_login(properties, "", problems)
+    unknown = sorted(set(properties) - set(KEYS))
+    if unknown:
+        problems.append(f"{unknown[0]!r} is unknown; known are {', '.join(KEYS)}")
+    name, password = user
+    if name and login.username:
+        problems.append("sasl.username and [zookeeper] username are two logins: remove one")
+    if problems:
+        raise Rejected(f"[zookeeper.properties] cannot be used: {'; '.join(problems)}")
+    return replace(login, username=name, password=password, digest=True) if name else login
 
 
 def _check_sasl(given: Mapping[str, str], prefix: str, problems: list[str]) -> None:

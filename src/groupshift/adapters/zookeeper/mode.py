@@ -146,7 +146,7 @@ def _put(session: Session, path: str, data: bytes, found: ModeNode, guard: Guard
     if guard is None:
         _write(session, path, data, version)
     elif version is None:
-        session.together(guard, lambda transaction: transaction.create(path, data))
+        session.together(guard, lambda transaction: transaction.create(path, data, session.acl))
     else:
         session.together(guard, lambda transaction: transaction.set_data(path, data, version))
 
@@ -154,7 +154,7 @@ def _put(session: Session, path: str, data: bytes, found: ModeNode, guard: Guard
 def _write(session: Session, path: str, data: bytes, version: int | None) -> None:
     """Create the node, or set it at this version."""
     if version is None:
-        session.create(path, data)
+        session.create(path, data, session.acl)
     else:
         session.set(path, data, version)
 

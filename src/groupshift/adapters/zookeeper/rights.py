@@ -13,7 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import NoAuthError
+from kazoo.exceptions import NoAuthError, NoNodeError
+
+from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.mode import paths_of
+from groupshift.domain.access import Identity, Server
+from groupshift.errors import Transient
 
 Change = Callable[[TransactionRequest], Any]
 """Adds one or more operations to a transaction."""
@@ -46,3 +51,54 @@ def creating_below(directory: str) -> Change:
         question.delete(path)
 
     return change
+
+
+def writing(session: Session, path: str) -> Change:
+    """Write the node at ``path`` and delete it, whether or not it and its directory are there."""
+    directory = path.rpartition("/")[0]
+    there, below = session.exists(path), session.exists(directory)
+
+    def change(question: TransactionRequest) -> None:
+        if there:
+            question.set_data(path, b"")
+        else:
+            if not below:
+                question.create(directory, b"")
+            question.create(path, b"")
+        question.delete(path)
+
+    return change
+
+
+class ZookeeperRights:
+    """Whether the tool's session may do what a move does to a group's nodes: write its mode and who may write
+    it. That it may read all the others shows when the group is read."""
+
+    def __init__(self, connection: ZookeeperConnection) -> None:
+        self._connection = connection
+
+    def identity(self, group: str) -> Identity:
+        """Raises as `ZookeeperConnection.call`."""
+        paths = paths_of(group)
+
+        def work(session: Session) -> tuple[str, ...]:
+            return tuple(
+                f"write {path}" for path in (paths.mode, paths.fence) if not _may_write(session, path)
+            )
+
+        missing = self._connection.call(work)
+        return Identity(server=Server.ZOOKEEPER, who=self._connection.login.who, missing=missing)
+
+
+def _may_write(session: Session, path: str) -> bool:
+    """Asked again when the node came or went between looking and asking."""
+    for _ in range(_ATTEMPTS):
+        *changes, last = session.result(ask(session.client, writing(session, path)))
+        if refused(changes):
+            return False
+        if isinstance(last, NoNodeError):
+            return True
+    raise Transient(f"{path} came and went while the right to write it was asked for: run it again")
+
+
+_ATTEMPTS = 5
