@@ -8,8 +8,8 @@ import uuid
 
 import pytest
 
+from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
-from group_records import judged
 from groupshift.domain.assignment import TextForm, round_robin_assignment, thread_ids
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox.faults import kill
@@ -88,7 +88,8 @@ def test_scenario_08_scala_scale(
     ends = {each: end + 10 for name in topics for each, end in log_ends(name, PARTITIONS).items()}
 
     def verdict():
-        return judged(cluster.home, group, ends, old=[each.member_id for each in old])
+        log = GroupLog(cluster.home.zookeeper, group)
+        return log.judged(ledger.deliveries(), ends, old=[each.member_id for each in old])
 
     wait_until(lambda: not verdict().lost, PATIENCE_S, "everything is delivered", every_s=0.5)
     assert verdict().outside == ()

@@ -8,10 +8,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from group_probe import PATIENCE_S, GroupProbe
-from group_records import write
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox.processes import wait_until
+from numbered_records import write
 from reading_member import ReadingMember
 
 LOG_START, LOG_END = 40, 100

@@ -10,12 +10,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from group_probe import PATIENCE_S, GroupProbe
-from group_records import write
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import topic_path
 from groupshift.sandbox.processes import wait_until
+from numbered_records import write
 from reading_member import ReadingMember
 
 ABSENT_BROKER = 99

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
-from group_records import group_history, judged
 from groupshift.domain.coordination import Mode, ModeNode
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox.processes import wait_until
@@ -75,7 +75,8 @@ def test_scenario_23_scala_joins_kafka_mode(cluster, joined, group, kazoo, ledge
     ends = {each: end + 10 for each, end in log_ends(name, PARTITIONS).items()}
     ledger.await_all(ends)
     assert "ConsumerRebalanceFailedException" not in scala.log_file.read_text()
-    known = group_history(cluster.home, group)
+    log = GroupLog(cluster.home.zookeeper, group)
+    known = log.history()
     taken = {each.partition: each.start_zxid for each in known.intervals if each.member_id == scala.member_id}
     starts = {
         each.partition: each.offset
@@ -86,7 +87,7 @@ def test_scenario_23_scala_joins_kafka_mode(cluster, joined, group, kazoo, ledge
     assert len(first) == 2
     assert first == starts
     ledger.assert_no_overlap()
-    assert judged(cluster.home, group, ends, old=[scala.member_id]).outside == ()
+    log.assert_fenced(ledger.deliveries(), ends, old=[scala.member_id])
 
 
 def test_scenario_24_scala_leaves(cluster, joined, group, kazoo, ledger, log_ends):
@@ -101,5 +102,5 @@ def test_scenario_24_scala_leaves(cluster, joined, group, kazoo, ledger, log_end
     assert probe.mode_node() == joined.node
     ledger.assert_no_overlap()
     assert not ledgers.duplicates(ledger.deliveries())
-    verdict = judged(cluster.home, group, ends, old=[scala.member_id])
-    assert (verdict.lost, verdict.outside) == ((), ())
+    log = GroupLog(cluster.home.zookeeper, group)
+    log.assert_fenced(ledger.deliveries(), ends, old=[scala.member_id])
