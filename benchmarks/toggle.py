@@ -8,6 +8,8 @@ the round-robin one, so a toggle really moves partitions. Once with 6 partitions
   owner after the toggle. `all_owned_s` of a toggle is the latest t1 - t0 over all partitions.
 * `unowned_s` of a moved partition: from the deletion of its owner node to the creation of the next one,
   by ZooKeeper's transaction log.
+* A crowd: the same toggles with 50 members, ten in a process, and 200 partitions at 5 records/s.
+* A Scala member comes and goes while the mode is kafka (scenarios 23 and 24): figures without an aim.
 * The peer: SIGTERM to all members, wait for their end, start all again; unowned time read the same way.
 
 Run: make bench BENCH=toggle
@@ -16,15 +18,16 @@ Run: make bench BENCH=toggle
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from measuring import Aim, fresh_home, percentile, report
+from measuring.fleets import SETTLED_S, Crowd, Fleet
 
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.group_reader import LiveGroupReader
@@ -40,17 +43,16 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import merge, parse
 from groupshift.sandbox.artifacts import ALL, jars
 from groupshift.sandbox.demo_table import hand_overs
-from groupshift.sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift.sandbox.ledger import Delivery, overlaps, read_ledgers
-from groupshift.sandbox.members import is_ready, member_command
-from groupshift.sandbox.processes import Running, is_running, send, start, wait_until
+from groupshift.sandbox.ledger import Delivery, overlaps, read_ledger, read_ledgers
+from groupshift.sandbox.legacy import seed_offsets
+from groupshift.sandbox.processes import stop, wait_until
 from groupshift.sandbox.up import UpOptions, start_producer
 from groupshift.sandbox.zookeeper import start_zookeeper
 
-GROUP, TOPIC, MEMBERS, RATE = "bench", "orders", 5, 20.0
-SETTLED_S = 60.0
+GROUP, TOPIC, MEMBERS, RATE, RELEASE = "bench", "orders", 5, 20.0, "1.1.1"
 QUIET_S = 1.5
 PROPERTIES = {
     MemberKind.AWARE: {
@@ -60,77 +62,60 @@ PROPERTIES = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
-class Fleet:
-    """Five migration-aware members as child processes of this benchmark."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Five members in a process each or, as a crowd, 50 members in five processes; ``rate`` is records/s on
+    each partition."""
 
-    home: Home
-    definition: FleetDefinition
-    places: list[Place] = field(default_factory=list)
-
-    def start(self) -> None:
-        """Start all at once, as new incarnations, and wait until each says it runs."""
-        self.places = [
-            Place(name=slot.name, kind=slot.kind, wanted=slot.kind, incarnation=self._next(slot.name))
-            for slot in self.definition.slots
-        ]
-        for place in self.places:
-            process = start(self.home, member_command(self.home, self.definition, place))
-            place.pid, place.ticks = process.pid, process.ticks
-        wait_until(lambda: all(is_ready(self.home, place) for place in self.places), SETTLED_S, "members run")
-
-    def stop(self) -> None:
-        """SIGTERM to all at once; wait for the end of each."""
-        living = [Running(name=p.occupant, pid=p.pid or 0, ticks=p.ticks or 0) for p in self.places]
-        for process in living:
-            send(process, signal.SIGTERM)
-        wait_until(lambda: not any(is_running(process) for process in living), SETTLED_S, "members ended")
-
-    def _next(self, slot: str) -> int:
-        return max((place.incarnation for place in self.places if place.name == slot), default=0) + 1
+    partitions: int
+    rate: float = RATE
+    crowd: bool = False
 
 
 class Bench:
     """One fleet, one topic: toggles and restarts, then what the logs say about them."""
 
-    def __init__(self, home: Home, partitions: int) -> None:
-        self.partitions = partitions
+    def __init__(self, home: Home, size: Size) -> None:
+        self.partitions = partitions = size.partitions
         self.home = home.create()
         zookeeper = start_zookeeper(home)
         broker = start_kafka(home, zookeeper, KafkaOptions())
         create_topic(broker.address, TOPIC, partitions)
-        options = UpOptions(partitions=partitions, rate=RATE, group=GROUP, topic=TOPIC)
+        options = UpOptions(partitions=partitions, rate=size.rate, group=GROUP, topic=TOPIC)
         start_producer(home, options, broker.address)
         slots = tuple(
             SlotDefinition(name=f"m{number + 1}", release="", kind=MemberKind.AWARE)
-            for number in range(MEMBERS)
+            for number in range(0 if size.crowd else MEMBERS)
         )
-        self.fleet = Fleet(
-            home=home,
-            definition=FleetDefinition(
-                group=GROUP,
-                topics=(TOPIC,),
-                zookeeper=zookeeper,
-                bootstrap=broker.address,
-                slots=slots,
-                properties=PROPERTIES,
-            ),
+        definition = FleetDefinition(
+            group=GROUP,
+            topics=(TOPIC,),
+            zookeeper=zookeeper,
+            bootstrap=broker.address,
+            slots=slots,
+            properties=PROPERTIES,
         )
+        if size.crowd:
+            self.fleet: Fleet | Crowd = Crowd(home=home, definition=definition, processes=5, count=10)
+        else:
+            self.fleet = Fleet(home=home, definition=definition)
+        seed_offsets(zookeeper, GROUP, TOPIC, partitions)
         connection = ZookeeperConnection(zookeeper)
         kafka = KafkaGroups(KafkaConnection(broker.address))
         self.groups = LiveGroupReader(ZookeeperGroups(connection), kafka, SystemClock())
         self.mode = ZookeeperModeSwitch(connection)
         self.toggles: list[tuple[int, int, int]] = []  # began to write, t0, settled
         self.restarts: list[tuple[int, int]] = []
+        self.visits: list[tuple[int, int, int]] = []  # started, stopped, back in kafka mode
 
     def settled(self, mode: Mode) -> bool:
         """F7 holds, every member is in this mode, and every partition has one owner."""
         view: GroupView = self.groups.read(GROUP)
         owners = view.owners_of()
         return (
-            len(view.migration_ids) == MEMBERS
+            len(view.migration_ids) == self.fleet.size
             and view.kafka.state == "Stable"
-            and len(view.kafka.members) == MEMBERS
+            and len(view.kafka.members) == self.fleet.size
             and len(owners) == self.partitions
             and all(len(each) == 1 for each in owners.values())
             and all(member.mode is mode for member in view.members)
@@ -138,7 +123,7 @@ class Bench:
 
     def await_settled(self, mode: Mode) -> None:
         """Wait until settled, then let it consume for a moment."""
-        wait_until(lambda: self.settled(mode), SETTLED_S, f"settled in {mode} mode", every_s=0.25)
+        wait_until(lambda: self.settled(mode), 3 * SETTLED_S, f"settled in {mode} mode", every_s=0.25)
         end = time.monotonic() + QUIET_S
         wait_until(lambda: time.monotonic() > end, QUIET_S + 1, "quiet")
 
@@ -158,8 +143,35 @@ class Bench:
         self.await_settled(mode)
         self.restarts.append((t0, _now()))
 
-    def run(self, toggles: int, restarts: int) -> None:
-        """``toggles`` each way, then ``restarts`` in kafka mode."""
+    def visit(self) -> None:
+        """A Scala member comes (the group leaves kafka mode) and goes (it returns), scenarios 23 and 24."""
+        assert isinstance(self.fleet, Fleet)
+        came, member = _now(), self.fleet.visit("scala", RELEASE)
+        wait_until(lambda: self.with_guest(came), SETTLED_S, "the guest has its share", every_s=0.25)
+        end = time.monotonic() + QUIET_S
+        wait_until(lambda: time.monotonic() > end, QUIET_S + 1, "quiet")
+        left = _now()
+        stop(member, 20.0)
+        self.await_settled(Mode.KAFKA)
+        self.visits.append((came, left, _now()))
+
+    def with_guest(self, since_ms: int) -> bool:
+        """One old member more, with a share, and all in zookeeper mode."""
+        view: GroupView = self.groups.read(GROUP)
+        old = [member.member_id for member in view.members if member.kind is MemberKind.OLD]
+        owners = {each for every in view.owners_of().values() for each in every}
+        ours = [member for member in view.members if member.kind is MemberKind.AWARE]
+        flowing = any(each.at_ms >= since_ms for name in old for each in self._guest_ledger(name))
+        whole = len(view.owners_of()) == self.partitions
+        return (
+            bool(old) and whole and flowing and all(m.mode is Mode.ZOOKEEPER for m in ours) and bool(owners)
+        )
+
+    def _guest_ledger(self, member: str) -> list[Delivery]:
+        return read_ledger(self.home.ledgers / f"{member.removeprefix(GROUP + '_')}.jsonl")
+
+    def run(self, toggles: int, restarts: int, visits: int = 0) -> None:
+        """``toggles`` each way, then ``restarts`` and ``visits`` in kafka mode."""
         self.fleet.start()
         self.await_settled(Mode.ZOOKEEPER)
         for number in range(toggles):
@@ -170,6 +182,11 @@ class Bench:
         for number in range(restarts):
             self.restart(Mode.KAFKA)
             print(f"  {self.partitions} partitions: {number + 1}/{restarts} stop-all/start-all", flush=True)
+        for number in range(visits):
+            self.visit()
+            print(
+                f"  {self.partitions} partitions: {number + 1}/{visits} visits of a Scala member", flush=True
+            )
         self.fleet.stop()
 
     def figures(self) -> dict[str, Any]:
@@ -188,6 +205,7 @@ class Bench:
             "all_owned_s": [firsts.all_owned_s(t0, end) for _, t0, end in self.toggles],
             "unowned_s": [c.unowned_ms / 1000 for each in moved for c in each],
             "stop_all_unowned_s": [c.unowned_ms / 1000 for c in peer],
+            "visits": [firsts.visit(changes, *each) for each in self.visits],
             "overlaps": len(overlaps(deliveries)),
             "deliveries": len(deliveries),
         }
@@ -208,6 +226,32 @@ class _Firsts:
         """Latest first record over all partitions, in seconds after ``t0``; infinite if one has none."""
         return max((self._first(partition, t0, end) - t0) / 1000 for partition in self._intervals)
 
+    def visit(self, changes: list[Any], came: int, left: int, ended: int) -> dict[str, float]:
+        """Of one visit, seconds: registration or departure until all is delivered by its owner, and the
+        longest silence of a partition while it comes and while it goes."""
+        guests = [i for every in self._intervals.values() for i in every if "scala" in i.member_id]
+        mine = [i for i in guests if came <= i.start_ms < left]
+        registered = min(c.at_ms for c in changes if came <= c.at_ms < left)
+        gone = max((i.end_ms or left) for i in mine)
+        return {
+            "join_all_owned_s": self.all_owned_s(registered, left),
+            "join_silence_s": self._silence(registered, left),
+            "leave_all_owned_s": self.all_owned_s(gone, ended),
+            "leave_silence_s": self._silence(left, ended),
+        }
+
+    def _silence(self, start: int, end: int) -> float:
+        longest = 0
+        for partition in self._intervals:
+            times = sorted(
+                at
+                for (where, _), every in self._times.items()
+                if where == partition
+                for at in every[bisect_left(every, start - 1000) : bisect_left(every, end)]
+            )
+            longest = max([longest, *(after - before for before, after in pairwise(times))])
+        return longest / 1000
+
     def _first(self, partition: TopicPartition, t0: int, end: int) -> float:
         owned = [one for one in self._intervals[partition] if one.start_ms < end]
         owner = max(owned, key=lambda one: one.start_zxid)
@@ -220,7 +264,7 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-def aims(small: dict[str, Any], large: dict[str, Any]) -> list[Aim]:
+def aims(small: dict[str, Any], large: dict[str, Any], crowd: dict[str, Any]) -> list[Aim]:
     """The figures that are aimed at."""
     peer = percentile(small["stop_all_unowned_s"], 0.95)
     ratio = percentile(small["unowned_s"], 0.95) / peer
@@ -230,16 +274,17 @@ def aims(small: dict[str, Any], large: dict[str, Any]) -> list[Aim]:
         ("p95_all_owned_60_s", percentile(large["all_owned_s"], 0.95), 2.0),
         ("p95_unowned_60_s", percentile(large["unowned_s"], 0.95), 2.0),
         ("ratio_to_stop_all", ratio, 0.2),
-        ("overlaps", small["overlaps"] + large["overlaps"], 0),
+        ("p95_all_owned_200_s", percentile(crowd["all_owned_s"], 0.95), 5.0),
+        ("overlaps", small["overlaps"] + large["overlaps"] + crowd["overlaps"], 0),
     )
     return [Aim(name=name, value=value, aim=aim) for name, value, aim in values]
 
 
-def measure(partitions: int, toggles: int, restarts: int) -> dict[str, Any]:
+def measure(size: Size, toggles: int, restarts: int, visits: int) -> dict[str, Any]:
     """One fleet from nothing to figures; leaves no process and no file."""
     with fresh_home() as home:
-        bench = Bench(home, partitions)
-        bench.run(toggles, restarts)
+        bench = Bench(home, size)
+        bench.run(toggles, restarts, visits)
         return bench.figures()
 
 
@@ -248,11 +293,16 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--toggles", type=int, default=20, help="toggles each way")
     arguments.add_argument("--restarts", type=int, default=5, help="stop-all/start-all rounds")
+    arguments.add_argument("--visits", type=int, default=5, help="comings and goings of a Scala member")
     options = arguments.parse_args()
     for artifact in ALL:
         jars(artifact)
-    small, large = (measure(count, options.toggles, options.restarts) for count in (6, 60))
-    return report("toggle", aims(small, large), [small, large])
+    small = measure(Size(partitions=6), options.toggles, options.restarts, options.visits)
+    large = measure(Size(partitions=60), options.toggles, options.restarts, 0)
+    crowd = measure(Size(partitions=200, rate=5.0, crowd=True), max(options.toggles // 4, 1), 0, 0)
+    for figure in small["visits"][0] if small["visits"] else ():
+        print(f"{figure:26} {percentile([each[figure] for each in small['visits']], 0.5):8.3f} median")
+    return report("toggle", aims(small, large, crowd), [small, large, crowd])
 
 
 if __name__ == "__main__":
