@@ -9,6 +9,7 @@ from groupshift.domain.facts import Complaint, Facts, sentence_list
 from groupshift.domain.group import GroupView, Member
 from groupshift.domain.verdict import Verdict
 
+COOPERATIVE = "cooperative-sticky"
 KC_ASSIGNORS = ("", "range", "roundrobin")
 """Kafka assignors that an aware member offers (L7); empty: nobody joined yet."""
 
@@ -76,14 +77,21 @@ def same_subscriptions(facts: Facts) -> Iterator[Complaint]:
 
 
 def known_assignor(facts: Facts) -> Iterator[Complaint]:
-    """L7: aware members offer range and roundrobin."""
+    """L7: aware members offer range and roundrobin, or cooperative-sticky alone where they are told so.
+
+    One that is a member of the Kafka group offers what the group has chosen."""
     protocol = facts.view.kafka.protocol
-    if protocol not in KC_ASSIGNORS:
-        yield (
-            Verdict.FAIL,
-            f"the Kafka group uses the assignor {protocol}, which migration-aware members do not offer (L7)",
-            "use range or roundrobin in every Kafka member",
-        )
+    joined = {member.client_id for member in facts.view.kafka.members} & set(facts.view.migration_ids)
+    if protocol in KC_ASSIGNORS or (protocol == COOPERATIVE and joined):
+        return
+    remedy = "use range or roundrobin in every Kafka member"
+    if protocol == COOPERATIVE:
+        remedy = f"set coordination.migration.partition.assignment.strategy={COOPERATIVE} at aware members"
+    yield (
+        Verdict.FAIL,
+        f"the Kafka group uses the assignor {protocol}, which migration-aware members do not offer (L7)",
+        remedy,
+    )
 
 
 def all_aware(facts: Facts) -> Iterator[Complaint]:

@@ -219,10 +219,14 @@ def test_different_subscriptions_are_a_question_for_people() -> None:
 
 
 def test_an_assignor_that_aware_members_lack_is_refused() -> None:
-    """L7: cooperative and eager members cannot share a group."""
+    """L7: cooperative and eager members cannot share a group; who is in it offers what it has chosen."""
     seen = facts(AWARE)
-    sticky = replace(seen.view, kafka=replace(seen.view.kafka, protocol="cooperative-sticky"))
-    assert [f.verdict for f in ask(("C10",), replace(seen, view=sticky))] == [Verdict.FAIL]
+    odd = replace(seen.view, kafka=replace(seen.view.kafka, protocol="sticky"))
+    assert [f.verdict for f in ask(("C10",), replace(seen, view=odd))] == [Verdict.FAIL]
+    chosen = replace(seen.view, kafka=replace(seen.view.kafka, protocol="cooperative-sticky"))
+    assert [f.verdict for f in ask(("C10",), replace(seen, view=chosen))] == [Verdict.PASS]
+    others = replace(facts(OLD).view, kafka=replace(facts(OLD).view.kafka, protocol="cooperative-sticky"))
+    assert [f.verdict for f in ask(("C10",), replace(facts(OLD), view=others))] == [Verdict.FAIL]
 
 
 def test_an_unknown_group_is_one_finding_only() -> None:
