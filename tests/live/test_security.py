@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
+from kazoo.security import make_acl
 
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-from groupshift.adapters.zookeeper.login import WORLD, make_client
+from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_client
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.bootstrap import App, build
 from groupshift.consumers import MigratingConsumer
+from groupshift.consumers.coordination import FOR_EVER
+from groupshift.consumers.relogin import Relogin
 from groupshift.domain.coordination import ABSENT_MODE, Mode
 from groupshift.domain.holder import Holder
 from groupshift.domain.moves import MoveRequest
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.sandbox import legacy
+from groupshift.sandbox.faults import start_relay
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import Running, marked, start, stop, wait_until
+from groupshift.sandbox.processes import Running, free_port, marked, start, stop, wait_until
 from groupshift.sandbox.producer import NumberedProducer
+from groupshift.sandbox.zookeeper import ZookeeperOptions, start_zookeeper
 from groupshift.settings import parse
 from reading_member import ReadingMember
 from secured_sandbox import (
@@ -190,6 +196,43 @@ def test_another_identity_is_refused_before_it_keeps_a_share(secured, group, top
         look.create(f"/consumers/{group}/owners/{topic}/9", b"")
 
 
+def test_a_member_that_may_no_longer_own_raises_an_alarm(secured, group, topic, look, join):
+    """The nodes were given to somebody else while it ran; it goes on with what it holds, and says it."""
+    member = join("m1", topic)
+    await_owners(look, group, topic, ["m1"] * 4)
+    parent = f"/consumers/{group}/owners/{topic}"
+    owner = make_client(secured.zookeeper, 10.0, secured.login("orders"))
+    owner.start(timeout=10)
+    owner.set_acls(parent, [make_acl("world", "anyone", read=True, delete=True)])
+    owner.stop()
+    owner.close()
+    look.delete(f"{parent}/2")
+
+    def said() -> bool:
+        return any("zookeeper.sasl.username" in alarm for alarm in member.consumer.statistics()["alarms"])
+
+    wait_until(said, PATIENCE_S, "the alarm names the key")
+    assert owners(look, group, topic) == ["m1"] * 3
+
+
+def test_fetching_and_the_membership_may_use_different_listeners(secured, group, topic, look, join):
+    """The old listener for records, TLS and SCRAM for the group: the prefixed keys are the membership's."""
+    plain = {"security.protocol": "PLAINTEXT", "bootstrap.servers": secured.bootstrap}
+    login = secured.kafka_properties("orders").items()
+    prefixed = {f"coordination.migration.{key}": value for key, value in login}
+    prefixed["coordination.migration.bootstrap.servers"] = secured.bootstrap_tls
+    member = join("m1", topic, **plain, **prefixed)
+    await_owners(look, group, topic, ["m1"] * 4)
+    wait_until(
+        lambda: member.consumer.statistics()["kafka_owned_partitions_count"] == PARTITIONS,
+        PATIENCE_S,
+        "the Kafka group let it in",
+    )
+    config = member.consumer._config
+    protocols = (config.fetcher()["security.protocol"], config.embedded()["security.protocol"])
+    assert protocols == ("PLAINTEXT", "SASL_SSL")
+
+
 def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, group, topic):
     """Not retried for ever."""
     wrong = {"zookeeper.sasl.password": "wonder-land-1"}
@@ -283,3 +326,57 @@ def test_a_group_that_kafka_hides_from_the_tool_is_refused_with_the_operation(gr
     with pytest.raises(Rejected, match=r"does not allow user 'stranger' to Describe the group") as refused:
         identities(tool("operator", "stranger"), group)
     assert PASSWORDS["stranger"] not in str(refused.value)
+
+
+def test_a_member_logs_in_again_once_its_password_is_right_again(tmp_path: Path):
+    """A server that refuses it for a while (a password being changed) does not end it."""
+    homes = [Home(tmp_path / each).create() for each in ("right", "wrong", "relay")]
+    right, wrong = (
+        start_zookeeper(home, ZookeeperOptions(users={"orders": word}))
+        for home, word in zip(homes, ("one-1", "two-2"), strict=False)
+    )
+    listen = free_port()
+    states: list[str] = []
+    client = make_client(
+        f"127.0.0.1:{listen}",
+        4.0,
+        ZookeeperLogin(username="orders", password="one-1"),
+        connection_retry={**FOR_EVER},
+    )
+    relogin = Relogin(client)
+
+    def lead_to(server: str) -> None:
+        for process in marked(homes[2]):
+            stop(process, 10.0)
+        start_relay(homes[2], f"relay-{len(states)}", listen=listen, target=server)
+
+    def writes() -> bool:
+        try:
+            client.set("/mine", b"still mine")
+        except KazooException:
+            return False
+        return True
+
+    ahead = make_client(wrong, 10.0)
+    ahead.start(timeout=10)
+    for number in range(5):  # a server that is behind what the client has seen would not take it
+        ahead.create(f"/ahead-{number}", b"")
+    ahead.stop()
+    ahead.close()
+    try:
+        lead_to(right)
+        client.start(timeout=10)
+        client.create("/mine", b"")
+        client.add_listener(lambda state: states.append(str(state)))
+        relogin.begin()
+        lead_to(wrong)
+        wait_until(lambda: "LOST" in states, PATIENCE_S, "the login is refused")
+        lead_to(right)
+        wait_until(writes, PATIENCE_S, "the client writes what only it may write")
+    finally:
+        relogin.close()
+        client.stop()
+        client.close()
+        for process in [each for home in homes for each in marked(home)]:
+            stop(process, 10.0)
+    assert "groupshift-login" not in {each.name for each in threading.enumerate()}

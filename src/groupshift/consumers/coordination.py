@@ -24,6 +24,7 @@ from groupshift.adapters.zookeeper import rights
 from groupshift.adapters.zookeeper.login import ANYBODY, WORLD, ZookeeperLogin
 from groupshift.consumers.observation import Observer
 from groupshift.consumers.partition_nodes import PartitionNodes, failures
+from groupshift.consumers.relogin import Relogin
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import Registration, encode_registration
@@ -68,6 +69,7 @@ class ZookeeperCoordination:
             self._answer,
             changed=self._owner_changed,
         )
+        self._relogin = Relogin(client)
         self._listener: CoordinationListener | None = None
         self._closed = False
 
@@ -95,6 +97,7 @@ class ZookeeperCoordination:
             self._end()
             raise
         self._client.add_listener(self._state_changed)
+        self._relogin.begin()
 
     def _hint(self) -> str:
         return ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""
@@ -125,6 +128,7 @@ class ZookeeperCoordination:
         self._end()
 
     def _end(self) -> None:
+        self._relogin.close()
         self._client.stop()
         self._client.close()
 

@@ -26,7 +26,7 @@ from groupshift.consumers.presence import Presence
 from groupshift.consumers.waker import Waker
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.errors import GroupshiftError
+from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.coordination import OffsetWrite, Session
 
 _LOG = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class Reconciler:
         self._waker = Waker(identity.member, parts, policy, self._agenda)
         self._acting = Acting(identity.member, parts, self._presence, self._outlook)
         self._closing, self._dirty = False, True
+        self._refused: tuple[str, ...] = ()
         self._unsaved: dict[TopicPartition, OffsetWrite] = {}
         self._waiting: list[threading.Event] = []
 
@@ -71,7 +72,7 @@ class Reconciler:
     @property
     def alarms(self) -> tuple[str, ...]:
         """Sentences for people about what is wrong now."""
-        return (*self._acting.alarms, *self._waker.alarms)
+        return (*self._refused, *self._acting.alarms, *self._waker.alarms)
 
     @property
     def assigned_count(self) -> int:
@@ -195,13 +196,21 @@ class Reconciler:
         try:
             done = self._pass()
             self._agenda.cancel("retry")
+            self._refused = ()
         except GroupshiftError as error:
-            _LOG.info("%s: %s", self._member.consumer_id, error)
+            self._note(error)
             self._dirty = True
             self._agenda.cancel("retry")
             self._agenda.begin("retry", _RETRY_S if self._presence.registered else _IDLE_S)
         if done or self._acting.mode is not Mode.KAFKA:
             self._acknowledge(known)
+
+    def _note(self, error: GroupshiftError) -> None:
+        """What time may heal is a line of the log, what only a person can is an alarm while it lasts."""
+        refused = (str(error),) if isinstance(error, Rejected) else ()
+        level = logging.ERROR if refused and refused != self._refused else logging.INFO
+        _LOG.log(level, "%s: %s", self._member.consumer_id, error)
+        self._refused = refused
 
     def _acknowledge(self, revocations: Collection[threading.Event]) -> None:
         for released in revocations:
