@@ -56,22 +56,17 @@ def test_scenario_17_out_of_range(cluster, group, kazoo, truncated, reset, start
     )
     member = ReadingMember(consumer).join([name])
     both = [KafkaPartition(name, number) for number in (0, 1)]
-
-    def await_position(offset):
-        wait_until(
-            lambda: [each.offset for each in consumer.position(both)] == [offset, offset],
-            PATIENCE_S,
-            f"both at {offset}",
-        )
-
+    expected = {
+        TopicPartition(name, number): list(range(start, LOG_END + 5)) for number, start in enumerate(starts)
+    }
     try:
-        await_position(LOG_END)
+        wait_until(
+            lambda: [each.offset for each in consumer.position(both)] == [LOG_END] * 2,
+            PATIENCE_S,
+            "both positions at the log end",
+        )
         write(cluster.bootstrap, name, 2, 5)
-        await_position(LOG_END + 5)
-        assert member.delivered == {
-            TopicPartition(name, number): list(range(start, LOG_END + 5))
-            for number, start in enumerate(starts)
-        }
+        wait_until(lambda: member.delivered == expected, PATIENCE_S, "exactly these are delivered")
         assert [probe.offset(name, number) for number in (0, 1)] == [BELOW, ABOVE]
         assert in_kafka(cluster, group, name) == [-1001, -1001]
         consumer.commit(asynchronous=False)
