@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -23,8 +24,9 @@ from groupshift.domain.coordination import ABSENT_MODE, Mode
 from groupshift.domain.holder import Holder
 from groupshift.domain.moves import MoveRequest
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Rejected
+from groupshift.errors import Rejected, Transient
 from groupshift.sandbox import legacy
+from groupshift.sandbox.certificates import make_certificates
 from groupshift.sandbox.faults import start_relay
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
@@ -233,6 +235,41 @@ def test_fetching_and_the_membership_may_use_different_listeners(secured, group,
     assert protocols == ("PLAINTEXT", "SASL_SSL")
 
 
+@pytest.mark.parametrize("prefix", ["", "coordination.migration."])
+def test_a_login_that_kafka_refuses_is_no_member(secured, group, topic, look, prefix):
+    """Registered it would own partitions and read nothing: subscribing fails before."""
+    consumer = MigratingConsumer({**secured.member(group, "m1"), f"{prefix}sasl.password": "looking-glass-2"})
+    with pytest.raises(
+        Rejected, match=r"refuse user 'orders' .*: correct " + re.escape(prefix) + "sasl"
+    ) as told:
+        consumer.subscribe({topic: 1})
+    consumer.close()
+    assert "looking-glass-2" not in str(told.value)
+    assert not look.exists(f"/consumers/{group}/ids")
+
+
+def test_a_topic_that_the_member_may_not_read_is_named(secured, group, topic):
+    """Instead of waiting for records that never come."""
+    other = f"topic-{uuid.uuid4().hex[:8]}"
+    create_topic(secured.bootstrap, other, 1)
+    consumer = MigratingConsumer(secured.member(group, "m1"))
+    with pytest.raises(Rejected, match=f"do not show topic '{other}' to user 'orders': grant it Read"):
+        consumer.subscribe([topic, other])
+    consumer.close()
+
+
+def test_an_authority_that_did_not_sign_the_servers_is_refused(secured, group, topic, tmp_path):
+    """By both: ZooKeeper's client cannot tell it from silence and says where to look, librdkafka can."""
+    strange = str(make_certificates(tmp_path / "strange").authority)
+    at_kafka = MigratingConsumer({**secured.member(group, "m1"), "ssl.ca.location": strange})
+    with pytest.raises(Rejected, match=r"correct ssl\.\*"):
+        at_kafka.subscribe([topic])
+    short = {"zookeeper.ssl.ca": strange, "zookeeper.connection.timeout.ms": "1500"}
+    at_zookeeper = MigratingConsumer({**secured.member(group, "m1"), **short})
+    with pytest.raises(Transient, match=r"or zookeeper\.ssl\.\* does not fit"):
+        at_zookeeper.subscribe([topic])
+
+
 def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, group, topic):
     """Not retried for ever."""
     wrong = {"zookeeper.sasl.password": "wonder-land-1"}
@@ -305,6 +342,30 @@ def test_the_tool_needs_to_describe_and_its_mode_node_is_its_own(secured, group,
     assert verdict is Verdict.FAIL
     assert f"user 'stranger' may not write {migration}/mode, write {migration}/fence" in reason
     assert look.get(f"{migration}/mode")[0] == b"kafka"
+
+
+def test_a_migration_folder_made_beforehand_is_closed_to_others(secured, group, topic, look, join, tool):
+    """As docs/security.md advises: only the operator can make or remove the mode node; members still join."""
+    secured.grant("operator", group, [GROUP_DESCRIBE])
+    secured.grant("operator", topic, [TOPIC_DESCRIBE])
+    login = secured.login("operator")
+    operator = make_client(secured.zookeeper, 10.0, login)
+    operator.start(timeout=10)
+    migration = f"/consumers/{group}/migration"
+    operator.create(f"/consumers/{group}", b"", acl=WORLD)
+    operator.create(migration, b"", acl=login.acl)
+    operator.create(f"{migration}/ids", b"", acl=WORLD)
+    operator.stop()
+    operator.close()
+    join("m1", topic)
+    await_owners(look, group, topic, ["m1"] * 4)
+    assert look.get_children(f"{migration}/ids") == [f"{group}_m1"]
+    with pytest.raises(NoAuthError):
+        look.create(f"{migration}/mode", b"kafka")
+    verdict, _ = identities(tool("stranger", "operator"), group)["I01"]
+    assert verdict is Verdict.FAIL
+    verdict, _ = identities(tool("operator", "operator"), group)["I01"]
+    assert verdict is Verdict.PASS
 
 
 def test_a_topic_that_kafka_hides_from_the_tool_is_named(secured, group, topic, look, join, tool):

@@ -18,6 +18,8 @@ from groupshift.consumers.counters import Counters
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.consumers.identity import Identity
+from groupshift.consumers.keys import PREFIX
+from groupshift.consumers.librdkafka import connecting, refusal
 from groupshift.consumers.membership import KafkaMembership
 from groupshift.consumers.parts import Parts, Policy
 from groupshift.consumers.subscription import Subscription
@@ -37,7 +39,9 @@ def make_parts(
     counters = Counters()
     try:
         membership = KafkaMembership(config.embedded(), counters) if config.migrating else None
-        fetch = KafkaFetch(_located(config))
+        fetching = _located(config)
+        _check_login(config, fetching, topics)
+        fetch = KafkaFetch(fetching)
         fetch.warm(topics)
         if membership is not None:
             membership.warm(topics)
@@ -70,6 +74,21 @@ def _located(config: ConsumerConfig) -> dict[str, Any]:
             config.zookeeper, config.connect_s, protocol, config.login
         )
     return properties
+
+
+def _check_login(config: ConsumerConfig, fetching: dict[str, Any], topics: Collection[str]) -> None:
+    """Raises `Rejected` when the brokers refuse this member: registered, it would keep a share that nobody
+    reads. The membership is asked for where it logs in otherwise than the fetcher."""
+    logins = {"": fetching}
+    if config.migrating and _login(config.embedded()) != _login(fetching):
+        logins[PREFIX] = config.embedded()
+    for prefix, properties in logins.items():
+        if problem := refusal(properties, topics, prefix):
+            raise Rejected(f"consumer configuration: {problem}")
+
+
+def _login(properties: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in connecting(properties).items() if key != "client.id"}
 
 
 def discard(parts: Parts) -> None:
