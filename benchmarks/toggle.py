@@ -76,32 +76,17 @@ class Bench:
     """One fleet, one topic: toggles and restarts, then what the logs say about them."""
 
     def __init__(self, home: Home, size: Size) -> None:
-        self.partitions = partitions = size.partitions
+        self.partitions = size.partitions
         self.home = home.create()
         zookeeper = start_zookeeper(home)
-        broker = start_kafka(home, zookeeper, KafkaOptions())
-        create_topic(broker.address, TOPIC, partitions)
-        options = UpOptions(partitions=partitions, rate=size.rate, group=GROUP, topic=TOPIC)
-        start_producer(home, options, broker.address)
-        slots = tuple(
-            SlotDefinition(name=f"m{number + 1}", release="", kind=MemberKind.AWARE)
-            for number in range(0 if size.crowd else MEMBERS)
-        )
-        definition = FleetDefinition(
-            group=GROUP,
-            topics=(TOPIC,),
-            zookeeper=zookeeper,
-            bootstrap=broker.address,
-            slots=slots,
-            properties=PROPERTIES,
-        )
-        if size.crowd:
-            self.fleet: Fleet | Crowd = Crowd(home=home, definition=definition, processes=5, count=10)
-        else:
-            self.fleet = Fleet(home=home, definition=definition)
-        seed_offsets(zookeeper, GROUP, TOPIC, partitions)
+        bootstrap = start_kafka(home, zookeeper, KafkaOptions()).address
+        create_topic(bootstrap, TOPIC, size.partitions)
+        seed_offsets(zookeeper, GROUP, TOPIC, size.partitions)
+        options = UpOptions(partitions=size.partitions, rate=size.rate, group=GROUP, topic=TOPIC)
+        start_producer(home, options, bootstrap)
+        self.fleet = fleet_of(home, size, zookeeper, bootstrap)
         connection = ZookeeperConnection(zookeeper)
-        kafka = KafkaGroups(KafkaConnection(broker.address))
+        kafka = KafkaGroups(KafkaConnection(bootstrap))
         self.groups = LiveGroupReader(ZookeeperGroups(connection), kafka, SystemClock())
         self.mode = ZookeeperModeSwitch(connection)
         self.toggles: list[tuple[int, int, int]] = []  # began to write, t0, settled
@@ -125,7 +110,7 @@ class Bench:
         """Wait until settled, then let it consume for a moment."""
         wait_until(lambda: self.settled(mode), 3 * SETTLED_S, f"settled in {mode} mode", every_s=0.25)
         end = time.monotonic() + QUIET_S
-        wait_until(lambda: time.monotonic() > end, QUIET_S + 1, "quiet")
+        wait_until(lambda: time.monotonic() > end, QUIET_S + 5, "quiet")
 
     def toggle(self, to: Mode) -> None:
         """Write the mode node, note t0, wait until settled."""
@@ -149,7 +134,7 @@ class Bench:
         came, member = _now(), self.fleet.visit("scala", RELEASE)
         wait_until(lambda: self.with_guest(came), SETTLED_S, "the guest has its share", every_s=0.25)
         end = time.monotonic() + QUIET_S
-        wait_until(lambda: time.monotonic() > end, QUIET_S + 1, "quiet")
+        wait_until(lambda: time.monotonic() > end, QUIET_S + 5, "quiet")
         left = _now()
         stop(member, 20.0)
         self.await_settled(Mode.KAFKA)
@@ -209,6 +194,22 @@ class Bench:
             "overlaps": len(overlaps(deliveries)),
             "deliveries": len(deliveries),
         }
+
+
+def fleet_of(home: Home, size: Size, zookeeper: str, bootstrap: str) -> Fleet | Crowd:
+    """Not started."""
+    names = [] if size.crowd else [f"m{number + 1}" for number in range(MEMBERS)]
+    definition = FleetDefinition(
+        group=GROUP,
+        topics=(TOPIC,),
+        zookeeper=zookeeper,
+        bootstrap=bootstrap,
+        slots=tuple(SlotDefinition(name=name, release="", kind=MemberKind.AWARE) for name in names),
+        properties=PROPERTIES,
+    )
+    if size.crowd:
+        return Crowd(home=home, definition=definition, processes=5, count=10)
+    return Fleet(home=home, definition=definition)
 
 
 class _Firsts:

@@ -34,6 +34,25 @@ def read(consumer: MigratingConsumer, ledger: Path, ended: threading.Event) -> N
             output.flush()
 
 
+def join(given: argparse.Namespace, number: int) -> MigratingConsumer:
+    """One member, subscribed."""
+    consumer = MigratingConsumer(
+        {
+            "group.id": given.group,
+            "consumer.id": f"m{number:02d}",
+            "zookeeper.connect": given.zookeeper,
+            "bootstrap.servers": given.bootstrap,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 1000,
+            "zookeeper.session.timeout.ms": 20_000,
+            "session.timeout.ms": 30_000,
+            _ASSIGNOR: "roundrobin",
+        }
+    )
+    consumer.subscribe([given.topic])
+    return consumer
+
+
 def main() -> int:
     """Run until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -45,20 +64,7 @@ def main() -> int:
     given = parser.parse_args()
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    consumers = [
-        MigratingConsumer(
-            {
-                "group.id": given.group, "consumer.id": f"m{number:02d}",
-                "zookeeper.connect": given.zookeeper,
-                "bootstrap.servers": given.bootstrap, "auto.offset.reset": "earliest",
-                "auto.commit.interval.ms": 1000, "zookeeper.session.timeout.ms": 20_000,
-                "session.timeout.ms": 30_000, _ASSIGNOR: "roundrobin",
-            }
-        )
-        for number in range(given.first, given.first + given.count)
-    ]  # fmt: skip
-    for each in consumers:
-        each.subscribe([given.topic])
+    consumers = [join(given, number) for number in range(given.first, given.first + given.count)]
     readers = [
         threading.Thread(target=read, args=(each, given.ledgers / f"{each.consumer_id}.jsonl", ended))
         for each in consumers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from groupshift.sandbox.chaos.judgement import evidence
 from groupshift.sandbox.chaos.run import ChaosOptions, run
 from groupshift.sandbox.chaos.schedule import Act, draw_schedule
@@ -11,6 +13,7 @@ from groupshift.sandbox.home import Home
 OPTIONS = ChaosOptions(seed=3, seconds=240.0)
 
 
+@pytest.mark.timeout(600)
 def test_chaos(tmp_path):
     """0 lost, nobody of ours delivers what it does not own, and all is owned soon after the last fault."""
     home = Home(tmp_path / "home")
