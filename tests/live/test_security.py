@@ -16,6 +16,7 @@ from kazoo.security import make_acl
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_client
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.rights import ZookeeperRights
 from groupshift.bootstrap import App, build
 from groupshift.consumers import MigratingConsumer
 from groupshift.consumers.coordination import FOR_EVER
@@ -366,6 +367,18 @@ def test_a_migration_folder_made_beforehand_is_closed_to_others(secured, group, 
     assert verdict is Verdict.FAIL
     verdict, _ = identities(tool("operator", "operator"), group)["I01"]
     assert verdict is Verdict.PASS
+
+
+def test_rights_are_proven_where_the_group_has_no_node_yet(secured, group, look):
+    """A group of plain consumers: everything above the mode node would be made too, and none of it is."""
+    connection = ZookeeperConnection(
+        secured.zookeeper_tls, properties=secured.zookeeper_properties("operator")
+    )
+    try:
+        assert ZookeeperRights(connection).identity(group).missing == ()
+    finally:
+        connection.close()
+    assert not look.exists(f"/consumers/{group}")
 
 
 def test_a_topic_that_kafka_hides_from_the_tool_is_named(secured, group, topic, look, join, tool):

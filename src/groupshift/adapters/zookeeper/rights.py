@@ -54,17 +54,17 @@ def creating_below(directory: str) -> Change:
 
 
 def writing(session: Session, path: str) -> Change:
-    """Write the node at ``path`` and delete it, whether or not it and its directory are there."""
-    directory = path.rpartition("/")[0]
-    there, below = session.exists(path), session.exists(directory)
+    """Write the node at ``path`` and delete it, whether or not it and what lies above it are there."""
+    names = path.split("/")
+    above = ["/".join(names[:depth]) for depth in range(2, len(names))]
+    there, missing = session.exists(path), [each for each in above if not session.exists(each)]
 
     def change(question: TransactionRequest) -> None:
         if there:
             question.set_data(path, b"")
         else:
-            if not below:
-                question.create(directory, b"")
-            question.create(path, b"")
+            for each in (*missing, path):
+                question.create(each, b"")
         question.delete(path)
 
     return change
