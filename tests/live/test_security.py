@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import uuid
@@ -247,6 +248,19 @@ def test_a_login_that_kafka_refuses_is_no_member(secured, group, topic, look, pr
     consumer.close()
     assert "looking-glass-2" not in str(told.value)
     assert not look.exists(f"/consumers/{group}/ids")
+
+
+def test_a_member_shows_its_passwords_to_nobody(secured, group, topic, look, join, caplog):
+    """Not in the log, even at DEBUG, nor in its nodes or its configuration's text."""
+    caplog.set_level(logging.DEBUG)
+    member = join("m1", topic)
+    await_owners(look, group, topic, ["m1"] * 4)
+    nodes = [
+        look.get(f"/consumers/{group}/{each}/{group}_m1")[0].decode() for each in ("ids", "migration/ids")
+    ]
+    assert "Connecting to" in caplog.text
+    for place in (caplog.text, *nodes, repr(member.consumer._config), repr(member.consumer.statistics())):
+        assert PASSWORDS["orders"] not in place
 
 
 def test_a_topic_that_the_member_may_not_read_is_named(secured, group, topic):

@@ -8,7 +8,14 @@ import pytest
 from kazoo.protocol.serialization import Auth
 from kazoo.security import OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from groupshift.adapters.zookeeper.login import ANYBODY, NoCredentials, make_client, read_login
+from groupshift.adapters.zookeeper.login import (
+    ANYBODY,
+    NoCredentials,
+    make_client,
+    read_login,
+    read_tool_login,
+)
+from groupshift.errors import Rejected
 from groupshift.sandbox.certificates import Certificates, make_certificates
 
 PASSWORD = "wonder-land-1"
@@ -88,6 +95,26 @@ def test_a_missing_library_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     (problem,) = problems_of(SASL)
     assert "kafka-groupshift[sasl]" in problem
+
+
+def test_the_tools_user_logs_in_by_digest():
+    """Its nodes are then that user's, and SASL is not used."""
+    login = read_tool_login(("operator", PASSWORD), {})
+    own, world = login.acl
+    assert (own.id.scheme, own.acl_list, world) == ("digest", ["ALL"], READ_ACL_UNSAFE[0])
+    client = make_client("127.0.0.1:1", 1.0, login)
+    assert (list(client.auth_data), client._connection.sasl_options) == (
+        [("digest", f"operator:{PASSWORD}")],
+        None,
+    )
+
+
+def test_the_tools_keys_are_all_checked():
+    """An unknown one and a second login, in one sentence without a secret."""
+    sasl = {key.removeprefix("p."): value for key, value in SASL.items()}
+    with pytest.raises(Rejected, match=r"'ssl\.truststore' is unknown.*two logins: remove one") as refused:
+        read_tool_login(("operator", PASSWORD), {**sasl, "ssl.truststore": "x"})
+    assert PASSWORD not in str(refused.value)
 
 
 def test_passwords_are_in_no_repr():
