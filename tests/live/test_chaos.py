@@ -25,7 +25,7 @@ def test_chaos(tmp_path):
     assert judged.lost == ()
     assert judged.outside == ()
     assert judged.owned_s <= 15.0
-    assert judged.records > 20_000
+    assert judged.written >= OPTIONS.enough
 
 
 def test_the_schedule_is_replayable_and_holds_every_kind_of_fault():

@@ -202,7 +202,7 @@ def send(process: Running, number: signal.Signals) -> bool:
     """Signal exactly this process; False when it is gone."""
     try:
         descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):  # the latter while it is being reaped (Linux 6.18)
         return False
     try:
         if not is_running(process):

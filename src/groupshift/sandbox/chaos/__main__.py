@@ -31,7 +31,8 @@ def main() -> int:
     failed = True
     try:
         judged = run(home, options, lambda line: print(line, flush=True))
-        failed = bool(judged.lost or judged.outside or judged.owned_s > OWNED_S)
+        idle = judged.written < options.enough
+        failed = bool(judged.lost or judged.outside or judged.owned_s > OWNED_S or idle)
         show(judged)
     finally:
         down(home)
@@ -48,6 +49,7 @@ def show(judged: Judged) -> None:
     """Evidence, then figures."""
     print("\n".join(evidence(judged)))
     for name, value in (
+        ("records written", judged.written),
         ("records delivered", judged.records),
         ("delivered again", judged.repeated),
         ("lost", len(judged.lost)),

@@ -51,6 +51,7 @@ class Judged:
     in_flight: tuple[Delivery, ...]
     outside_old: tuple[Delivery, ...]
     owned_s: float
+    written: int
     records: int
     repeated: int
 
@@ -70,6 +71,7 @@ def judge(ran: Ran) -> Judged:
         in_flight=tuple(each for each in held if id(each) in late),
         outside_old=tuple(each for each in strangers if each.member in ran.old),
         owned_s=_owned_s(ran),
+        written=sum(ran.ends.values()),
         records=len(ran.deliveries),
         repeated=len(ran.deliveries) - distinct,
     )

@@ -26,7 +26,7 @@ from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
 from groupshift.sandbox.ledger import lost, read_ledgers
 from groupshift.sandbox.legacy import seed_offsets
-from groupshift.sandbox.processes import known, stop, wait_until
+from groupshift.sandbox.processes import is_running, known, stop, wait_until
 from groupshift.sandbox.up import UpOptions, start_producer
 from groupshift.sandbox.zookeeper import start_zookeeper
 
@@ -44,6 +44,16 @@ class ChaosOptions:
     seconds: float
     partitions: int = 24
     rate: float = 10.0
+
+    @property
+    def load(self) -> UpOptions:
+        """What the producer is started with."""
+        return UpOptions(partitions=self.partitions, rate=self.rate, group=GROUP, topic=TOPIC)
+
+    @property
+    def enough(self) -> int:
+        """Fewer records than this were no load: brokers restart, and the producer waits for them."""
+        return int(0.7 * self.partitions * self.rate * self.seconds)
 
 
 @dataclass(slots=True)
@@ -77,6 +87,15 @@ class Chaos:
         wait_until(lambda: time.monotonic() >= due, max(due - time.monotonic(), 0) + 5, str(event))
         self.told(f"{event.at_s:7.1f} s  {event}")
         _CARRY_OUT[event.act](self, event.target)
+        self.keep_load()
+
+    def keep_load(self) -> None:
+        """A broker that has just started may say that the topic has no partitions (observed), which ends the
+        producer; started again, it goes on at the log end."""
+        producer = known(self.home, "producer")
+        if producer is None or not is_running(producer):
+            self.told("           the producer had ended: started again")
+            start_producer(self.home, self.options.load, self.bootstrap)
 
     def pause(self, slot: str) -> None:
         """Stop the present occupant."""
@@ -128,8 +147,8 @@ class Chaos:
         wait_until(lambda: self._obeys(effective), SETTLED_S, f"all of ours obey {effective}", every_s=0.2)
         self.told(f"calm: {len(slots)} members run in {effective} mode")
         producer = known(self.home, "producer")
-        assert producer is not None  # noqa: S101 (started by this run)
-        stop(producer, 20.0)
+        if producer is not None:
+            stop(producer, 20.0)
         return calm
 
     def _all_ready(self) -> bool:
@@ -224,8 +243,7 @@ def run(home: Home, options: ChaosOptions, told: Told) -> Judged:
     broker = start_kafka(home, zookeeper, KafkaOptions(relayed=len(fleet.ours), initial_rebalance_delay_ms=0))
     create_topic(broker.address, TOPIC, options.partitions)
     seed_offsets(zookeeper, GROUP, TOPIC, options.partitions)
-    load = UpOptions(partitions=options.partitions, rate=options.rate, group=GROUP, topic=TOPIC)
-    start_producer(home, load, broker.address)
+    start_producer(home, options.load, broker.address)
     client = KazooClient(zookeeper, timeout=60.0)
     client.start(timeout=30.0)
     try:
