@@ -26,6 +26,9 @@ from groupshift.ports.fetch import Record
 _CAPACITY = 20_000
 _PARENT = -1
 
+Fetching = Callable[[Mapping[TopicPartition, int], Callable[[], None]], None]
+"""`groupshift.ports.fetch.Fetch.add`; it returns at once."""
+
 
 @dataclass(slots=True)
 class _Queue:
@@ -174,20 +177,37 @@ class Delivery:
     def move(self, partition: TopicPartition, offset: int) -> Callable[[], None]:
         """Deliver an open partition from ``offset`` next: what was fetched is dropped; as `open`."""
         with self._lock:
-            self._cut_off([partition])
-            former = self._open[partition]
-            stored = offset if former.stored in (None, former.position) else former.stored
-            return self._admit([Open(partition, former.stream, offset, stored=stored, paused=former.paused)])
+            return self._admit([self._moved(self._open[partition], offset)])
 
-    def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> list[TopicPartition]:
-        """Stop or go on delivering; on resume, those that have to be fetched anew from their position."""
+    def _moved(self, former: Open, offset: int) -> Open:
+        self._cut_off([former.partition])
+        stored = offset if former.stored in (None, former.position) else former.stored
+        return Open(former.partition, former.stream, offset, stored=stored, paused=former.paused)
+
+    def pause(
+        self, partitions: Iterable[TopicPartition], hold: Callable[[list[TopicPartition]], None]
+    ) -> None:
+        """Deliver nothing of those that are open: ``hold`` tells the fetcher, before a hand-over can."""
         with self._lock:
-            changed = [each for each in partitions if self._open[each].paused is not paused]
-            for each in changed:
-                self._open[each].paused = paused
-            if paused:
-                self._throw_out(changed)
-            return [] if paused else changed
+            changed = self._set_paused(partitions, paused=True)
+            if changed:
+                self._throw_out([each.partition for each in changed])
+                hold([each.partition for each in changed])
+
+    def resume(self, partitions: Iterable[TopicPartition], fetch: Fetching) -> None:
+        """Go on at the position: ``fetch`` is asked to fetch anew from there, before a hand-over can come."""
+        with self._lock:
+            changed = self._set_paused(partitions, paused=False)
+            entries = [self._moved(each, each.position) for each in changed]
+            if entries:
+                fetch({each.partition: each.position for each in entries}, self._admit(entries))
+
+    def _set_paused(self, partitions: Iterable[TopicPartition], *, paused: bool) -> list[Open]:
+        known = [self._open[each] for each in partitions if each in self._open]
+        changed = [each for each in known if each.paused is not paused and not each.closed]
+        for each in changed:
+            each.paused = paused
+        return changed
 
     # -- records ---------------------------------------------------------------------------------
 
@@ -204,7 +224,7 @@ class Delivery:
         """Buffer what was fetched, in order. ``ends`` are the positions after it, where the fetcher knows
         them; the sequence is not touched again by the caller."""
         with self._lock:
-            if self._split or self._barred or ends is None:
+            if self._split or self._barred or ends is None or not ends.keys() <= self._open.keys():
                 self._route([each for each in records if self._accepts(each)])
             elif records:
                 known = [(self._open[each], at) for each, at in ends.items() if each in self._open]
@@ -241,7 +261,8 @@ class Delivery:
         """The chunk from which `next` takes: only while there is one buffer for all, and
         nothing to be told before."""
         chunks = self._queues[_PARENT].chunks
-        self._front = chunks[0] if chunks and not self._split and not self._notices else None
+        ready = chunks and not (self._split or self._notices or self._closed)
+        self._front = chunks[0] if ready else None
 
     @property
     def full(self) -> bool:
@@ -268,6 +289,8 @@ class Delivery:
             if chunk is None or monotonic() >= self._until:
                 return None
             self._polled = chunk
+            if self._given:
+                self._given.pop(_PARENT, None)
             record = chunk.records[chunk.index]
             chunk.index += 1
             if chunk.index == chunk.size:
@@ -322,8 +345,7 @@ class Delivery:
                 chunk = queue.chunks[0]
                 start, chunk.index = chunk.index, min(chunk.index + limit, chunk.size)
                 limit -= chunk.index - start
-                whole = start == 0 and chunk.index == chunk.size
-                taken.append(chunk.records if whole else chunk.records[start : chunk.index])
+                taken.append(chunk.records[start : chunk.index])
                 given.append((chunk, start, chunk.index))
                 if chunk.index == chunk.size:
                     self._finish(queue)

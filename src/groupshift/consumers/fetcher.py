@@ -60,10 +60,6 @@ class KafkaFetch:
         """Stop fetching without forgetting the position."""
         self._calls.hand(lambda: self._consumer.pause([KafkaPartition(*each) for each in partitions]))
 
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Go on fetching."""
-        self._calls.hand(lambda: self._consumer.resume([KafkaPartition(*each) for each in partitions]))
-
     def reset(self, partitions: Collection[TopicPartition], to: Reset) -> Mapping[TopicPartition, int]:
         """By a client of its own: fetching goes on meanwhile."""
         return self._log_ends.find(partitions, to)
@@ -115,6 +111,8 @@ class KafkaFetch:
     def _add(self, positions: Mapping[TopicPartition, int], added: Callable[[], None]) -> None:
         self._remove(positions)
         self._consumer.incremental_assign([KafkaPartition(*each, at) for each, at in positions.items()])
+        # the client keeps a pause beyond an assignment (observed with librdkafka 2.16.0)
+        self._consumer.resume([KafkaPartition(*each) for each in positions])
         self._added.update(positions)
         added()
 

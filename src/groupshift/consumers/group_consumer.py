@@ -143,16 +143,12 @@ class GroupConsumer(Positions):
     def pause(self, partitions: Sequence[KafkaPartition]) -> None:
         """Deliver nothing of these assigned partitions until `resume`."""
         parts, wanted = self._running(), self._mine(partitions)
-        self._delivery.pause(wanted, paused=True)
-        parts.fetch.pause(wanted)
+        self._delivery.pause(wanted, parts.fetch.pause)
 
     def resume(self, partitions: Sequence[KafkaPartition]) -> None:
         """Go on delivering, at the same position."""
         parts, wanted = self._running(), self._mine(partitions)
-        parts.fetch.resume(wanted)
-        for each in self._delivery.pause(wanted, paused=False):
-            at = self._delivery.next_offsets()[each]
-            parts.fetch.add({each: at}, self._delivery.move(each, at))
+        self._delivery.resume(wanted, parts.fetch.add)
 
     # -- state -----------------------------------------------------------------------------------
 

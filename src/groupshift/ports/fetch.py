@@ -48,11 +48,7 @@ class Fetch(Protocol):
         ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Keep them, but fetch nothing."""
-        ...
-
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Undo `pause`."""
+        """Keep them, but fetch nothing until they are added again."""
         ...
 
     def poll(self, limit: int, timeout: float) -> list[Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -121,15 +122,52 @@ def test_a_waiting_reader_is_woken(delivery: Delivery) -> None:
 
 
 def test_a_paused_partition_goes_on_where_it_was(delivery: Delivery) -> None:
-    """Its buffered records are skipped, so that it has to be fetched again from the position."""
+    """Its buffered records are dropped: only what is fetched anew from the position is handed out, also to a
+    reader on another thread that fetched some more meanwhile."""
+    again: dict[TopicPartition, int] = {}
+    arms: list[Callable[[], None]] = []
     opened(delivery, a=(P0, 0, 0))
     delivery.offer(records(P0, 0, 1))
-    delivery.pause([P0], paused=True)
+    delivery.pause([P0], lambda _: None)
     assert delivery.take(None, 5, 0) == []
-    assert delivery.pause([P0], paused=False) == [P0]
-    delivery.move(P0, delivery.next_offsets()[P0])()
+    delivery.resume([P0], lambda starts, arm: (again.update(starts), arms.append(arm)))
+    assert again == {P0: 0}
+    delivery.offer(records(P0, 2))
+    assert delivery.take(None, 5, 0) == []
+    arms[0]()
     delivery.offer(records(P0, 0, 1))
     assert [each.offset() for each in delivery.take(None, 5, 0)] == [0, 1]
+
+
+def test_pausing_leaves_alone_what_is_given_up(delivery: Delivery) -> None:
+    """A hand-over may come between: the others go on all the same, at their positions."""
+    asked: list[object] = []
+    opened(delivery, a=(P0, 0, 0), b=(P1, 0, 0))
+    delivery.pause([P0, P1], asked.append)
+    delivery.end([P0])
+    delivery.resume([P0, P1], lambda starts, _: asked.append(starts))
+    delivery.pause([P0], asked.append)
+    assert asked == [[P0, P1], {P1: 0}]
+
+
+def test_records_of_a_partition_that_is_not_open_are_refused(delivery: Delivery) -> None:
+    """Whatever the fetcher fetches."""
+    opened(delivery, a=(P0, 0, 0))
+    delivery.offer([*records(P1, 7), *records(P0, 0)], {P0: 1, P1: 8})
+    assert [each.where for each in delivery.take(None, 5, 0)] == [P0]
+
+
+def test_a_reader_that_polls_is_done_with_what_it_was_given_before(delivery: Delivery) -> None:
+    """Also when the next record is at hand; and it may do with its list what it likes."""
+    opened(delivery, a=(P0, 0, 0), b=(P1, 0, 0))
+    delivery.offer([*records(P0, 0), *records(P1, 0)], {P0: 1, P1: 1})
+    delivery.take(None, 1, 0)
+    assert delivery.next() is not None
+    assert delivery.busy([P1])
+    assert not delivery.busy([P0])
+    delivery.offer(records(P0, 1), {P0: 2, P1: 1})
+    delivery.take(None, 5, 0).clear()
+    assert delivery.busy([P0])
 
 
 def test_positions_can_be_left_to_the_application() -> None:

@@ -43,6 +43,7 @@ class MemoryFetch:
 
         def call() -> None:
             self._next.update(positions)
+            self._paused.difference_update(positions)
             added()
 
         self._calls.append(call)
@@ -61,10 +62,6 @@ class MemoryFetch:
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """At once."""
         self._paused.update(partitions)
-
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """At once."""
-        self._paused.difference_update(partitions)
 
     def poll(self, limit: int, timeout: float) -> list[Record]:  # noqa: ARG002 (never waits)
         """Up to ``limit`` records, partition by partition."""
