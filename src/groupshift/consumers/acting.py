@@ -52,12 +52,14 @@ class Acting:
 
     def _release(self, decision: Decision, holdings: Holdings, handover: Handover) -> None:
         """Across a toggle, and after an eviction, the znode is the commit: the next owner raises Kafka's."""
-        assignment = self._outlook.assignment
+        generation = self._outlook.generation
         handover.drain(decision.release)
         settled = decision.mode is self.mode and not self._outlook.evicted
         holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
-        if self._outlook.assignment != assignment:
+        if self._outlook.generation != generation:
             raise Transient("the Kafka assignment changed during a hand-over: deciding again")
+        if self._outlook.forgive() and decision.mode is Mode.KAFKA:
+            raise Transient("what was held before the membership was lost is given up: deciding again")
 
     def _follow(self, mode: Mode, holdings: Holdings) -> None:
         """Before Kafka's word counts, prove the membership for what is kept (D8)."""

@@ -177,6 +177,8 @@ class Holdings:
         else:
             self._write_nodes(due)
             self._kafka_later(due)
+            for each in due.keys() & self._held:
+                self._held[each].kafka = None  # it may be lower now than what was read on taking
 
     def _due(self) -> dict[TopicPartition, int]:
         if self._policy.auto_commit:
@@ -199,7 +201,7 @@ class Holdings:
         try:
             membership.commit(offsets, _COMMIT_S)
         except Conflict:
-            self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
+            self._parts.delivery.change_lease(lambda lease: lease.lose_kafka(time.monotonic()))
             raise
         self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(sent, membership.session_s))
         for each, at in offsets.items():

@@ -22,8 +22,8 @@ class Outlook:
     """Only the reconciler's thread calls this.
 
     ``assignment`` is what the Kafka group assigned in the present generation, None between generations;
-    ``generation`` counts its changes. ``evicted`` is True from the loss of the membership until the next
-    assignment."""
+    ``generation`` counts its changes. ``evicted`` is True from the loss of the membership until what was
+    held is given up; no assignment counts before."""
 
     def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
@@ -72,13 +72,18 @@ class Outlook:
 
     def adopt(self, assignment: frozenset[TopicPartition] | None) -> None:
         """A generation begins (or ends: None); who is in the group is asked anew."""
-        self.assignment, self._clients, self.evicted = assignment, None, False
+        self.assignment, self._clients = assignment, None
         self.generation += 1
 
     def evict(self) -> None:
         """The group has gone on without this member."""
         self.adopt(None)
         self.evicted = True
+
+    def forgive(self) -> bool:
+        """What was held when the membership was lost is given up; True when there is a new one already."""
+        again, self.evicted = self.evicted and self.assignment is not None, False
+        return again
 
     def learn_clients(self, acting: Mode | None) -> None:
         """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
@@ -109,6 +114,6 @@ class Outlook:
             view=self.view,
             acting=acting,
             held=held,
-            kafka_assignment=self.assignment,
+            kafka_assignment=None if self.evicted else self.assignment,
             kafka_clients=self._clients,
         )

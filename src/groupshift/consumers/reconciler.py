@@ -129,24 +129,22 @@ class Reconciler:
     # MembershipListener
 
     def assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        """A new generation proves the membership as of now."""
-        membership, now = self._parts.membership, time.monotonic()
-        if membership is not None:
-            self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(now, membership.session_s))
-        self._agenda.post(lambda: self._outlook.adopt(partitions))
+        """A new generation, which proves the membership as of now."""
+        now = time.monotonic()
+        self._agenda.post(lambda: self._adopt(partitions, now))
 
     def revoked(self, kept: frozenset[TopicPartition] = frozenset()) -> threading.Event:
         """Delivery of all stops at once, unless something is kept; the event says that the rest is released
         (D3)."""
         if not kept:
-            self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
+            self._parts.delivery.change_lease(lambda lease: lease.lose_kafka(time.monotonic()))
         released = threading.Event()
         self._agenda.post(lambda: self._give_back(released, kept))
         return released
 
     def lost(self) -> None:
         """Stop at once; no Kafka commit will be accepted."""
-        self._parts.delivery.change_lease(lambda lease: lease.lose_kafka())
+        self._parts.delivery.change_lease(lambda lease: lease.lose_kafka(time.monotonic()))
         self._agenda.post(self._outlook.evict)
 
     # -- events, on the thread -------------------------------------------------------------------
@@ -163,6 +161,14 @@ class Reconciler:
         self._holdings.unblock(partition)
         if partition in self._holdings.threads():
             self._dirty = True
+
+    def _adopt(self, partitions: frozenset[TopicPartition], since: float) -> None:
+        """Unless something of a former generation is still to be given up: then a commit proves it."""
+        membership = self._parts.membership
+        former = self._outlook.evicted or not self.held() <= partitions
+        if membership is not None and not (former and self._acting.mode is Mode.KAFKA):
+            self._parts.delivery.change_lease(lambda lease: lease.prove_kafka(since, membership.session_s))
+        self._outlook.adopt(partitions)
 
     def _give_back(self, released: threading.Event, kept: frozenset[TopicPartition]) -> None:
         self._outlook.adopt(kept or None)

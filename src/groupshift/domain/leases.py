@@ -17,12 +17,14 @@ NEVER = float("-inf")
 class Lease:
     """The right to deliver: ``zookeeper_until`` always binds, ``kafka_until`` in Kafka mode only.
 
+    ``kafka_lost`` is when the membership was lost last: what was asked before proves nothing any more.
     ``suspended`` is True from the moment the ZooKeeper link is lost until the same session is proven.
     """
 
     mode: Mode = Mode.ZOOKEEPER
     zookeeper_until: float = NEVER
     kafka_until: float = NEVER
+    kafka_lost: float = NEVER
     suspended: bool = True
 
     @property
@@ -46,15 +48,17 @@ class Lease:
 
     def prove_kafka(self, sent: float, session_s: float) -> Lease:
         """The membership was valid at ``sent``."""
+        if sent < self.kafka_lost:
+            return self
         return replace(self, kafka_until=max(self.kafka_until, sent + session_s))
 
     def suspend(self) -> Lease:
         """ZooKeeper is silent: stop at once (D10); a proof asked for earlier no longer counts."""
         return replace(self, suspended=True, zookeeper_until=NEVER)
 
-    def lose_kafka(self) -> Lease:
-        """The Kafka membership is lost or was never proven."""
-        return replace(self, kafka_until=NEVER)
+    def lose_kafka(self, now: float) -> Lease:
+        """The Kafka membership is lost; the answer to a question of before may still arrive."""
+        return replace(self, kafka_until=NEVER, kafka_lost=now)
 
     def follow(self, mode: Mode) -> Lease:
         """The mode whose rules bind from now on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.coordination import OffsetNode
 
@@ -93,3 +94,57 @@ def test_a_partition_that_another_member_keeps_is_told_to_people(bench, monkeypa
     member.step()
     assert member.reconciler.alarms == ()
     assert P0 in member.reconciler.held()
+
+
+def test_a_commit_that_goes_back_is_what_is_left_to_the_next_owner(bench) -> None:
+    """Without auto commit the application says where to go on, in both modes; F8."""
+    bench.group.offsets[P0] = 4
+    bench.zookeeper.offsets[P0] = OffsetNode(value=4, version=0)
+    member = bench.join(1, auto_commit=False)
+    bench.settle()
+    member.reconciler.commit({P0: 1})
+    member.step()
+    bench.zookeeper.partitions = {"t": (1, 2, 3)}
+    bench.zookeeper.tell()
+    member.step()
+    assert P0 not in bench.zookeeper.owners
+    assert (bench.zookeeper.offsets[P0].value, bench.group.offsets[P0]) == (1, 1)
+
+
+def in_kafka_mode(bench):
+    """A member that has read everything."""
+    member = bench.join(1)
+    bench.zookeeper.toggle(Mode.KAFKA)
+    bench.settle()
+    assert len(member.read()) == 16
+    return member
+
+
+def test_who_was_evicted_and_is_a_member_again_commits_nothing_of_before(bench) -> None:
+    """D3, also when both are noted at once: in between a plain consumer may have gone on."""
+    member = in_kafka_mode(bench)
+    bench.group.offsets = dict.fromkeys(bench.ends, 9)
+    member.reconciler.lost()
+    member.reconciler.assigned(frozenset({P0}))
+    member.step()
+    assert not member.delivery.lease.holds(time.monotonic())
+    assert set(bench.group.offsets.values()) == {9}
+    assert member.reconciler.held() == frozenset()
+    member.step()
+    assert member.reconciler.held() == {P0}
+    assert member.delivery.next_offsets() == {P0: 9}
+
+
+def test_a_commit_that_was_answered_before_the_eviction_is_no_proof_afterwards(bench) -> None:
+    """The eviction may be noted first."""
+    member = in_kafka_mode(bench)
+    commit = member.membership.commit
+
+    def evicted_meanwhile(offsets, timeout):
+        commit(offsets, timeout)
+        member.reconciler.lost()
+
+    member.membership.commit = evicted_meanwhile
+    member.reconciler.commit({P0: 4})
+    member.reconciler._agenda.receive(0)
+    assert not member.delivery.lease.holds(time.monotonic())

@@ -36,5 +36,12 @@ def test_kafka_counts_in_kafka_mode_only() -> None:
     lease = Lease().prove_zookeeper(10.0, 60.0).prove_kafka(10.0, 10.0)
     assert lease.follow(Mode.KAFKA).holds(19.0)
     assert not lease.follow(Mode.KAFKA).holds(20.0)
-    assert not lease.follow(Mode.KAFKA).lose_kafka().holds(11.0)
-    assert lease.lose_kafka().holds(11.0)
+    assert not lease.follow(Mode.KAFKA).lose_kafka(10.5).holds(11.0)
+    assert lease.lose_kafka(10.5).holds(11.0)
+
+
+def test_what_was_asked_before_the_membership_was_lost_proves_nothing() -> None:
+    """Its answer may be noted later."""
+    lease = Lease().prove_zookeeper(10.0, 60.0).follow(Mode.KAFKA).lose_kafka(11.0)
+    assert not lease.prove_kafka(10.9, 10.0).holds(11.5)
+    assert lease.prove_kafka(11.1, 10.0).holds(11.5)
