@@ -178,9 +178,12 @@ class PartitionNodes:
         }
 
     def _write_one(self, partition: TopicPartition, write: OffsetWrite) -> OffsetNode | None:
+        """Also where somebody deleted the group's offsets: else it could not even be given up any more."""
         for _attempt in range(3):
             if not self._owned([partition]):
                 return None
+            self.forget_parents()
+            self.ensure(f"{self._paths.offsets}/{partition.topic}")
             node = self._offset_node(partition, self._client.get_async(self._paths.offset_of(partition)))
             adopted = OffsetWrite(offset=write.offset, version=node.version)
             answers = self._commit_offsets({partition: adopted})
