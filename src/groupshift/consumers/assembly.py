@@ -38,9 +38,9 @@ def make_parts(
     from the moment the member is registered, others wait for it."""
     counters = Counters()
     try:
-        membership = KafkaMembership(config.embedded(), counters) if config.migrating else None
         fetching = _located(config)
         _check_login(config, fetching, topics)
+        membership = KafkaMembership(config.embedded(), counters) if config.migrating else None
         fetch = KafkaFetch(fetching)
         fetch.warm(topics)
         if membership is not None:

@@ -1,0 +1,29 @@
+"""What is made for a member, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from groupshift.consumers import assembly
+from groupshift.consumers.configuration import parse
+from groupshift.errors import Rejected
+
+THREADS = Path("/proc/self/task")
+CONFIG = {
+    "group.id": "g",
+    "zookeeper.connect": "127.0.0.1:1",
+    "bootstrap.servers": "127.0.0.1:1",
+    "log_level": 0,
+}
+
+
+def test_a_member_whose_login_is_refused_leaves_no_client_behind(monkeypatch) -> None:
+    """`subscribe` may be tried again, and each try would leave eight threads."""
+    monkeypatch.setattr(assembly, "refusal", lambda *_: "the brokers refuse it")
+    config = parse(CONFIG, migrating=True)
+    before = set(THREADS.iterdir())
+    with pytest.raises(Rejected, match="the brokers refuse it"):
+        assembly.make_parts(config, None, None, ["t"])
+    assert set(THREADS.iterdir()) <= before
