@@ -58,5 +58,14 @@ class Relogin:
                 self._client.stop()
                 self._client.start(timeout=_CONNECT_S)
                 self._client.exists_async("/").get(timeout=_CONNECT_S)
-                _LOG.warning("ZooKeeper accepted the login again")
-                return
+                if self._ends():
+                    return
+
+    def _ends(self) -> bool:
+        """Whether the login holds; another one that is refused from now on starts a thread again."""
+        with self._lock:
+            if self._client.client_state == KeeperState.AUTH_FAILED:
+                return False
+            self._thread = None
+        _LOG.warning("ZooKeeper accepted the login again")
+        return True
