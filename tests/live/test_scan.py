@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
+from kazoo.security import make_digest_acl
 
 from group_probe import PATIENCE_S
 from groupshift.adapters.clock import SystemClock
@@ -282,6 +283,19 @@ def test_a_scan_says_what_each_group_is_and_what_has_changed(
     }
     assert (changed[group, Aspect.MEMBERS].before, changed[group, Aspect.MEMBERS].after) == ("1 old", "none")
     assert later[group].stable_since_ms > old.stable_since_ms
+
+
+def test_a_group_that_may_not_be_read_is_told_and_stops_no_other(
+    ensemble: Ensemble, group: str, kazoo: KazooClient
+) -> None:
+    """Somebody else's ACL on one group."""
+    nobody = [make_digest_acl("alice", "wonder-land-1", all=True)]
+    kazoo.create(f"/consumers/{group}", b"")
+    kazoo.create(f"/consumers/{group}/ids", b"", acl=nobody)
+    kazoo.create(f"/consumers/{group}-open/ids", b"", makepath=True)
+    found = ensemble.scan()
+    assert any(f"/consumers/{group}/ids may not be read" in each for each in found[group].problems)
+    assert found[f"{group}-open"].problems == ()
 
 
 def test_rest_is_counted_from_the_last_change_that_zookeeper_tells(

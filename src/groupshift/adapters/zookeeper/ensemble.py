@@ -11,10 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kazoo.exceptions import NoAuthError
+
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
-from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Stamped, read_all, understands
+from groupshift.adapters.zookeeper.multiread import (
+    Ask,
+    Children,
+    Data,
+    Refused,
+    Stamped,
+    read_all,
+    understands,
+)
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
@@ -39,12 +49,14 @@ class _Reading:
     nodes: dict[str, Stamped] = field(default_factory=dict)
     owners: list[Stamped] = field(default_factory=list)
     offsets: list[Stamped] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     settled: bool = True
 
     @property
     def exists(self) -> bool:
         """Whether ZooKeeper has anything of the group below the nodes that were asked for."""
-        return any((*self.directories, self.mode)) or bool(self.owners or self.offsets)
+        found = any((*self.directories, self.mode)) or bool(self.owners or self.offsets)
+        return found or bool(self.refused)
 
 
 class ZookeeperEnsemble:
@@ -73,6 +85,8 @@ class ZookeeperEnsemble:
                     f"ZooKeeper at {self.name} holds no Kafka cluster (neither {CONSUMERS} nor {BROKER_IDS} "
                     "is there): correct hosts and chroot of [zookeeper]"
                 )
+            if isinstance(names, Refused):
+                raise NoAuthError(names.path)
             return names if isinstance(names, tuple) else ()
 
         return self._connection.call(work)
@@ -127,7 +141,14 @@ class _Window:
         self._leaves(leaves)
 
     def _ask(self, asks: Sequence[Ask]) -> list[Any]:
-        return read_all(self._session, asks, together=self._together)
+        """What may not be read is noted and then counts as absent."""
+        told = read_all(self._session, asks, together=self._together)
+        for each in told:
+            if isinstance(each, Refused):
+                for reading in self._readings:
+                    if each.path.startswith(f"{reading.paths.root}/"):
+                        reading.refused.append(each.path)
+        return [None if isinstance(each, Refused) else each for each in told]
 
     def _directories(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Who is registered, the mode node, and per group the topics with owners and with offsets."""
@@ -158,7 +179,7 @@ class _Window:
             for path in _member_paths(reading):
                 node = next(answers)
                 if node is None:
-                    reading.settled = False
+                    reading.settled = reading.settled and path in reading.refused
                 else:
                     reading.nodes[path] = node
             owners = [f"{reading.paths.owners}/{t}/{p}" for t in owned for p in next(answers) or ()]
@@ -208,6 +229,10 @@ def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
     owners = [parsing.owner(node) for node in reading.owners]
     offsets = [parsing.offset(node) for node in reading.offsets]
     problems += [each for each in (*owners, *offsets) if isinstance(each, str)]
+    problems += [
+        f"{path} may not be read: give the tool's login the permission read there, or correct its credentials"
+        for path in sorted(set(reading.refused))
+    ]
     if not reading.settled:
         problems.append(
             f"members of {reading.paths.root} came and went during each of {_ATTEMPTS} readings: "

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kazoo.exceptions import EXCEPTIONS as ERRORS
-from kazoo.exceptions import ConnectionLoss, MarshallingError, NoNodeError, UnimplementedError
+from kazoo.exceptions import (
+    ConnectionLoss,
+    MarshallingError,
+    NoAuthError,
+    NoNodeError,
+    UnimplementedError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 
 from groupshift.adapters.zookeeper.connection import Node, Session
@@ -52,8 +58,15 @@ class Children:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The answer where the session may not read."""
+
+    path: str
+
+
 Ask = Data | Children
-Told = Stamped | tuple[str, ...] | None
+Told = Stamped | tuple[str, ...] | Refused | None
 
 
 class MultiRead:
@@ -76,7 +89,7 @@ class MultiRead:
 
     def deserialize(self, answer: bytes, at: int) -> list[Told]:
         """One answer an ask, in order. Raises kazoo's error of the first that failed for another reason
-        than that there is no such node."""
+        than that there is no such node, or that it may not be read."""
         told: list[Told] = []
         for ask in self._asks:
             kind, _, _ = _HEADER.unpack_from(answer, at)
@@ -84,9 +97,9 @@ class MultiRead:
             if kind == _FAILED:
                 (code,) = _INT.unpack_from(answer, at)
                 at += _INT.size
-                if code != NoNodeError.code:
+                if code not in (NoNodeError.code, NoAuthError.code):
                     raise ERRORS[code](ask.path)
-                told.append(None)
+                told.append(None if code == NoNodeError.code else Refused(ask.path))
             elif isinstance(ask, Data):
                 node, at = _node(ask.path, answer, at)
                 told.append(node)
@@ -159,6 +172,8 @@ def _single(session: Session, ask: Ask, request: Any) -> Told:
         answer = session.result(request)
     except NoNodeError:
         return None
+    except NoAuthError:
+        return Refused(ask.path)
     if isinstance(ask, Children):
         return tuple(sorted(answer))
     data, stat = answer
