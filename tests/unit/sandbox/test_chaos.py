@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
@@ -85,6 +87,15 @@ def test_only_the_first_call_after_a_pause_is_counted_apart():
     found = judged([owned(OURS, 10, 50), owned(OTHER, 60)], late, end=3, pauses=[pause])
     assert [each.offset for each in found.in_flight] == [0, 1]
     assert [each.offset for each in found.outside] == [2]
+
+
+def test_a_session_closed_at_the_server_is_an_excuse_only_while_nobody_owns_the_partition():
+    """And only for the moment until the member is told."""
+    closed = replace(owned(OURS, 10, 50), ended=Ended.SESSION)
+    early, late, overlapping = got(OURS, 0, 60), got(OURS, 1, 300), got(OURS, 2, 75)
+    found = judged([closed, owned(OTHER, 70, 80)], [early, late, overlapping], end=3)
+    assert found.untold == (early,)
+    assert found.outside == (late, overlapping)
 
 
 def test_what_an_old_member_commits_and_never_prints_is_its_own_flaw():

@@ -56,6 +56,7 @@ def show(judged: Judged) -> None:
         ("delivered without owning", len(judged.outside)),
         ("owned after the last fault", f"{judged.owned_s:.1f} s"),
         ("apart: in flight at SIGSTOP", len(judged.in_flight)),
+        ("apart: session closed under it", len(judged.untold)),
         ("apart: lost by old members", len(judged.lost_old)),
         ("apart: old members without owning", len(judged.outside_old)),
     ):

@@ -1,8 +1,10 @@
 """What the ledgers and ZooKeeper's log say about a run with faults. Pure.
 
-Two things are counted apart, each with its evidence: records of the one call that was in flight when a
-member was stopped (specs/zookeeper-coordination.md §8.10: paused between check and delivery), and flaws of
-the old member itself (§4.5, §6.6): it delivers without a fence and commits what it has not processed.
+Three things are counted apart, each with its evidence: records of the one call that was in flight when a
+member was stopped (specs/zookeeper-coordination.md §8.10: paused between check and delivery); flaws of the
+old member itself (§4.5, §6.6): it delivers without a fence and commits what it has not processed; and what
+is delivered, while nobody owns the partition, in the milliseconds between the end of a session that this
+run closed at the server and the word of it (a server does not end a session that it hears from).
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from groupshift.domain.ownership import History, Interval
+from groupshift.domain.ownership import Ended, History, Interval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox.ledger import Delivery, lost
+
+_TOLD_MS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +45,15 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """``outside``: deliveries of ours while another member, or nobody, owned the partition. The lists
-    that end in ``_old`` and ``in_flight`` are counted apart. ``owned_s``: from the last fault until every
-    partition was owned for good, infinite when one is not."""
+    """``outside``: deliveries of ours while another member, or nobody, owned the partition. The lists that end
+    in ``_old``, ``in_flight`` and ``untold`` are counted apart. ``owned_s``: from the last fault until every
+    partition was owned for good, infinite when one is not. ``written``: records in the log."""
 
     lost: tuple[tuple[TopicPartition, int], ...]
     lost_old: tuple[tuple[TopicPartition, int], ...]
     outside: tuple[Delivery, ...]
     in_flight: tuple[Delivery, ...]
+    untold: tuple[Delivery, ...]
     outside_old: tuple[Delivery, ...]
     owned_s: float
     written: int
@@ -63,12 +68,14 @@ def judge(ran: Ran) -> Judged:
     strangers = _outside(ran)
     held = [each for each in strangers if each.member not in ran.old]
     late = {id(each) for each in _in_flight(ran, held)}
+    untold = {id(each) for each in held if id(each) not in late and _untold(ran, each)}
     distinct = len({(each.partition, each.offset) for each in ran.deliveries})
     return Judged(
         lost=tuple(each for each in missing if each not in theirs),
         lost_old=tuple(sorted(theirs)),
-        outside=tuple(each for each in held if id(each) not in late),
+        outside=tuple(each for each in held if id(each) not in late | untold),
         in_flight=tuple(each for each in held if id(each) in late),
+        untold=tuple(each for each in held if id(each) in untold),
         outside_old=tuple(each for each in strangers if each.member in ran.old),
         owned_s=_owned_s(ran),
         written=sum(ran.ends.values()),
@@ -108,6 +115,19 @@ def _in_flight(ran: Ran, strangers: Iterable[Delivery]) -> list[Delivery]:
     return [each for each in strangers if (each.member, each.at_ms) in first]
 
 
+def _untold(ran: Ran, delivery: Delivery) -> bool:
+    """Its owner's session had just been closed under it, and nobody had taken the partition yet."""
+    every = [each for each in ran.history.intervals if each.partition == delivery.partition]
+    if any(each.start_ms <= delivery.at_ms <= (each.end_ms or delivery.at_ms) for each in every):
+        return False
+    return any(
+        each.member_id == delivery.member
+        and each.ended is Ended.SESSION
+        and 0 <= delivery.at_ms - (each.end_ms or 0) <= _TOLD_MS
+        for each in every
+    )
+
+
 def _taken_by_old(ran: Ran, partition: TopicPartition, offset: int) -> bool:
     """The commit that passed over this record was made by an old member: it had been handed the record
     and died, or was cut off, before it printed it (§6.6)."""
@@ -137,7 +157,7 @@ def _given_up(interval: Interval, ran: Ran) -> bool:
 
 def evidence(judged: Judged) -> Iterator[str]:
     """What is wrong and what was counted apart, one line for each member and partition."""
-    for name in ("outside", "in_flight", "outside_old"):
+    for name in ("outside", "in_flight", "untold", "outside_old"):
         found: dict[tuple[str, TopicPartition], list[Delivery]] = defaultdict(list)
         for each in getattr(judged, name):
             found[each.member, each.partition].append(each)
