@@ -45,9 +45,9 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """``outside``: deliveries of ours while another member, or nobody, owned the partition. The lists that end
-    in ``_old``, ``in_flight`` and ``untold`` are counted apart. ``owned_s``: from the last fault until every
-    partition was owned for good, infinite when one is not. ``written``: records in the log."""
+    """``outside``: deliveries of ours while another member, or nobody, owned the partition. The lists
+    that end in ``_old``, ``in_flight``, ``untold`` are counted apart. ``owned_s``: from the last fault
+    until every partition was owned for good, infinite when one is not. ``written``: records in the log."""
 
     lost: tuple[tuple[TopicPartition, int], ...]
     lost_old: tuple[tuple[TopicPartition, int], ...]
