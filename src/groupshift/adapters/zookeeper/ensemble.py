@@ -229,15 +229,7 @@ def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
     owners = [parsing.owner(node) for node in reading.owners]
     offsets = [parsing.offset(node) for node in reading.offsets]
     problems += [each for each in (*owners, *offsets) if isinstance(each, str)]
-    problems += [
-        f"{path} may not be read: give the tool's login the permission read there, or correct its credentials"
-        for path in sorted(set(reading.refused))
-    ]
-    if not reading.settled:
-        problems.append(
-            f"members of {reading.paths.root} came and went during each of {_ATTEMPTS} readings: "
-            "scan again once the group is at rest"
-        )
+    problems += _unread(reading)
     side = ZookeeperSide(
         exists=True,
         mode=as_mode(reading.mode),
@@ -250,6 +242,20 @@ def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
         problems=tuple(problems),
     )
     return side, _times(reading)
+
+
+def _unread(reading: _Reading) -> list[str]:
+    """Sentences about what could not be read, or not all of it at one time."""
+    problems = [
+        f"{path} may not be read: give the tool's login the permission read there, or correct its credentials"
+        for path in sorted(set(reading.refused))
+    ]
+    if not reading.settled:
+        problems.append(
+            f"members of {reading.paths.root} came and went during each of {_ATTEMPTS} readings: "
+            "scan again once the group is at rest"
+        )
+    return problems
 
 
 def _times(reading: _Reading) -> NodeTimes:
