@@ -286,9 +286,10 @@ def test_a_scan_says_what_each_group_is_and_what_has_changed(
 
 
 def test_a_group_that_may_not_be_read_is_told_and_stops_no_other(
-    ensemble: Ensemble, group: str, kazoo: KazooClient
+    ensemble: Ensemble, group: str, topic, kazoo: KazooClient
 ) -> None:
     """Somebody else's ACL on one group."""
+    topic(1)  # a broker without any looks as if it had just started
     nobody = [make_digest_acl("alice", "wonder-land-1", all=True)]
     kazoo.create(f"/consumers/{group}", b"")
     kazoo.create(f"/consumers/{group}/ids", b"", acl=nobody)
