@@ -65,6 +65,12 @@ def was_seen(found: dict[str, Any]) -> bool:
     return found["status"].get("observedGeneration") == found["metadata"]["generation"]
 
 
+def rolled_out(found: dict[str, Any]) -> bool:
+    """Whether a StatefulSet's last edit has reached all pods and its controller has said so."""
+    state = found["status"]
+    return was_seen(found) and state["currentRevision"] == state["updateRevision"]
+
+
 def edit(server: FakeServer, path: str, patch: dict[str, Any]) -> None:
     """What somebody else does to a workload; returns when its controller has seen it."""
     made = server.reached.ask("PATCH", f"{APPS}/{path}", patch, STRATEGIC)["metadata"]["generation"]
@@ -229,16 +235,28 @@ def test_the_container_is_the_one_that_is_named(server, stateful):
     sidecar = {"template": {"spec": {"containers": [{"name": "sidecar", "image": "s:1"}]}}}
     notes = {"groupshift.io/container": "member"}
     edit(server, "statefulsets/orders", {"metadata": {"annotations": notes}, "spec": sidecar})
-    wait_until(lambda: was_seen(document(server, "statefulsets/orders")), DEADLINE_S, "read")
-    wait_until(
-        lambda: all(slot.state == "running" for slot in fleet.driver.slots(GROUP)), DEADLINE_S, "rolled out"
-    )
+    wait_until(lambda: rolled_out(document(server, "statefulsets/orders")), DEADLINE_S, "rolled out")
     fleet.carry_out(change("canary", "orders-2"))
     containers = document(server, "statefulsets/orders")["spec"]["template"]["spec"]["containers"]
     assert {each["name"]: each["image"] for each in containers} == {
         "member": "registry.test/orders:2.0",
         "sidecar": "s:1",
     }
+
+
+def test_a_canary_waits_until_the_rollout_before_it_is_over(server, stateful):
+    """A pod that is kept would fall back to the revision before that edit at its next restart."""
+    fleet, node = stateful
+    node.keep_broken("orders-2")
+    edit(server, "statefulsets/orders", {"spec": {"template": {"metadata": {"labels": {"edit": "1"}}}}})
+    before = len(patches(server))
+    with pytest.raises(Transient, match="still rolling out its last edit .* try again when it is over"):
+        fleet.driver.start(change("canary", "orders-2"))
+    assert len(patches(server)) == before
+    node.heal()
+    wait_until(lambda: rolled_out(document(server, "statefulsets/orders")), DEADLINE_S, "rolled out")
+    fleet.carry_out(change("canary", "orders-2"))
+    assert fleet.kinds() == [MemberKind.AWARE, MemberKind.OLD, MemberKind.OLD]
 
 
 def test_a_revision_that_the_history_lost_needs_an_annotation(server, deployments):

@@ -23,6 +23,7 @@ from groupshift.adapters.fleet.workloads import (
     Workload,
     notes_on,
     ordinal,
+    status,
     title,
 )
 from groupshift.domain.coordination import MemberKind
@@ -158,7 +159,8 @@ def _reaching(
 def _partition(workload: Workload, slots: tuple[str, ...], to: MemberKind) -> int:
     """The lowest ordinal to be updated: everything above it is changed now or runs the new kind already."""
     wanted = {ordinal(slot) for slot in slots}
-    current = workload.document["status"].get("currentRevision")
+    state = status(workload.document)
+    current, updated = state.get("currentRevision"), state.get("updateRevision")
     same = workload.template_kind is to
     new = {
         ordinal(slot)
@@ -168,6 +170,12 @@ def _partition(workload: Workload, slots: tuple[str, ...], to: MemberKind) -> in
     lowest = min(new)
     kept = [slot for slot in workload.slots if ordinal(slot) not in new]
     mixed = [slot for slot in kept if workload.revision_of(slot) != current]
+    if mixed and workload.partition == 0 and current != updated:
+        # What is kept would fall back to the revision before the edit at its next restart.
+        raise Transient(
+            f"{title(workload.document)} is still rolling out its last edit to all of its pods "
+            f"(revision {current} to {updated}); try again when it is over"
+        )
     if len(new) != workload.replicas - lowest or mixed:
         raise Rejected(
             f"{title(workload.document)} replaces its pods from the highest ordinal down, and a change of "
