@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.adapters.crash import KillAt, Whom
 from groupshift.adapters.spark_submit.runner import LOG, SparkSubmit
-from groupshift.bootstrap import crash_points
+from groupshift.bootstrap.connections import crash_points
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
 from groupshift.errors import Rejected, Transient

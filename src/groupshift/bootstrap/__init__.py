@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from importlib.resources import files
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from groupshift.application import (
     act,
@@ -29,6 +25,7 @@ from groupshift.application import (
 from groupshift.application.environment import Environment
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.application.status import MigrationStatus
+from groupshift.bootstrap.connections import connect, connect_scans
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.judgement import (
     ActOutcome,
@@ -41,19 +38,7 @@ from groupshift.domain.judgement import (
     StageStatus,
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
-from groupshift.errors import Rejected
-from groupshift.ports.access import Access
-from groupshift.ports.clock import Clock
-from groupshift.ports.crash import CrashPoints, NoCrash
-from groupshift.ports.fleet import FleetDriver
-from groupshift.ports.groups import GroupReader
-from groupshift.ports.mode import ModeSwitch
-from groupshift.settings import DRIVERS, FleetSettings, Settings, ZookeeperSettings
-
-if TYPE_CHECKING:
-    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-
-_GroupSide = tuple[GroupReader, ModeSwitch, Access]
+from groupshift.settings import Settings
 
 
 class App:
@@ -193,137 +178,9 @@ def build(settings: Settings) -> App:
     """Ready use cases over the real adapters; connections open at first use.
 
     Raises `Transient` when the journal cannot be opened."""
-    return App(_connect(settings))
+    return App(connect(settings))
 
 
 def build_scans(settings: Settings) -> FleetScans:
     """The use cases of a whole ensemble over the real adapters; connections open at first use."""
-    from groupshift.adapters.ensemble_reader import LiveEnsembleReader
-    from groupshift.adapters.kafka.connection import KafkaConnection
-    from groupshift.adapters.kafka.ensemble import KafkaEnsemble
-    from groupshift.adapters.sqlalchemy.scans import SqlScans
-    from groupshift.adapters.zookeeper.brake import ZookeeperBrake
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-
-    env, zookeeper = _connect(settings), _zookeeper(settings.zookeeper)
-    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
-    reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), env.clock)
-    scans = SqlScans(settings.journal.url)
-    return FleetScans(
-        env=env,
-        reader=reader,
-        scans=scans,
-        brake=ZookeeperBrake(zookeeper),
-        closing=(reader.close, scans.close),
-    )
-
-
-def _connect(settings: Settings) -> Environment:
-    """Choose every implementation. Imports are local: a DAG file that is parsed pays for none."""
-    from groupshift.adapters.clock import SystemClock
-    from groupshift.adapters.ledger.files import LedgerFiles
-    from groupshift.adapters.parquet.evidence import ParquetEvidence
-    from groupshift.adapters.spark_submit.runner import SparkSubmit
-    from groupshift.adapters.sqlalchemy.journal import SqlJournal
-
-    clock = SystemClock()
-    (groups, mode, access), close_groups = _group_side(settings, clock)
-    journal = SqlJournal(settings.journal.url)
-    return Environment(
-        groups=groups,
-        mode=mode,
-        access=access,
-        driver=settings.fleet.driver,
-        fleets=partial(_fleet, settings.fleet, groups),
-        evidence=ParquetEvidence(settings.evidence.root),
-        ledger=LedgerFiles(settings.evidence.ledgers or None),
-        journal=journal,
-        proof=SparkSubmit(settings.spark),
-        clock=clock,
-        job=str(files("groupshift").joinpath("spark", "jobs", "validate.py")),
-        thresholds=settings.thresholds,
-        crash=crash_points(),
-        closing=(close_groups, journal.close),
-    )
-
-
-def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:
-    """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
-    from groupshift.adapters.access import LiveAccess
-    from groupshift.adapters.group_reader import LiveGroupReader
-    from groupshift.adapters.kafka.connection import KafkaConnection
-    from groupshift.adapters.kafka.groups import KafkaGroups
-    from groupshift.adapters.kafka.rights import KafkaRights
-    from groupshift.adapters.zookeeper.groups import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-    from groupshift.adapters.zookeeper.rights import ZookeeperRights
-
-    zookeeper = _zookeeper(settings.zookeeper)
-    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
-    groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
-    access = LiveAccess(ZookeeperRights(zookeeper), KafkaRights(kafka))
-    return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
-
-
-def _zookeeper(where: ZookeeperSettings) -> ZookeeperConnection:
-    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-
-    return ZookeeperConnection(
-        where.hosts,
-        chroot=where.chroot,
-        username=where.username,
-        password=where.password,
-        properties=where.properties,
-    )
-
-
-def _fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDriver:
-    """The driver of that name. Raises `Rejected` for one that is unknown or not configured."""
-    if driver not in DRIVERS:
-        raise Rejected(f"driver {driver!r} is unknown; choose one of {', '.join(DRIVERS)}")
-    if driver == "process":
-        from groupshift.adapters.fleet.process import ProcessFleet
-
-        if not settings.socket:
-            raise Rejected(
-                "driver 'process' needs fleet.socket in the settings; name the supervisor's socket"
-            )
-        return ProcessFleet(settings.socket)
-    if driver == "command":
-        from groupshift.adapters.fleet.command import CommandFleet
-
-        return CommandFleet(settings.command)
-    if driver == "kubernetes":
-        return _kubernetes(settings, groups)
-    from groupshift.adapters.fleet.manual import ManualFleet
-
-    return ManualFleet()
-
-
-def _kubernetes(settings: FleetSettings, groups: GroupReader) -> FleetDriver:
-    """Raises `Rejected` where the client library is not installed: it is an extra."""
-    try:
-        from groupshift.adapters.fleet.kubernetes import KubernetesFleet
-        from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
-    except ModuleNotFoundError as error:
-        raise Rejected(
-            f"driver 'kubernetes' needs a library that is not installed ({error.name}): "
-            "pip install 'kafka-groupshift[kubernetes]'"
-        ) from error
-    return KubernetesFleet(KubernetesApi(settings.kubernetes), partial(client_ids, groups))
-
-
-def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:
-    """The consumer ids and client ids under which the group knows its members now."""
-    view = groups.read(group)
-    clients = {member.client_id for member in view.kafka.members if member.client_id}
-    return tuple(sorted(clients | set(view.ids)))
-
-
-def crash_points() -> CrashPoints:
-    """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT`` asks for."""
-    if os.environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
-        return NoCrash()
-    from groupshift.adapters.crash import KillAt
-
-    return KillAt.from_environment(os.environ) or NoCrash()
+    return connect_scans(settings)

@@ -1,0 +1,114 @@
+"""Which adapter serves which port. Imports are local: a DAG file that is parsed pays for none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from groupshift.application.environment import Environment
+from groupshift.application.fleet_scans import FleetScans
+from groupshift.bootstrap.fleets import fleet
+from groupshift.ports.access import Access
+from groupshift.ports.clock import Clock
+from groupshift.ports.crash import CrashPoints, NoCrash
+from groupshift.ports.groups import GroupReader
+from groupshift.ports.mode import ModeSwitch
+from groupshift.settings import Settings, ZookeeperSettings
+
+if TYPE_CHECKING:
+    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+
+_GroupSide = tuple[GroupReader, ModeSwitch, Access]
+
+
+def connect(settings: Settings) -> Environment:
+    """Everything a migration needs."""
+    from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.ledger.files import LedgerFiles
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+    from groupshift.adapters.spark_submit.runner import SparkSubmit
+    from groupshift.adapters.sqlalchemy.journal import SqlJournal
+
+    clock = SystemClock()
+    (groups, mode, access), close_groups = _group_side(settings, clock)
+    journal = SqlJournal(settings.journal.url)
+    return Environment(
+        groups=groups,
+        mode=mode,
+        access=access,
+        driver=settings.fleet.driver,
+        fleets=partial(fleet, settings.fleet, groups),
+        evidence=ParquetEvidence(settings.evidence.root),
+        ledger=LedgerFiles(settings.evidence.ledgers or None),
+        journal=journal,
+        proof=SparkSubmit(settings.spark),
+        clock=clock,
+        job=str(files("groupshift").joinpath("spark", "jobs", "validate.py")),
+        thresholds=settings.thresholds,
+        crash=crash_points(),
+        closing=(close_groups, journal.close),
+    )
+
+
+def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:
+    """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
+    from groupshift.adapters.access import LiveAccess
+    from groupshift.adapters.group_reader import LiveGroupReader
+    from groupshift.adapters.kafka.connection import KafkaConnection
+    from groupshift.adapters.kafka.groups import KafkaGroups
+    from groupshift.adapters.kafka.rights import KafkaRights
+    from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+    from groupshift.adapters.zookeeper.rights import ZookeeperRights
+
+    zookeeper = _zookeeper(settings.zookeeper)
+    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
+    access = LiveAccess(ZookeeperRights(zookeeper), KafkaRights(kafka))
+    return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
+
+
+def _zookeeper(where: ZookeeperSettings) -> ZookeeperConnection:
+    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+
+    return ZookeeperConnection(
+        where.hosts,
+        chroot=where.chroot,
+        username=where.username,
+        password=where.password,
+        properties=where.properties,
+    )
+
+
+def connect_scans(settings: Settings) -> FleetScans:
+    """The use cases of a whole ensemble over the real adapters; connections open at first use."""
+    from groupshift.adapters.ensemble_reader import LiveEnsembleReader
+    from groupshift.adapters.kafka.connection import KafkaConnection
+    from groupshift.adapters.kafka.ensemble import KafkaEnsemble
+    from groupshift.adapters.sqlalchemy.scans import SqlScans
+    from groupshift.adapters.zookeeper.brake import ZookeeperBrake
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+
+    env, zookeeper = connect(settings), _zookeeper(settings.zookeeper)
+    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), env.clock)
+    scans = SqlScans(settings.journal.url)
+    return FleetScans(
+        env=env,
+        reader=reader,
+        scans=scans,
+        brake=ZookeeperBrake(zookeeper),
+        closing=(reader.close, scans.close),
+    )
+
+
+def crash_points() -> CrashPoints:
+    """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT`` asks for."""
+    if os.environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
+        return NoCrash()
+    from groupshift.adapters.crash import KillAt
+
+    return KillAt.from_environment(os.environ) or NoCrash()
