@@ -28,6 +28,11 @@ class Open:
         self.fetched = max(self.fetched, self.position)
         self.stored = self.position if self.stored is None else self.stored
 
+    def moved(self, offset: int) -> Open:
+        """The same partition, delivered from ``offset`` next: an entry of its own, which is not armed yet."""
+        stored = offset if self.stored in (None, self.position) else self.stored
+        return Open(self.partition, self.stream, offset, stored=stored, paused=self.paused)
+
 
 @dataclass(slots=True, eq=False)
 class Chunk:
@@ -55,21 +60,22 @@ class Chunk:
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Forget what was not handed out of these partitions."""
-        kept = [each for each in self.rest() if _where(each) not in partitions]
+        kept = [each for each in self.rest() if where(each) not in partitions]
         self.records = [*self.records[: self.index], *kept]
         self.size = len(self.records)
         self.ends = [(entry, at) for entry, at in self.ends if entry.partition not in partitions]
 
     def progress(self) -> dict[TopicPartition, int]:
         """Partition → next offset, of what was handed out since this was last asked."""
-        found = {_where(each): (each.offset() or 0) + 1 for each in self.records[self.settled : self.index]}
+        found = {where(each): (each.offset() or 0) + 1 for each in self.records[self.settled : self.index]}
         self.settled = self.index
         return found
 
     def concerns(self, partitions: Collection[TopicPartition], start: int, end: int) -> bool:
         """Whether one of the records from ``start`` to before ``end`` is of these partitions."""
-        return any(_where(each) in partitions for each in self.records[start:end])
+        return any(where(each) in partitions for each in self.records[start:end])
 
 
-def _where(record: Record) -> TopicPartition:
+def where(record: Record) -> TopicPartition:
+    """The partition of a record that was fetched."""
     return TopicPartition(str(record.topic()), record.partition() or 0)
