@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import time
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.bootstrap import App
 from groupshift.cli import render
 from groupshift.cli.demo import demo
-from groupshift.cli.live import Agreed, LiveListener, Prompted
+from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
 from groupshift.cli.options import (
     WATCH_S,
     Canary,
@@ -28,19 +22,14 @@ from groupshift.cli.options import (
     Soak,
     UntilOption,
     Yes,
-    repeated,
 )
-from groupshift.cli.runner import Runner, claim
 from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
 from groupshift.domain.evidence import Moment
-from groupshift.domain.judgement import Closing
 from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
-from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.settings import Settings
 
 EXIT_CODES = (
     "Exit codes: 0 passed, 1 failed or rolled back, 2 rejected (your input), 3 conflict (someone else "
@@ -75,27 +64,6 @@ def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")
     from groupshift.cli.consume import main
 
     return main(arguments or [])
-
-
-def _planned(asked: MoveRequest, settings: Path | None, *, as_json: bool) -> int:
-    opened, _ = open_app(settings)
-    with opened:
-        planned = opened.plan(_signed(asked))
-    follow = f"groupshift run --migration {planned.migration}"
-    if not asked.execute:
-        follow = f"groupshift run --group {asked.group} --until {asked.until}{repeated(asked)} --execute"
-    if as_json:
-        render.print_json({**render.plain(planned), "next": follow})
-    else:
-        console = Console()
-        render.show_planned(console, planned)
-        render.next_command(console, follow)
-    return 0
-
-
-def _signed(asked: MoveRequest) -> MoveRequest:
-    """With who asks, and a run of its own: each call of a verb plans anew."""
-    return replace(asked, actor=who(), run=_run_name("plan"))
 
 
 @app.command("assess")
@@ -139,7 +107,7 @@ def plan(  # noqa: PLR0913 - the options of a verb
         until=until,
         execute=execute,
     )
-    return _planned(asked, settings, as_json=as_json)
+    return show_plan(asked, settings, as_json=as_json)
 
 
 @app.command("run")
@@ -175,13 +143,13 @@ def run(  # noqa: PLR0913 - the options of a verb
         execute=execute,
     )
     if group and not execute:
-        return _planned(asked, settings, as_json=as_json)
+        return show_plan(asked, settings, as_json=as_json)
     opened, parsed = open_app(settings)
     with opened:
         if group:
-            migration = opened.plan(_signed(asked)).migration
-        runner, console = _runner(opened, parsed, migration, yes=yes, finalise=finalise)
-        return _finish(opened, migration, runner.forward(), console, as_json=as_json)
+            migration = opened.plan(signed(asked)).migration
+        runner, console = runner_of(opened, parsed, migration, yes=yes, finalise=finalise)
+        return finish(opened, migration, runner.forward(), console, as_json=as_json)
 
 
 @app.command("roll-back")
@@ -196,8 +164,8 @@ def roll_back(
     """Take a migration back, from any stage, and prove it."""
     opened, parsed = open_app(settings)
     with opened:
-        runner, console = _runner(opened, parsed, migration, yes=yes, finalise=False)
-        return _finish(opened, migration, runner.back(to), console, as_json=as_json)
+        runner, console = runner_of(opened, parsed, migration, yes=yes, finalise=False)
+        return finish(opened, migration, runner.back(to), console, as_json=as_json)
 
 
 @app.command("status")
@@ -221,7 +189,7 @@ def status(
     else:
         console.print(f"{found[0].phase}: {found[0].reason}" if found[0].reason else found[0].phase)
         console.print(render.status_table(found[0]))
-        follow = _follow(migration, found[0].phase)
+        follow = follow_up(migration, found[0].phase)
     render.next_command(console, follow)
     return 0
 
@@ -263,50 +231,5 @@ def report(migration: MigrationId, settings: SettingsFile = None, *, as_json: Js
     else:
         console = Console()
         console.print(render.reports_table(found))
-        render.next_command(console, _follow(migration, found.phase))
+        render.next_command(console, follow_up(migration, found.phase))
     return 0
-
-
-def _run_name(verb: str) -> str:
-    """A name no other process has: every process that claims fences the ones before it."""
-    return f"cli-{verb}-{who()}-{os.getpid()}-{time.time_ns()}"
-
-
-def _runner(
-    opened: App, parsed: Settings, migration: str, *, yes: bool, finalise: bool
-) -> tuple[Runner, Console]:
-    console = Console(stderr=True)
-    listener = LiveListener(console)
-    runner = Runner(
-        app=opened,
-        claimed=claim(opened, migration, _run_name("run"), who()),
-        decide=Agreed(finalise) if yes else Prompted(listener),
-        listener=listener,
-        clock=SystemClock(),
-        settle_s=parsed.thresholds.settle_s,
-    )
-    console.print(f"migration [bold]{migration}[/bold]", soft_wrap=True)
-    return runner, console
-
-
-def _finish(opened: App, migration: str, closing: Closing, console: Console, *, as_json: bool) -> int:
-    (found,) = opened.status(migration)
-    if as_json:
-        render.print_json({**render.status_data(found), "closing": render.plain(closing)})
-    else:
-        console.print(render.status_table(found))
-        render.show_closing(console, closing)
-        render.next_command(console, _follow(migration, closing.phase))
-    return 0 if closing.verdict is Verdict.PASS else 1
-
-
-def _follow(migration: str, phase: Phase) -> str:
-    """The next command that makes sense in a phase."""
-    return {
-        Phase.PREVIEW: "groupshift run --group GROUP --execute",
-        Phase.PLANNED: f"groupshift run --migration {migration}",
-        Phase.APPROVED: f"groupshift run --migration {migration}",
-        Phase.RUNNING: f"groupshift run --migration {migration}",
-        Phase.MOVED: f"groupshift roll-back {migration}",
-        Phase.ROLLING_BACK: f"groupshift roll-back {migration}",
-    }.get(phase, f"groupshift report {migration}")

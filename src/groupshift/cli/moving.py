@@ -1,0 +1,92 @@
+"""What the verbs of a move share: planning, the runner, and how a run ends on the terminal."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.bootstrap import App
+from groupshift.cli import render
+from groupshift.cli.live import Agreed, LiveListener, Prompted
+from groupshift.cli.options import repeated
+from groupshift.cli.runner import Runner, claim
+from groupshift.cli.session import open_app, who
+from groupshift.domain.judgement import Closing
+from groupshift.domain.moves import MoveRequest
+from groupshift.domain.phases import Phase
+from groupshift.domain.verdict import Verdict
+from groupshift.settings import Settings
+
+
+def show_plan(asked: MoveRequest, settings: Path | None, *, as_json: bool) -> int:
+    """Plan what was asked for and show it; the exit code. Raises as `App.plan` does."""
+    opened, _ = open_app(settings)
+    with opened:
+        planned = opened.plan(signed(asked))
+    follow = f"groupshift run --migration {planned.migration}"
+    if not asked.execute:
+        follow = f"groupshift run --group {asked.group} --until {asked.until}{repeated(asked)} --execute"
+    if as_json:
+        render.print_json({**render.plain(planned), "next": follow})
+    else:
+        console = Console()
+        render.show_planned(console, planned)
+        render.next_command(console, follow)
+    return 0
+
+
+def signed(asked: MoveRequest) -> MoveRequest:
+    """With who asks, and a run of its own: each call of a verb plans anew."""
+    return replace(asked, actor=who(), run=run_name("plan"))
+
+
+def run_name(verb: str) -> str:
+    """A name no other process has: every process that claims fences the ones before it."""
+    return f"cli-{verb}-{who()}-{os.getpid()}-{time.time_ns()}"
+
+
+def runner_of(
+    opened: App, parsed: Settings, migration: str, *, yes: bool, finalise: bool
+) -> tuple[Runner, Console]:
+    """A runner with a claim of its own; ``yes`` answers the gates, else the person at the terminal does."""
+    console = Console(stderr=True)
+    listener = LiveListener(console)
+    runner = Runner(
+        app=opened,
+        claimed=claim(opened, migration, run_name("run"), who()),
+        decide=Agreed(finalise) if yes else Prompted(listener),
+        listener=listener,
+        clock=SystemClock(),
+        settle_s=parsed.thresholds.settle_s,
+    )
+    console.print(f"migration [bold]{migration}[/bold]", soft_wrap=True)
+    return runner, console
+
+
+def finish(opened: App, migration: str, closing: Closing, console: Console, *, as_json: bool) -> int:
+    """Show where the migration ended; the exit code."""
+    (found,) = opened.status(migration)
+    if as_json:
+        render.print_json({**render.status_data(found), "closing": render.plain(closing)})
+    else:
+        console.print(render.status_table(found))
+        render.show_closing(console, closing)
+        render.next_command(console, follow_up(migration, closing.phase))
+    return 0 if closing.verdict is Verdict.PASS else 1
+
+
+def follow_up(migration: str, phase: Phase) -> str:
+    """The next command that makes sense in a phase."""
+    return {
+        Phase.PREVIEW: "groupshift run --group GROUP --execute",
+        Phase.PLANNED: f"groupshift run --migration {migration}",
+        Phase.APPROVED: f"groupshift run --migration {migration}",
+        Phase.RUNNING: f"groupshift run --migration {migration}",
+        Phase.MOVED: f"groupshift roll-back {migration}",
+        Phase.ROLLING_BACK: f"groupshift roll-back {migration}",
+    }.get(phase, f"groupshift report {migration}")
