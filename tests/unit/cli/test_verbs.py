@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.cli import verbs
+from groupshift.cli import moving, verbs
 from groupshift.cli.live import LiveListener
 from groupshift.cli.main import main
 from groupshift.domain.coordination import MemberKind
@@ -38,7 +38,8 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
         return made.app(), settings
 
     monkeypatch.setattr(verbs, "open_app", opened)
-    monkeypatch.setattr(verbs, "SystemClock", lambda: made.clock)
+    monkeypatch.setattr(moving, "open_app", opened)
+    monkeypatch.setattr(moving, "SystemClock", lambda: made.clock)
     return made
 
 
