@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,12 +16,12 @@ from kafka.errors import (
 )
 
 from groupshift.adapters.kafka.properties import client_settings
+from groupshift.adapters.kafka.sentences import refused, silent, unusable_address, without_secrets
 from groupshift.adapters.kafka.session import REFUSED, Requests, Session
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import Rejected
 
 T = TypeVar("T")
 
-_SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
 _NEEDED = {
     GroupAuthorizationFailedError: "Describe the group",
     TopicAuthorizationFailedError: "Describe a topic",
@@ -82,7 +81,7 @@ class KafkaConnection:
                     if not cause or not isinstance(failed, KafkaTimeoutError):
                         cause = str(failed)
                     if time.monotonic() + _PAUSE_S >= deadline:
-                        raise self._unreachable(cause) from None
+                        raise silent(self._address, self._timeout_s, self._without_secrets(cause)) from None
                     time.sleep(_PAUSE_S)
                 except BaseException:
                     self.close()
@@ -102,10 +101,7 @@ class KafkaConnection:
             try:
                 self._session = Session({**settings, "bootstrap_servers": servers})
             except ValueError as wrong:
-                raise Rejected(
-                    f"kafka.bootstrap_servers {self._address!r} cannot be used ({wrong}): "
-                    "write host:port, several with a comma between them"
-                ) from None
+                raise unusable_address(self._address, str(wrong)) from None
         return self._session
 
     def _judge(self, failed: Exception) -> None:
@@ -116,20 +112,7 @@ class KafkaConnection:
                 f"({self._without_secrets(str(failed))}): grant it, or correct [kafka.properties]"
             ) from None
         if isinstance(failed, REFUSED):
-            raise Rejected(
-                f"Kafka at {self._address} refuses the credentials ({self._without_secrets(str(failed))}): "
-                "correct the security keys of [kafka.properties] or the ACLs of this user"
-            ) from None
-
-    def _unreachable(self, cause: str) -> Transient:
-        return Transient(
-            f"Kafka does not answer at {self._address} (setting [kafka] bootstrap_servers) within "
-            f"{self._timeout_s:g} s ({self._without_secrets(cause)}): check that it runs and that "
-            "the address is right, then run the same command again"
-        )
+            raise refused(self._address, self._without_secrets(str(failed))) from None
 
     def _without_secrets(self, text: str) -> str:
-        for key, value in self._properties.items():
-            if _SECRET.search(key) and value:
-                text = text.replace(value, "***")
-        return text
+        return without_secrets(text, self._properties)

@@ -1,0 +1,217 @@
+"""One connection to each broker of a cluster, made when it is first needed; metadata and coordinators."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+from groupshift.adapters.kafka.properties import client_settings
+from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.raw.login import LoginRefused
+from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, fill
+from groupshift.adapters.kafka.sentences import refused, silent, unusable_address, without_secrets
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Rejected
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.1
+_GROUP = 0
+_BATCHED_COORDINATORS = 4
+_KEYS_A_REQUEST = 1000
+_METADATA = {"at_least": 4, "at_most": 9}
+"""From 4 on a request can forbid making the topics it names; after 9 topics are named by id too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerNode:
+    """A broker as the metadata tells it: where clients of this listener are to connect."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class KafkaCluster:
+    """Requests to the brokers of one cluster; used by one thread at a time, opens nothing before the first.
+
+    ``properties`` are librdkafka's security keys, ``timeout_s`` bounds `attempt` with all its retries and
+    every single wait. The methods raise what a connection raises (`BrokerConnection`) and `BrokerError`;
+    what runs inside `attempt` is repeated, and gives people's sentences."""
+
+    def __init__(
+        self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 10.0
+    ) -> None:
+        self.address = bootstrap_servers
+        self._properties = dict(properties or {})
+        self._timeout_s = timeout_s
+        self._bootstrap = _addresses(bootstrap_servers)
+        self._access = Access(settings=client_settings(self._properties), timeout_s=timeout_s)
+        self._nodes: dict[int, BrokerNode] = {}
+        self._connections: dict[int, BrokerConnection] = {}
+        self._cluster_id = ""
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns; repeated with fresh connections while brokers are silent or say that
+        asking again may help. It must be safe to repeat.
+
+        Raises `Transient` at the deadline, `Rejected` when credentials are refused or a broker is too old."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return work()
+            except LoginRefused as why:
+                self.close()
+                raise refused(self.address, self._safe(why)) from None
+            except UnsupportedByBroker as why:
+                raise Rejected(f"Kafka at {self.address} is too old for this: {why}") from None
+            except (OSError, BrokerError) as failed:
+                self.close()
+                if isinstance(failed, BrokerError) and not failed.retriable:
+                    raise Rejected(f"Kafka at {self.address} refuses: {self._safe(failed)}") from None
+                if time.monotonic() + _PAUSE_S >= deadline:
+                    raise silent(self.address, self._timeout_s, self._safe(failed)) from None
+                time.sleep(_PAUSE_S)
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, as of the last metadata; empty before."""
+        return self._cluster_id
+
+    def brokers(self) -> tuple[BrokerNode, ...]:
+        """Every broker now, by node id."""
+        self._metadata(self._any(), ())
+        return tuple(self._nodes[node] for node in sorted(self._nodes))
+
+    def leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
+        """Node id of the leader of each partition of ``topics``, -1 where there is none now; a topic that
+        does not exist is absent (and is not made by asking)."""
+        if not topics:
+            return {}
+        answer = self._metadata(self._any(), sorted(topics))
+        return {
+            TopicPartition(topic.name, each.partition_index): int(each.leader_id)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """Node id of each group's coordinator, and the error code of each group that has none now."""
+        connection = self._any()
+        wanted = sorted(set(groups))
+        batched = connection.highest(Api.FIND_COORDINATOR) >= _BATCHED_COORDINATORS
+        found = _together(connection, wanted) if batched else _singly(connection, wanted)
+        nodes: dict[str, int] = {}
+        errors: dict[str, int] = {}
+        for group, each in found:
+            if each.error_code:
+                errors[group] = int(each.error_code)
+            else:
+                nodes[group] = int(each.node_id)
+        return nodes, errors
+
+    def broker(self, node_id: int) -> BrokerConnection:
+        """The connection to a broker, at the address that the metadata tells for it."""
+        if node_id not in self._connections:
+            if node_id not in self._nodes:
+                self._metadata(self._any(), ())
+            if node_id not in self._nodes:
+                raise ConnectionRefusedError(f"no broker has the node id {node_id} now")
+            node = self._nodes[node_id]
+            self._connections[node_id] = BrokerConnection(node.host, node.port, self._access)
+        return self._connections[node_id]
+
+    def drop(self, node_id: int) -> None:
+        """Close the connection to one broker; the next use makes a new one."""
+        connection = self._connections.pop(node_id, None)
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection; the next use makes new ones, from the bootstrap servers on."""
+        for node_id in tuple(self._connections):
+            self.drop(node_id)
+        self._nodes.clear()
+
+    def _any(self) -> BrokerConnection:
+        """A connection to some broker, by its advertised address."""
+        for connection in self._connections.values():
+            return connection
+        if not self._nodes:
+            self._meet()
+        return self._first(self.broker, random.sample(sorted(self._nodes), len(self._nodes)))
+
+    def _meet(self) -> None:
+        """Learn the brokers from the first bootstrap server that answers."""
+        share = replace(self._access, timeout_s=self._timeout_s / len(self._bootstrap))
+
+        def ask(server: tuple[str, int]) -> None:
+            met = BrokerConnection(*server, share)
+            try:
+                self._metadata(met, ())
+            finally:
+                met.close()
+
+        self._first(ask, random.sample(self._bootstrap, len(self._bootstrap)))
+
+    def _first(self, use: Callable[[Any], T], places: Sequence[Any]) -> T:
+        failed: OSError = ConnectionRefusedError("no broker is known")
+        for place in places:
+            try:
+                return use(place)
+            except OSError as why:
+                failed = why
+        raise failed
+
+    def _metadata(self, connection: BrokerConnection, topics: Sequence[str]) -> Any:
+        schema = connection.messages(Api.METADATA, **_METADATA)
+        asked = fill(
+            schema.MetadataRequest,
+            topics=tuple(schema.MetadataRequestTopic(name=name) for name in topics),
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        answer = connection.ask(asked)
+        self._cluster_id = answer.cluster_id or ""
+        self._nodes = {
+            int(each.node_id): BrokerNode(
+                node_id=int(each.node_id), host=each.host, port=int(each.port), rack=each.rack
+            )
+            for each in answer.brokers
+        }
+        return answer
+
+    def _safe(self, failed: Exception) -> str:
+        return without_secrets(str(failed) or type(failed).__name__, self._properties)
+
+
+def _addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
+    found = []
+    for server in bootstrap_servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdigit():
+            raise unusable_address(bootstrap_servers, f"{server.strip()!r} is no host:port")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+def _together(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    schema = connection.messages(Api.FIND_COORDINATOR, at_least=_BATCHED_COORDINATORS).FindCoordinatorRequest
+    remaining = iter(groups)
+    requests = []
+    while keys := tuple(islice(remaining, _KEYS_A_REQUEST)):
+        requests.append(schema(key_type=_GROUP, coordinator_keys=keys))
+    for answer in connection.ask_all(requests):
+        yield from ((each.key, each) for each in answer.coordinators)
+
+
+def _singly(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    schema = connection.messages(Api.FIND_COORDINATOR, at_most=_BATCHED_COORDINATORS - 1)
+    requests = (fill(schema.FindCoordinatorRequest, key=group, key_type=_GROUP) for group in groups)
+    return zip(groups, connection.ask_all(requests), strict=True)

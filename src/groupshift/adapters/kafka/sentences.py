@@ -1,0 +1,43 @@
+"""What people are told when Kafka refuses or does not answer; no secret is ever quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from groupshift.errors import Rejected, Transient
+
+_SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
+
+
+def without_secrets(text: str, properties: Mapping[str, str]) -> str:
+    """``text`` with the values of all properties that hold a secret struck out."""
+    for key, value in properties.items():
+        if _SECRET.search(key) and value:
+            text = text.replace(value, "***")
+    return text
+
+
+def refused(address: str, why: str) -> Rejected:
+    """The credentials are not accepted."""
+    return Rejected(
+        f"Kafka at {address} refuses the credentials ({why}): "
+        "correct the security keys of [kafka.properties] or the ACLs of this user"
+    )
+
+
+def unusable_address(address: str, why: str) -> Rejected:
+    """The bootstrap servers are no list of host:port."""
+    return Rejected(
+        f"kafka.bootstrap_servers {address!r} cannot be used ({why}): "
+        "write host:port, several with a comma between them"
+    )
+
+
+def silent(address: str, timeout_s: float, cause: str) -> Transient:
+    """Nobody answers in time."""
+    return Transient(
+        f"Kafka does not answer at {address} (setting [kafka] bootstrap_servers) within "
+        f"{timeout_s:g} s ({cause}): check that it runs and that "
+        "the address is right, then run the same command again"
+    )
