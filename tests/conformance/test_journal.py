@@ -1,8 +1,9 @@
-"""The journal port: what every journal promises."""
+"""The journal port in memory and on SQLite: `journal_suite` and `journal_contention`. The same suites run on
+PostgreSQL in ``tests/live/test_postgres_journal.py``, since this folder needs no server of a database."""
 
 from __future__ import annotations
 
-import threading
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,32 +11,10 @@ import pytest
 
 from groupshift.adapters.memory.journal import MemoryJournal
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
-from groupshift.domain.moves import StageName
-from groupshift.domain.phases import OPEN, Phase
-from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.journal import Entry, EventKind, Journal, MigrationRecord, StepRecord, StepState
-
-
-def record(name: str = "m-1", group: str = "g", phase: Phase = Phase.PLANNED, at: int = 1) -> MigrationRecord:
-    """A migration to store."""
-    return MigrationRecord(
-        migration=name,
-        group=group,
-        run=f"run-of-{name}",
-        phase=phase,
-        plan_hash="0" * 64,
-        plan="{}",
-        request="{}",
-        created_at_ms=at,
-        updated_at_ms=at,
-    )
-
-
-def entry(phase: Phase | None = None, token: int | None = None, name: str = "m-1") -> Entry:
-    """Something that happened."""
-    return Entry(
-        migration=name, at_ms=5, kind=EventKind.ACTED, phase=phase, token=token, body={"a": [1, None]}
-    )
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.journal import Journal
+from journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
+from journal_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -49,151 +28,10 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
         stored.close()
 
 
-def test_a_group_has_one_open_migration(journal: Journal) -> None:
-    """A second one is a conflict until the first is closed; other groups are free."""
-    journal.create(record())
-    with pytest.raises(Conflict):
-        journal.create(record("m-2"))
-    journal.create(record("m-3", group="other"))
-    journal.append(entry(Phase.REJECTED))
-    journal.create(record("m-2", at=2))
-    assert journal.open_of("g") == record("m-2", at=2)
-    assert [found.migration for found in journal.of_group("g")] == ["m-2", "m-1"]
-
-
-def test_a_preview_locks_nothing(journal: Journal) -> None:
-    """Planning without execute never stands in anybody's way."""
-    journal.create(record(phase=Phase.PREVIEW))
-    journal.create(record("m-2"))
-    assert journal.open_of("g") is not None
-
-
-def test_reopening_is_a_conflict_while_another_is_open(journal: Journal) -> None:
-    """A moved migration cannot be taken back under a running one; nothing of the entry is written."""
-    journal.create(record())
-    for phase in (Phase.APPROVED, Phase.RUNNING, Phase.MOVED):
-        journal.append(entry(phase))
-    journal.create(record("m-2"))
-    with pytest.raises(Conflict):
-        journal.append(entry(Phase.ROLLING_BACK))
-    assert journal.find("m-1").phase is Phase.MOVED
-    assert len(journal.events("m-1")) == 3
-
-
-def test_a_forbidden_phase_writes_nothing(journal: Journal) -> None:
-    """Event, step and phase are one transaction."""
-    journal.create(record())
-    with pytest.raises(Conflict, match="cannot become"):
-        journal.append(entry(Phase.FINALISED))
-    assert journal.events("m-1") == ()
-
-
-def test_tokens_rise_and_fence_the_former_run(journal: Journal) -> None:
-    """The holder gets its token again; a stale one writes nothing."""
-    journal.create(record())
-    assert [journal.claim("m-1", run, 3) for run in ("a", "a", "b", "a")] == [1, 1, 2, 3]
-    with pytest.raises(Conflict, match="void"):
-        journal.append(entry(token=2))
-    journal.append(entry(token=3))
-    journal.append(entry())
-    kinds = [(event.kind, event.token) for event in journal.events("m-1")]
-    assert kinds == [(EventKind.CLAIMED, n) for n in (1, 2, 3)] + [(EventKind.ACTED, 3), (EventKind.ACTED, 0)]
-    assert journal.claims("m-1") == {1: "a", 2: "b", 3: "a"}
-
-
-def test_steps_and_events_come_back_as_written(journal: Journal) -> None:
-    """The last state of a step wins; events keep their order and their values."""
-    journal.create(record())
-    step = StepRecord(stage=StageName.CANARY, state=StepState.INTENDED, intent={"n": {"version": -1}})
-    done = StepRecord(stage=StageName.CANARY, state=StepState.DONE, intent=step.intent, result={"x": None})
-    for each in (step, done):
-        journal.append(
-            Entry(
-                migration="m-1",
-                at_ms=9,
-                kind=EventKind.INTENDED,
-                stage=StageName.CANARY,
-                body={"v": 1},
-                step=each,
-            )
-        )
-    assert journal.steps("m-1") == {StageName.CANARY: done}
-    first, second = journal.events("m-1")
-    assert (first.seq, second.seq, second.stage, second.body) == (1, 2, StageName.CANARY, {"v": 1})
-
-
-def test_what_is_not_there_is_said(journal: Journal) -> None:
-    """Unknown ids are rejected with a way to find the right one."""
-    for call in (
-        lambda: journal.find("m-9"),
-        lambda: journal.append(entry(name="m-9")),
-        lambda: journal.claim("m-9", "a", 1),
-    ):
-        with pytest.raises(Rejected, match="groupshift status"):
-            call()
-    assert journal.of_run("nobody") is None
-    assert journal.of_run("") is None
-
-
-def test_a_run_finds_its_migration_and_lists_are_newest_first(journal: Journal) -> None:
-    """Planning is repeatable by run."""
-    journal.create(record())
-    journal.create(record("m-2", group="other", at=2))
-    assert journal.of_run("run-of-m-1") == record()
-    assert [found.migration for found in journal.recent(1)] == ["m-2"]
-
-
-def test_every_open_phase_locks(journal: Journal) -> None:
-    """The lock is the phase, nothing else."""
-    for number, phase in enumerate(Phase):
-        group = f"group-{number}"
-        journal.create(record(f"a-{number}", group, phase))
-        assert (journal.open_of(group) is not None) == (phase in OPEN)
-
-
-def test_many_writers_lose_nothing(tmp_path: Path) -> None:
-    """Threads with connections of their own: every event has its own number, one claim each."""
-    url = f"sqlite:///{tmp_path / 'journal.db'}"
-    SqlJournal(url).create(record())
-    tokens: list[int] = []
-
-    def write(name: str) -> None:
-        own = SqlJournal(url)
-        tokens.append(own.claim("m-1", name, 1))
-        for _ in range(5):
-            own.append(entry())
-        own.close()
-
-    threads = [threading.Thread(target=write, args=(f"t{n}",)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert sorted(tokens) == [1, 2, 3, 4]
-    assert [event.seq for event in SqlJournal(url).events("m-1")] == list(range(1, 25))
-
-
-def test_only_one_of_two_planners_wins(tmp_path: Path) -> None:
-    """The database decides, not a look before."""
-    url = f"sqlite:///{tmp_path / 'journal.db'}"
-    outcomes: list[str] = []
-    barrier = threading.Barrier(2)
-
-    def plan(name: str) -> None:
-        own = SqlJournal(url)
-        barrier.wait(10)
-        try:
-            own.create(record(name))
-            outcomes.append("won")
-        except Conflict:
-            outcomes.append("lost")
-
-    threads = [threading.Thread(target=plan, args=(name,)) for name in ("m-1", "m-2")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert sorted(outcomes) == ["lost", "won"]
+@pytest.fixture
+def journal_url(tmp_path: Path) -> str:
+    """A file that is not there yet."""
+    return f"sqlite:///{tmp_path / 'journal.db'}"
 
 
 @pytest.mark.parametrize(
@@ -202,10 +40,17 @@ def test_only_one_of_two_planners_wins(tmp_path: Path) -> None:
         ("no url", Rejected, "journal.url"),
         ("sqlite:////proc/none/journal.db", Rejected, "cannot be made"),
         ("sqlite:////proc/version", Transient, "did not answer"),
+        ("mysql://u:hush@h/d", Rejected, "use sqlite or postgresql"),
+        ("postgresql+nodriver://u:hush@h/d", Rejected, "nodriver"),
+        ("postgresql://u:hush@hush:word@h/d", Rejected, "%40"),
+        ("postgresql://u:hush@127.0.0.1:1/d?password=hush", Transient, "did not answer"),
     ],
 )
 def test_a_journal_that_cannot_be_opened_is_one_sentence(url: str, error: type[Exception], says: str) -> None:
-    """Bad input and a database that is not there are told apart."""
+    """Bad input and a database that is not there are told apart; no part of a password is told."""
     opening: Callable[[], object] = lambda: SqlJournal(url).recent(1)  # noqa: E731
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=says) as raised:
         opening()
+    told = "".join(traceback.format_exception(raised.value))
+    assert "hush" not in told
+    assert "\n" not in str(raised.value)

@@ -1,74 +1,130 @@
-"""One database of the journal: SQLite by default, any that knows partial unique indexes."""
+"""The journal's database: SQLite by default, PostgreSQL for a team."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, RowMapping, TextClause, create_engine, event
+from sqlalchemy import URL, Connection, Engine, RowMapping, TextClause, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
 
-from groupshift.adapters.sqlalchemy.statements import SCHEMA, statement
+from groupshift.adapters.sqlalchemy.failures import passing, said, shown
+from groupshift.adapters.sqlalchemy.schema import bring_up_to_date
+from groupshift.adapters.sqlalchemy.statements import statement
 from groupshift.errors import Rejected, Transient
 
 BUSY_MS = 10_000
 """How long a writer waits for another one before it gives up."""
 
+STATEMENT_MS = 30_000
+"""How long PostgreSQL may work on one statement."""
+
+CONNECT_S = 5
+"""How long PostgreSQL may take to accept a connection."""
+
+PAUSES_S = (0.2, 1.0)
+"""Pauses before the second and the third try, where a connection broke or the server was not there."""
+
 READS = "groupshift_reads"
 """Execution option of a transaction that only reads."""
 
+T = TypeVar("T")
+
 
 class Database:
-    """Connections and transactions; the schema is created at first use.
+    """Connections and transactions; the schema is brought up to date at first use.
 
-    Raises `Rejected` for an unusable URL; `transaction` and `rows` raise `Transient` when the database does
-    not answer. Its password never reaches a message."""
+    Raises `Rejected` for an unusable URL, and at first use for a database newer than this release; every call
+    raises `Transient` when the database does not answer. Its password never reaches a message."""
 
     def __init__(self, url: str) -> None:
-        try:
-            parsed = make_url(url)
-        except ArgumentError as error:
-            raise Rejected(
-                "journal.url is no database URL; write it as sqlite:////path/journal.db"
-            ) from error
-        self._shown = parsed.render_as_string(hide_password=True)
-        self._lite = parsed.get_backend_name() == "sqlite"
-        if self._lite and parsed.database:
-            _make_folder(Path(parsed.database).parent)
-        self._engine = _engine(url, lite=self._lite)
+        self._url = _parsed(url)
+        self._name = self._url.get_backend_name()
+        if self._name == "sqlite" and self._url.database:
+            _make_folder(Path(self._url.database).parent)
+        self._engine = _engine(self._url)
         self._ready = False
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
 
-    @contextmanager
-    def transaction(self, *, reads: bool = False) -> Iterator[Connection]:
-        """A connection in a transaction that ends with the block; lets `IntegrityError` through."""
-        try:
-            if not self._ready:
-                with self._engine.begin() as connection:
-                    for name in SCHEMA:
-                        connection.execute(statement(name))
-                self._ready = True
-            with self._engine.execution_options(**{READS: reads}).begin() as connection:
-                yield connection
-        except IntegrityError:
-            raise
-        except (OperationalError, DBAPIError) as error:
-            raise Transient(
-                f"the journal {self._shown} did not answer ({type(error.orig).__name__}: {error.orig}); "
-                "check journal.url and run it again"
-            ) from error
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """What ``work`` returns, done in one transaction that begins anew when the connection breaks before
+        it is committed: ``work`` may run up to three times. Lets `IntegrityError` through."""
+        self._prepare()
+        return self._tried(work, reads=False)
 
     def rows(self, query: str | TextClause, **values: object) -> list[RowMapping]:
         """The rows of a named query."""
+        self._prepare()
         asked = statement(query) if isinstance(query, str) else query
-        with self.transaction(reads=True) as connection:
-            return list(connection.execute(asked, values).mappings())
+        return self._tried(lambda connection: list(connection.execute(asked, values).mappings()), reads=True)
+
+    def _prepare(self) -> None:
+        if not self._ready:
+            bring_up_to_date(
+                lambda work: self._tried(work, reads=True), lambda work: self._tried(work, reads=False)
+            )
+            self._ready = True
+
+    def _tried(self, work: Callable[[Connection], T], *, reads: bool) -> T:
+        for pause_s in PAUSES_S:
+            try:
+                return self._once(work, reads=reads)
+            except DBAPIError as error:
+                if not passing(error):
+                    raise self._meaning(error) from error
+            time.sleep(pause_s)
+        try:
+            return self._once(work, reads=reads)
+        except DBAPIError as error:
+            raise self._meaning(error) from error
+
+    def _once(self, work: Callable[[Connection], T], *, reads: bool) -> T:
+        engine = self._engine.execution_options(**{READS: reads})
+        with engine.connect() as connection, connection.begin() as transaction:
+            if self._name == "postgresql":
+                waits = {"lock_ms": str(BUSY_MS), "statement_ms": str(STATEMENT_MS)}
+                connection.execute(statement("bound_waits.postgresql"), waits)
+            result = work(connection)
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                if reads or not error.connection_invalidated:
+                    raise
+                raise Transient(
+                    f"the connection to the journal {shown(self._url)} broke while a change was committed "
+                    f"({said(error, self._url)}), so it is written or not; run it again, which looks first"
+                ) from error
+            return result
+
+    def _meaning(self, error: DBAPIError) -> Exception:
+        """The error in our words; an `IntegrityError` as it is."""
+        if isinstance(error, IntegrityError):
+            return error
+        if isinstance(error, DataError):
+            return Rejected(
+                f"the journal {shown(self._url)} cannot hold a value ({said(error, self._url)}); correct it"
+            )
+        return Transient(
+            f"the journal {shown(self._url)} did not answer ({said(error, self._url)}); "
+            "check journal.url and run it again"
+        )
+
+
+def _parsed(url: str) -> URL:
+    """The URL in its parts. The cause is not kept: its text may hold a piece of a password."""
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        raise Rejected(
+            "journal.url is no database URL; write it as sqlite:////path/journal.db or "
+            "postgresql://user:password@host:5432/database, with %40 for an @ and %3A for a : in the password"
+        ) from None
 
 
 def _make_folder(folder: Path) -> None:
@@ -80,10 +136,25 @@ def _make_folder(folder: Path) -> None:
         ) from error
 
 
-def _engine(url: str, *, lite: bool) -> Engine:
-    if not lite:
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000})
+def _engine(url: URL) -> Engine:
+    """The engine. Raises `Rejected` for a database we do not know, or whose library is not installed."""
+    if url.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise Rejected(
+            f"journal.url names a database of kind {url.get_backend_name()!r}; use sqlite or postgresql"
+        )
+    try:
+        if url.get_backend_name() == "postgresql":
+            # No statement is prepared on the server, so a pooler in front of it may change connections.
+            options = {"connect_timeout": CONNECT_S, "prepare_threshold": None}
+            return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=options)
+        engine = create_engine(url, hide_parameters=True, connect_args={"timeout": BUSY_MS / 1000})
+    except ModuleNotFoundError as error:
+        raise Rejected(
+            f"journal.url needs a library that is not installed ({error.name}): "
+            "pip install 'kafka-groupshift[postgres]'"
+        ) from error
+    except ArgumentError as error:
+        raise Rejected(f"journal.url names the driver {url.drivername!r}, which is unknown") from error
     event.listen(engine, "connect", _prepare_lite)
     event.listen(engine, "begin", _begin_lite)
     return engine

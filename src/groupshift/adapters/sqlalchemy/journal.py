@@ -1,4 +1,4 @@
-"""The journal in a database: SQLite by default, any that knows partial unique indexes."""
+"""The journal in a database: SQLite by default, PostgreSQL for a team."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from groupshift.ports.journal import Entry, Event, EventKind, MigrationRecord, S
 
 
 class SqlJournal:
-    """`groupshift.ports.journal.Journal` over SQLAlchemy Core; the schema is created at first use.
+    """`groupshift.ports.journal.Journal` over SQLAlchemy Core.
 
-    Raises `Rejected` for an unusable URL; every method raises `Transient` when the database does not
-    answer. Its password never reaches a message."""
+    Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
 
     def __init__(self, url: str) -> None:
         self._database = Database(url)
@@ -44,8 +43,7 @@ class SqlJournal:
             "updated_at_ms": record.updated_at_ms,
         }
         try:
-            with self._database.transaction() as connection:
-                connection.execute(statement("insert_migration"), values)
+            self._database.write(lambda connection: connection.execute(statement("insert_migration"), values))
         except IntegrityError as error:
             raise Conflict(
                 f"group {record.group} has an open migration or run {record.run} has planned one already; "
@@ -81,33 +79,12 @@ class SqlJournal:
 
     def claim(self, migration: str, run: str, at_ms: int) -> int:
         """See the port."""
-        with self._database.transaction() as connection:
-            _lock(connection, migration, at_ms)
-            latest = (
-                connection.execute(statement("latest_claim"), {"migration": migration}).mappings().first()
-            )
-            if latest is not None and latest["run"] == run:
-                return int(latest["token"])
-            token = int(latest["token"]) + 1 if latest is not None else 1
-            connection.execute(
-                statement("insert_claim"),
-                {"migration": migration, "token": token, "run": run, "at_ms": at_ms},
-            )
-            body = json.dumps({"run": run})
-            _insert_event(connection, migration, (at_ms, token, EventKind.CLAIMED, None, body))
-            return token
+        return self._database.write(lambda connection: _claim(connection, migration, run, at_ms))
 
     def append(self, entry: Entry) -> None:
         """See the port."""
         try:
-            with self._database.transaction() as connection:
-                _lock(connection, entry.migration, entry.at_ms)
-                _demand_token(connection, entry)
-                _move_phase(connection, entry)
-                _put_step(connection, entry)
-                stage = entry.stage.value if entry.stage else None
-                event_ = (entry.at_ms, entry.token or 0, entry.kind, stage, _dump(entry.body))
-                _insert_event(connection, entry.migration, event_)
+            self._database.write(lambda connection: _append(connection, entry))
         except IntegrityError as error:
             raise Conflict(
                 f"migration {entry.migration} cannot become {entry.phase}: another migration of its group "
@@ -144,6 +121,28 @@ class SqlJournal:
         """See the port."""
         rows = self._database.rows("list_claims", migration=migration)
         return {int(row["token"]): str(row["run"]) for row in rows}
+
+
+def _claim(connection: Connection, migration: str, run: str, at_ms: int) -> int:
+    _lock(connection, migration, at_ms)
+    latest = connection.execute(statement("latest_claim"), {"migration": migration}).mappings().first()
+    if latest is not None and latest["run"] == run:
+        return int(latest["token"])
+    token = int(latest["token"]) + 1 if latest is not None else 1
+    values = {"migration": migration, "token": token, "run": run, "at_ms": at_ms}
+    connection.execute(statement("insert_claim"), values)
+    _insert_event(connection, migration, (at_ms, token, EventKind.CLAIMED, None, json.dumps({"run": run})))
+    return token
+
+
+def _append(connection: Connection, entry: Entry) -> None:
+    _lock(connection, entry.migration, entry.at_ms)
+    _demand_token(connection, entry)
+    _move_phase(connection, entry)
+    _put_step(connection, entry)
+    stage = entry.stage.value if entry.stage else None
+    what = (entry.at_ms, entry.token or 0, entry.kind, stage, _dump(entry.body))
+    _insert_event(connection, entry.migration, what)
 
 
 def _lock(connection: Connection, migration: str, at_ms: int) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import RowMapping, bindparam
+from sqlalchemy import Connection, RowMapping, bindparam
 from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database
@@ -20,6 +21,9 @@ from groupshift.ports.scans import ScanRecord, ToggleRecord, ToggleState
 
 PAGE = 500
 """Rows read at once."""
+
+_BEGINNERS = 5
+"""How many scans of one ensemble that begin in one moment wait for each other."""
 
 _NEWEST = 2**31 - 1
 
@@ -38,14 +42,10 @@ class SqlScans:
 
     def begin(self, ensemble: str, at_ms: int) -> ScanRecord:
         """See the port."""
-        try:
-            with self._database.transaction() as connection:
-                values = {"ensemble": ensemble, "began_at_ms": at_ms}
-                connection.execute(statement("insert_scan"), values)
-                row = connection.execute(statement("last_scan"), {"ensemble": ensemble}).mappings().one()
-                return _scan(row)
-        except IntegrityError as error:
-            raise Conflict(f"another scan of {ensemble} began in the same moment; run it again") from error
+        for _ in range(_BEGINNERS):
+            with suppress(IntegrityError):  # another scan took the number in the same moment
+                return self._database.write(lambda connection: _begin(connection, ensemble, at_ms))
+        raise Conflict(f"other scans of {ensemble} began in the same moment; run it again")
 
     def end(self, record: ScanRecord) -> None:
         """See the port."""
@@ -55,8 +55,7 @@ class SqlScans:
             "ended_at_ms": record.ended_at_ms,
             "totals": json.dumps(dict(record.totals), sort_keys=True),
         }
-        with self._database.transaction() as connection:
-            connection.execute(statement("end_scan"), values)
+        self._database.write(lambda connection: connection.execute(statement("end_scan"), values))
 
     def latest(self, ensemble: str, before: int | None = None) -> ScanRecord | None:
         """See the port."""
@@ -88,10 +87,7 @@ class SqlScans:
             }
             for each in changes
         ]
-        with self._database.transaction() as connection:
-            for query, values in (("upsert_scan_state", rows), ("upsert_scan_change", found)):
-                if values:
-                    connection.execute(statement(query), values)
+        self._database.write(lambda connection: _put(connection, rows, found))
 
     def sweep(self, record: ScanRecord) -> int:
         """See the port."""
@@ -100,8 +96,9 @@ class SqlScans:
         for rows in self._pages("page_scan_states_unseen", lambda row: {"after": row["group_id"]}, **about):
             self.put(record, (), [vanished(str(row["group_id"]), state_from(row["state"])) for row in rows])
             gone += len(rows)
-        with self._database.transaction() as connection:
-            connection.execute(statement("delete_scan_states_unseen"), about)
+        self._database.write(
+            lambda connection: connection.execute(statement("delete_scan_states_unseen"), about)
+        )
         return gone
 
     def states(self, ensemble: str) -> Iterator[GroupState]:
@@ -128,8 +125,7 @@ class SqlScans:
             "migration": toggle.migration,
             "at_ms": toggle.at_ms,
         }
-        with self._database.transaction() as connection:
-            connection.execute(statement("upsert_scan_toggle"), values)
+        self._database.write(lambda connection: connection.execute(statement("upsert_scan_toggle"), values))
 
     def toggles(self, ensemble: str, number: int) -> tuple[ToggleRecord, ...]:
         """See the port."""
@@ -155,6 +151,17 @@ class SqlScans:
         while rows := self._database.rows(query, **asked):
             yield rows
             asked |= last(rows[-1])
+
+
+def _begin(connection: Connection, ensemble: str, at_ms: int) -> ScanRecord:
+    connection.execute(statement("insert_scan"), {"ensemble": ensemble, "began_at_ms": at_ms})
+    return _scan(connection.execute(statement("last_scan"), {"ensemble": ensemble}).mappings().one())
+
+
+def _put(connection: Connection, states: list[dict[str, Any]], changes: list[dict[str, Any]]) -> None:
+    for query, values in (("upsert_scan_state", states), ("upsert_scan_change", changes)):
+        if values:
+            connection.execute(statement(query), values)
 
 
 def _scan(row: RowMapping) -> ScanRecord:

@@ -1,0 +1,5 @@
+-- Names in the order of their code points.
+ALTER TABLE scan_toggle
+    ALTER COLUMN ensemble  TYPE TEXT COLLATE "C",
+    ALTER COLUMN group_id  TYPE TEXT COLLATE "C",
+    ALTER COLUMN migration TYPE TEXT COLLATE "C";
