@@ -180,8 +180,10 @@ def test_a_pod_that_breaks_is_named_with_the_reason(server, stateful):
     wait_until(
         lambda: "kubectl delete pod orders-2" in fleet.driver.observe(undo).detail, DEADLINE_S, "it is told"
     )
+    assert not fleet.driver.observe(undo).done
     node.heal()
     wait_until(lambda: fleet.driver.observe(undo).done, DEADLINE_S, "the old member is back")
+    assert fleet.kinds() == [MemberKind.OLD] * 3
 
 
 def test_a_rollout_past_its_deadline_says_so(server, deployments):
@@ -197,6 +199,7 @@ def test_a_rollout_past_its_deadline_says_so(server, deployments):
         "late",
         every_s=0.2,
     )
+    assert not fleet.driver.observe(canary).done
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,7 @@ def test_a_canary_waits_until_the_rollout_before_it_is_over(server, stateful):
     node.keep_broken("orders-2")
     edit(server, "statefulsets/orders", {"spec": {"template": {"metadata": {"labels": {"edit": "1"}}}}})
     before = len(patches(server))
-    with pytest.raises(Transient, match="still rolling out its last edit .* try again when it is over"):
+    with pytest.raises(Transient, match=r"still rolling out its last edit .* try again when it is over"):
         fleet.driver.start(change("canary", "orders-2"))
     assert len(patches(server)) == before
     node.heal()

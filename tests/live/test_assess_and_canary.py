@@ -15,8 +15,8 @@ from groupshift.adapters.group_reader import LiveGroupReader
 from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.ledger.files import LedgerFiles
+from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
 from groupshift.adapters.memory.journal import MemoryJournal
-from groupshift.adapters.memory.ports import MemoryEvidence, MemoryProof
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch

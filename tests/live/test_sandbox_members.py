@@ -67,6 +67,8 @@ def test_an_expired_session_takes_the_members_nodes_and_it_comes_back(
         "registered under a new session",
     )
     wait_until(lambda: owners(name) == {0: f"{member.member_id}-0"}, 90, "owner node again")
+    assert kazoo.exists(path).owner_session_id != session
+    assert member.running
 
 
 def test_the_producer_keeps_sequence_and_offset_equal_over_a_broker_restart(

@@ -146,6 +146,8 @@ def test_a_deleted_topic_is_let_go_and_the_rest_goes_on(cluster, group, kazoo, j
     wait_until(lambda: probe.owners(gone) == {}, PATIENCE_S, "no owner of the deleted topic")
     fill(cluster, kept, 2)
     wait_until(lambda: sum(member.count for member in members) == 20, PATIENCE_S, "the rest is delivered")
+    assert probe.owners(gone) == {}
+    assert set(probe.owners(kept)) == {0, 1}
 
 
 def test_a_member_that_subscribes_to_nothing_owns_nothing(cluster, group, kazoo, join, topic):

@@ -25,6 +25,7 @@ def test_scenario_19_mode_table(topic, group, consume_member, kazoo):
         probe.await_published(ids, Mode.ZOOKEEPER, probe.set_mode(cell))
     kazoo.delete(unaware)
     probe.await_published(ids, Mode.KAFKA, probe.mode_node())
+    assert [probe.published(each).mode for each in ids] == [Mode.KAFKA, Mode.KAFKA]
 
 
 def test_a_member_without_the_fence_keeps_the_group_in_zookeeper_mode(topic, group, consume_member, kazoo):
@@ -40,3 +41,5 @@ def test_a_member_without_the_fence_keeps_the_group_in_zookeeper_mode(topic, gro
     change.commit()
     probe.await_published([member.member_id], Mode.ZOOKEEPER, probe.set_mode(b"kafka"))
     wait_until(lambda: "fence" in member.state_file.read_text(), PATIENCE_S, "the reason is reported")
+    assert other in member.state_file.read_text()
+    assert probe.published(member.member_id).mode is Mode.ZOOKEEPER

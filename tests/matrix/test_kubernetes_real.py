@@ -98,6 +98,7 @@ def test_an_ordered_statefulset_keeps_a_broken_pod_until_a_person_deletes_it(ser
             DEADLINE_S,
             "it is told",
         )
+        assert not fleet.driver.observe(undo).done
         server.ask("DELETE", f"/api/v1/namespaces/{NAMESPACE}/pods/orders-2")
         node.heal()
         wait_until(lambda: fleet.driver.observe(undo).done, DEADLINE_S, "the old member is back")
