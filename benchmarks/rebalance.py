@@ -16,7 +16,6 @@ Run: make bench BENCH=rebalance
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
@@ -25,11 +24,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
 from measuring import Aim, fresh_home, median, report
+from measuring.ledgers import recent
 
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.ownership import Interval, history
@@ -48,7 +47,7 @@ from groupshift.sandbox.processes import Command, Running, start, wait_until
 from groupshift.sandbox.zookeeper import start_zookeeper
 
 PARTITIONS, RATE, SETTLED_S = 12, 20.0, 90.0
-RELEASE, _TAIL = "1.1.1", 200_000
+RELEASE = "1.1.1"
 SCALA, OURS, KAFKA, PLAIN = "scala", "ours", "kafka", "plain"
 KINDS = {
     SCALA: MemberKind.OLD, OURS: MemberKind.AWARE, KAFKA: MemberKind.AWARE, PLAIN: MemberKind.PLAIN
@@ -199,25 +198,6 @@ def reading(group: Group, transactions: Sequence[Transaction]) -> Reading:
     }
     intervals = history(transactions, group.definition.group).intervals
     return Reading(by_partition, intervals, registered)
-
-
-def recent(path: Path) -> list[Delivery]:
-    """The last deliveries of a growing file."""
-    if not path.exists():
-        return []
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - _TAIL))
-        text = file.read().decode()
-    lines = text.splitlines(keepends=True)[1 if size > _TAIL else 0 :]
-    return [entry(line) for line in lines if line.endswith("\n")]
-
-
-def entry(line: str) -> Delivery:
-    """One line of a ledger."""
-    told = json.loads(line)
-    where = TopicPartition(told["topic"], told["partition"])
-    return Delivery(member=told["member"], partition=where, offset=told["offset"], at_ms=told["at_ms"])
 
 
 def _now() -> int:

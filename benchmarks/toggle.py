@@ -20,13 +20,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from bisect import bisect_left
-from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from measuring import Aim, fresh_home, percentile, report
+from measuring.firsts import Firsts
 from measuring.fleets import SETTLED_S, Crowd, Fleet
 
 from groupshift.adapters.clock import SystemClock
@@ -38,8 +36,7 @@ from groupshift.adapters.zookeeper.groups import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
-from groupshift.domain.ownership import Interval, history
-from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.ownership import history
 from groupshift.domain.txnlog import merge, parse
 from groupshift.sandbox.artifacts import ALL, jars
 from groupshift.sandbox.demo_table import hand_overs
@@ -180,7 +177,7 @@ class Bench:
         intervals = history(merge(parse(p.read_bytes(), p.name) for p in logs), GROUP).intervals
         deliveries = read_ledgers(self.home.ledgers, GROUP)
         changes = hand_overs(intervals)
-        firsts = _Firsts(intervals, deliveries)
+        firsts = Firsts(intervals, deliveries)
         moved = [[c for c in changes if began <= c.at_ms < end] for began, _, end in self.toggles]
         peer = [c for t0, end in self.restarts for c in changes if t0 <= c.at_ms < end]
         return {
@@ -210,55 +207,6 @@ def fleet_of(home: Home, size: Size, zookeeper: str, bootstrap: str) -> Fleet | 
     if size.crowd:
         return Crowd(home=home, definition=definition, processes=5, count=10)
     return Fleet(home=home, definition=definition)
-
-
-class _Firsts:
-    """First delivery of each partition by its owner from a moment on."""
-
-    def __init__(self, intervals: tuple[Interval, ...], deliveries: list[Delivery]) -> None:
-        self._intervals: dict[TopicPartition, list[Interval]] = defaultdict(list)
-        for interval in intervals:
-            self._intervals[interval.partition].append(interval)
-        self._times: dict[tuple[TopicPartition, str], list[int]] = defaultdict(list)
-        for delivery in deliveries:
-            self._times[delivery.partition, delivery.member].append(delivery.at_ms)
-
-    def all_owned_s(self, t0: int, end: int) -> float:
-        """Latest first record over all partitions, in seconds after ``t0``; infinite if one has none."""
-        return max((self._first(partition, t0, end) - t0) / 1000 for partition in self._intervals)
-
-    def visit(self, changes: list[Any], came: int, left: int, ended: int) -> dict[str, float]:
-        """Of one visit, seconds: registration or departure until all is delivered by its owner, and the
-        longest silence of a partition while it comes and while it goes."""
-        guests = [i for every in self._intervals.values() for i in every if "scala" in i.member_id]
-        mine = [i for i in guests if came <= i.start_ms < left]
-        registered = min(c.at_ms for c in changes if came <= c.at_ms < left)
-        gone = max((i.end_ms or left) for i in mine)
-        return {
-            "join_all_owned_s": self.all_owned_s(registered, left),
-            "join_silence_s": self._silence(registered, left),
-            "leave_all_owned_s": self.all_owned_s(gone, ended),
-            "leave_silence_s": self._silence(left, ended),
-        }
-
-    def _silence(self, start: int, end: int) -> float:
-        longest = 0
-        for partition in self._intervals:
-            times = sorted(
-                at
-                for (where, _), every in self._times.items()
-                if where == partition
-                for at in every[bisect_left(every, start - 1000) : bisect_left(every, end)]
-            )
-            longest = max([longest, *(after - before for before, after in pairwise(times))])
-        return longest / 1000
-
-    def _first(self, partition: TopicPartition, t0: int, end: int) -> float:
-        owned = [one for one in self._intervals[partition] if one.start_ms < end]
-        owner = max(owned, key=lambda one: one.start_zxid)
-        times = self._times[partition, owner.member_id]
-        at = bisect_left(times, max(t0, owner.start_ms))
-        return times[at] if at < len(times) else float("inf")
 
 
 def _now() -> int:
