@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox.ledger import Delivery
 
 _TAIL = 200_000
