@@ -57,6 +57,36 @@ LOGGING = Artifact(
 )
 """A log binding: the published broker brings none."""
 
+BROKERS = {
+    "3.9.2": BROKER,
+    "4.3.1": Artifact(
+        organisation="org.apache.kafka",
+        module="kafka_2.13",
+        version="4.3.1",
+        entry="kafka/Kafka.class",
+        jars=45,
+    ),
+}
+"""Releases that run in KRaft mode here, by version."""
+
+SIMPLE_LOGGING = Artifact(
+    organisation="org.slf4j",
+    module="slf4j-simple",
+    version="1.7.36",
+    entry="org/slf4j/impl/StaticLoggerBinder.class",
+    jars=2,
+)
+"""A log binding for brokers since 4.0 and for command line tools: one line an event to standard error."""
+
+TOOLS = Artifact(
+    organisation="org.apache.kafka",
+    module="kafka-tools",
+    version="4.3.1",
+    entry="org/apache/kafka/tools/consumer/group/ConsumerGroupCommand.class",
+    jars=85,
+)
+"""What Kafka's own command line tools consist of."""
+
 SCALA_CONSUMERS = {
     version: Artifact(
         organisation="org.apache.kafka",
