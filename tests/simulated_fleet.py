@@ -13,8 +13,9 @@ from groupshift.adapters.memory.ensemble import (
     MemoryGroups,
     MemoryModes,
 )
+from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
 from groupshift.adapters.memory.journal import MemoryJournal
-from groupshift.adapters.memory.ports import MemoryEvidence, MemoryFleet, MemoryProof
+from groupshift.adapters.memory.ports import MemoryFleet
 from groupshift.adapters.memory.world import World
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.application.environment import Environment

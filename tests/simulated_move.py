@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from groupshift.adapters.memory.clock import ManualClock
+from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
 from groupshift.adapters.memory.journal import MemoryJournal
-from groupshift.adapters.memory.ports import MemoryEvidence, MemoryFleet, MemoryModeSwitch, MemoryProof
+from groupshift.adapters.memory.ports import MemoryFleet, MemoryModeSwitch
 from groupshift.adapters.memory.world import World
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App

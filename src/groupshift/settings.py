@@ -85,10 +85,14 @@ class JournalSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceSettings:
-    """``root`` is the evidence folder; ``ledgers`` a folder of ``*.jsonl`` ledgers, or empty."""
+    """``root`` is the evidence folder; ``ledgers`` a folder of ``*.jsonl`` ledgers, or empty. Packs are
+    signed with ``signing_key`` (a private Ed25519 key) and checked with ``public_key``; either is PEM text,
+    or the path of a file that holds it."""
 
     root: str
     ledgers: str = ""
+    signing_key: str = field(default="", repr=False)
+    public_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.memory.ports import MemoryEvidence
+from groupshift.adapters.memory.evidence import MemoryEvidence
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.domain.evidence import MANIFEST, TABLES, Moment
 from groupshift.errors import Broken, Rejected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from groupshift.application.approval import answered
 from groupshift.application.environment import Environment
+from groupshift.application.pack import seal
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import Closing
 from groupshift.domain.moves import Choice, Gate, StageName
@@ -29,6 +30,7 @@ def close(env: Environment, migration: str, token: int) -> Closing:
             phase=closing.phase,
         )
     )
+    seal(env, migration)
     return closing
 
 

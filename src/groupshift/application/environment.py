@@ -15,6 +15,7 @@ from groupshift.ports.journal import Journal
 from groupshift.ports.ledger import Ledger
 from groupshift.ports.mode import ModeSwitch
 from groupshift.ports.proof import ProofRunner
+from groupshift.ports.signature import Signer
 from groupshift.settings import Thresholds
 
 
@@ -22,7 +23,7 @@ from groupshift.settings import Thresholds
 class Environment:
     """``fleets`` opens the driver of a name (see `MoveRequest.driver`) and raises `Rejected` for one
     that is not configured; ``driver`` is the name taken where a request has none; ``job`` is the path of
-    the Spark job ``validate.py``."""
+    the Spark job ``validate.py``; ``signer`` signs evidence packs, None where the settings name no key."""
 
     groups: GroupReader
     mode: ModeSwitch
@@ -37,4 +38,5 @@ class Environment:
     driver: str = "process"
     thresholds: Thresholds = field(default_factory=Thresholds)
     crash: CrashPoints = field(default_factory=NoCrash)
+    signer: Signer | None = None
     closing: tuple[Callable[[], None], ...] = ()

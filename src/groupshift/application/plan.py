@@ -62,6 +62,8 @@ def _not_ready(request: MoveRequest, assessment: Assessment, reasons: tuple[str,
 
 
 def _refuse_unusable(env: Environment, request: MoveRequest, assessment: Assessment, made: Plan) -> None:
+    if env.signer is not None:
+        env.signer.sign(b"")  # a key that cannot be used is found before anything begins
     members = len(assessment.view.members)
     if request.canary > members:
         raise Rejected(f"canary {request.canary} is more than the {members} members of group {request.group}")

@@ -13,6 +13,7 @@ from groupshift.application import (
     finalise,
     gates,
     judge,
+    pack,
     plan,
     proof,
     rehearse,
@@ -24,6 +25,7 @@ from groupshift.application import (
 )
 from groupshift.application.environment import Environment
 from groupshift.application.fleet_scans import FleetScans
+from groupshift.application.pack import Progress, Verification
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap.connections import connect, connect_scans
 from groupshift.domain.evidence import Manifest, Moment
@@ -38,6 +40,8 @@ from groupshift.domain.judgement import (
     StageStatus,
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
+from groupshift.domain.pack import Pack
+from groupshift.ports.signature import Verifier
 from groupshift.settings import Settings
 
 
@@ -172,6 +176,19 @@ class App:
     def status(self, migration: str | None = None) -> tuple[MigrationStatus, ...]:
         """One migration with its stages, or the latest migrations, newest first."""
         return status.status(self._env, migration)
+
+    def seal(self, migration: str) -> Pack:
+        """Write the manifest over every file of the migration's evidence, journal its SHA-256 and sign it
+        where the settings name a key. `close` does so too."""
+        return pack.seal(self._env, migration)
+
+    def verify_evidence(
+        self, migration: str, verifier: Verifier | None = None, told: Progress = lambda *_: None
+    ) -> Verification:
+        """Hash every file again and hold it against the manifest, the journal and the signature.
+
+        Raises `Rejected` for a pack that was never sealed, `Broken` when its manifest is gone."""
+        return pack.verify(self._env, migration, verifier, told)
 
 
 def build(settings: Settings) -> App:

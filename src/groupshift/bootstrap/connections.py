@@ -16,6 +16,7 @@ from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.ports.groups import GroupReader
 from groupshift.ports.mode import ModeSwitch
+from groupshift.ports.signature import Signer, Verifier
 from groupshift.settings import Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
@@ -49,8 +50,27 @@ def connect(settings: Settings) -> Environment:
         job=str(files("groupshift").joinpath("spark", "jobs", "validate.py")),
         thresholds=settings.thresholds,
         crash=crash_points(),
+        signer=_signer(settings.evidence.signing_key),
         closing=(close_groups, journal.close),
     )
+
+
+def _signer(key: str) -> Signer | None:
+    """The key is read when the first pack is signed."""
+    if not key:
+        return None
+    from groupshift.adapters.ed25519 import Ed25519Signer
+
+    return Ed25519Signer(key)
+
+
+def verifier(key: str) -> Verifier | None:
+    """What checks signatures with this public key (PEM text or path); None without one."""
+    if not key:
+        return None
+    from groupshift.adapters.ed25519 import Ed25519Verifier
+
+    return Ed25519Verifier(key)
 
 
 def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:

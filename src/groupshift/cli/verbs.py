@@ -9,6 +9,7 @@ from rich.console import Console
 
 from groupshift.cli import render
 from groupshift.cli.demo import demo
+from groupshift.cli.evidence import report, verify_evidence
 from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
 from groupshift.cli.options import (
     WATCH_S,
@@ -56,6 +57,8 @@ app.add_typer(sandbox, name="sandbox")
 app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)
+app.command("report")(report)
+app.command("verify-evidence")(verify_evidence)
 
 
 @app.command("consume", add_help_option=False, context_settings={"ignore_unknown_options": True})
@@ -217,19 +220,3 @@ def validate(
         console.print(f"report: {request.output}/report.html", soft_wrap=True)
         render.next_command(console, f"groupshift status {migration}")
     return 0 if judged.verdict is Verdict.PASS else 1
-
-
-@app.command("report")
-def report(migration: MigrationId, settings: SettingsFile = None, *, as_json: Json = False) -> int:
-    """List the reports of a migration."""
-    opened, _ = open_app(settings)
-    with opened:
-        (found,) = opened.status(migration)
-    if as_json:
-        stages = {each.stage.name.value: render.plain(each.validations) for each in found.stages}
-        render.print_json({"migration": migration, "validations": stages})
-    else:
-        console = Console()
-        console.print(render.reports_table(found))
-        render.next_command(console, follow_up(migration, found.phase))
-    return 0

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from groupshift.domain.evidence import Manifest, Moment, Row
+from groupshift.domain.pack import StoredFile
 
 
 class EvidenceStore(Protocol):
@@ -41,4 +42,18 @@ class EvidenceStore(Protocol):
 
     def read_text(self, migration: str, *parts: str) -> str | None:
         """The text of a small file (``verdict.json``), or None when there is no such file."""
+        ...
+
+    def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
+        """The rows of a derived Parquet file (``differences.parquet``), or None when there is none.
+
+        Raises `Broken` for one that cannot be read."""
+        ...
+
+    def files(self, migration: str) -> tuple[str, ...]:
+        """Paths of all files below the migration's folder, relative to it, with ``/``, sorted."""
+        ...
+
+    def measured(self, migration: str, path: str) -> StoredFile | None:
+        """Size and SHA-256 of one of `files`, or None when it is gone; read in pieces, never whole."""
         ...

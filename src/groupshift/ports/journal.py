@@ -32,6 +32,7 @@ class EventKind(StrEnum):
     ROLL_BACK_BEGUN = "roll_back_begun"
     KEPT = "kept"
     CLOSED = "closed"
+    SEALED = "sealed"
 
 
 class StepState(StrEnum):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.adapters.memory.ports import MemoryEvidence
+from groupshift.adapters.memory.evidence import MemoryEvidence
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import Choice, Gate, StageName, Until, WayBack

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.cli import moving, verbs
+from groupshift.cli import evidence, moving, verbs
 from groupshift.cli.live import LiveListener
 from groupshift.cli.main import main
 from groupshift.domain.coordination import MemberKind
@@ -39,6 +39,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
     monkeypatch.setattr(verbs, "open_app", opened)
     monkeypatch.setattr(moving, "open_app", opened)
+    monkeypatch.setattr(evidence, "open_app", opened)
     monkeypatch.setattr(moving, "SystemClock", lambda: made.clock)
     return made
 

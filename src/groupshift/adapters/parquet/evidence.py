@@ -25,9 +25,11 @@ from groupshift.domain.evidence import (
     Row,
     Table,
 )
+from groupshift.domain.pack import StoredFile
 from groupshift.errors import Broken, Rejected
 
 _FORMAT = 1
+_PIECE = 1 << 20
 _TYPES: Mapping[ColumnType, pa.DataType] = {
     ColumnType.STRING: pa.string(),
     ColumnType.INT: pa.int32(),
@@ -126,6 +128,36 @@ class ParquetEvidence:
         store, where = self._open(self.path(migration, *parts))
         data = _bytes(store, where)
         return None if data is None else data.decode(errors="replace")
+
+    def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
+        """The rows of a derived Parquet file, or None when there is none."""
+        where = self.path(migration, *parts)
+        store, path = self._open(where)
+        data = _bytes(store, path)
+        try:
+            return None if data is None else _decode(data)
+        except (pa.ArrowInvalid, OSError) as wrong:
+            raise Broken(f"evidence file {where} cannot be read ({wrong}): it was altered or torn") from wrong
+
+    def files(self, migration: str) -> tuple[str, ...]:
+        """See the port."""
+        store, folder = self._open(self.path(migration))
+        chosen = fs.FileSelector(folder, recursive=True, allow_not_found=True)
+        found = [each.path for each in store.get_file_info(chosen) if each.type == fs.FileType.File]
+        return tuple(sorted(path.removeprefix(folder).lstrip("/") for path in found))
+
+    def measured(self, migration: str, path: str) -> StoredFile | None:
+        """See the port."""
+        store, where = self._open(self.path(migration, *path.split("/")))
+        digest, size = hashlib.sha256(), 0
+        try:
+            with store.open_input_stream(where, compression=None) as stream:
+                while piece := stream.read(_PIECE):
+                    digest.update(piece)
+                    size += len(piece)
+        except FileNotFoundError:
+            return None
+        return StoredFile(path=path, bytes=size, sha256=digest.hexdigest())
 
     def close(self) -> None:
         """Nothing is kept open between calls."""

@@ -1,0 +1,119 @@
+"""Ed25519 signatures (RFC 8032) by the library cryptography, which is loaded when a key is used."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from groupshift.errors import Rejected
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+_ALGORITHM = "Ed25519"
+_SIGNING, _CHECKING = "evidence.signing_key", "evidence.public_key"
+_ARMOUR = re.compile(r"(-----BEGIN [A-Z ]+-----)([^-]*)(-----END [A-Z ]+-----)")
+
+
+class Ed25519Signer:
+    """`groupshift.ports.signature.Signer`. ``key`` is a private key (PEM, PKCS #8, no password) or the path
+    of a file that holds one; it is read at the first use and appears in no message."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __repr__(self) -> str:
+        return "Ed25519Signer(***)"
+
+    def sign(self, data: bytes) -> str:
+        """See the port; the text is JSON: algorithm, public key and signature (base64)."""
+        private = self._private()
+        public = private.public_key().public_bytes_raw()
+        document = {
+            "algorithm": _ALGORITHM,
+            "public_key": base64.b64encode(public).decode(),
+            "signature": base64.b64encode(private.sign(data)).decode(),
+        }
+        return json.dumps(document, indent=1) + "\n"
+
+    def _private(self) -> Ed25519PrivateKey:
+        serialization, ed25519 = _library(_SIGNING)
+        try:
+            found: Ed25519PrivateKey = serialization.load_pem_private_key(
+                _pem(self._key, _SIGNING), password=None
+            )
+        except (ValueError, TypeError) as wrong:
+            raise _unusable(_SIGNING, "private") from wrong
+        usable: bool = isinstance(found, ed25519.Ed25519PrivateKey)
+        if not usable:
+            raise _unusable(_SIGNING, "private")
+        return found
+
+
+class Ed25519Verifier:
+    """`groupshift.ports.signature.Verifier`. ``key`` is a public key (PEM) or the path of a file with one."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def holds(self, data: bytes, signature: str) -> bool:
+        """See the port; only the key given counts, never the one that the signature names."""
+        from cryptography.exceptions import InvalidSignature
+
+        public = self._public()
+        try:
+            document = json.loads(signature)
+            made = base64.b64decode(document["signature"], validate=True)
+            if document["algorithm"] != _ALGORITHM:
+                return False
+            public.verify(made, data)
+        except (ValueError, KeyError, TypeError, binascii.Error, InvalidSignature):
+            return False
+        return True
+
+    def _public(self) -> Ed25519PublicKey:
+        serialization, ed25519 = _library(_CHECKING)
+        try:
+            found: Ed25519PublicKey = serialization.load_pem_public_key(_pem(self._key, _CHECKING))
+        except ValueError as wrong:
+            raise _unusable(_CHECKING, "public") from wrong
+        usable: bool = isinstance(found, ed25519.Ed25519PublicKey)
+        if not usable:
+            raise _unusable(_CHECKING, "public")
+        return found
+
+
+def _library(setting: str) -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ModuleNotFoundError as missing:
+        raise Rejected(
+            f"{setting} needs a library that is not installed ({missing.name}): pip install cryptography"
+        ) from missing
+    return serialization, ed25519
+
+
+def _pem(key: str, setting: str) -> bytes:
+    """The PEM text. A form with one line (Airflow's) loses line ends or escapes them."""
+    if found := _ARMOUR.search(key.replace("\\n", "\n")):
+        first, body, last = found.groups()
+        return "\n".join((first, *body.split(), last, "")).encode()
+    try:
+        return Path(key).expanduser().read_bytes()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no path"
+        raise Rejected(
+            f"{setting} names a file that cannot be read ({why}): give the PEM text or the path of its file"
+        ) from None
+
+
+def _unusable(setting: str, half: str) -> Rejected:
+    return Rejected(
+        f"{setting} is no {half} Ed25519 key in PEM (PKCS #8, without a password): "
+        "make one with: openssl genpkey -algorithm ed25519"
+    )

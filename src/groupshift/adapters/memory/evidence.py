@@ -1,0 +1,189 @@
+"""Evidence and its proof in memory: the port's contract without files and without Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, Row
+from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.pack import StoredFile
+from groupshift.errors import Broken, Rejected
+
+
+@dataclass(slots=True)
+class MemoryEvidence:
+    """`groupshift.ports.evidence.EvidenceStore` without files; `alter` is what a forger would do."""
+
+    snapshots: dict[tuple[str, str, Moment], tuple[Manifest, Mapping[str, Sequence[Row]]]] = field(
+        default_factory=dict
+    )
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def write(
+        self, manifest_of: tuple[str, str, Moment], taken_at_ms: int, tables: Mapping[str, Sequence[Row]]
+    ) -> Manifest:
+        """See the port."""
+        manifest = _manifest(manifest_of, taken_at_ms, tables)
+        self.snapshots[manifest_of] = (manifest, tables)
+        return manifest
+
+    def alter(self, key: tuple[str, str, Moment], table: str, rows: Sequence[Row], *, rehash: bool) -> None:
+        """Replace a table's rows, with or without making the manifest fit again."""
+        manifest, tables = self.snapshots[key]
+        forged = {**tables, table: rows}
+        new = _manifest(key, manifest.taken_at_ms, forged) if rehash else manifest
+        self.snapshots[key] = (new, forged)
+
+    def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
+        """See the port."""
+        key = (migration, stage, moment)
+        if key not in self.snapshots:
+            return None
+        manifest, tables = self.snapshots[key]
+        if _manifest(key, manifest.taken_at_ms, tables).digest != manifest.digest:
+            raise Broken(f"a file of snapshot {stage}/{moment} is not what its manifest says")
+        return manifest
+
+    def read(self, migration: str, stage: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
+        """See the port."""
+        if self.manifest(migration, stage, moment) is None:
+            raise Rejected(f"there is no snapshot {stage}/{moment} of {migration}")
+        return self.snapshots[migration, stage, moment][1]
+
+    def path(self, migration: str, *parts: str) -> str:
+        """See the port."""
+        return "/".join(("memory:", migration, *parts))
+
+    def write_text(self, migration: str, *parts: str, text: str) -> str:
+        """See the port."""
+        self.texts[self.path(migration, *parts)] = text
+        return self.path(migration, *parts)
+
+    def read_text(self, migration: str, *parts: str) -> str | None:
+        """See the port."""
+        return self.texts.get(self.path(migration, *parts))
+
+    def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
+        """See the port; a derived table is kept as the JSON text of its rows."""
+        text = self.read_text(migration, *parts)
+        return None if text is None else json.loads(text)
+
+    def files(self, migration: str) -> tuple[str, ...]:
+        """See the port."""
+        return tuple(sorted(self._contents(migration)))
+
+    def measured(self, migration: str, path: str) -> StoredFile | None:
+        """See the port."""
+        data = self._contents(migration).get(path)
+        if data is None:
+            return None
+        return StoredFile(path=path, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+    def _contents(self, migration: str) -> dict[str, bytes]:
+        """What would be on disk: texts, and the tables of each snapshot with its manifest."""
+        folder = self.path(migration) + "/"
+        found = {
+            path.removeprefix(folder): text.encode()
+            for path, text in self.texts.items()
+            if path.startswith(folder)
+        }
+        for (owner, stage, moment), (manifest, tables) in self.snapshots.items():
+            if owner == migration:
+                where = f"{stage}/{moment}"
+                found[f"{where}/{MANIFEST}"] = _text((owner, stage, moment), manifest.taken_at_ms, tables)
+                found |= {
+                    f"{where}/{name}": json.dumps(list(tables.get(name, ()))).encode() for name in TABLES
+                }
+        return found
+
+
+_Key = tuple[str, str, Moment]
+
+
+def _hashes(tables: Mapping[str, Sequence[Row]]) -> dict[str, str]:
+    return {
+        name: hashlib.sha256(json.dumps(list(tables.get(name, ()))).encode()).hexdigest() for name in TABLES
+    }
+
+
+def _text(key: _Key, taken_at_ms: int, tables: Mapping[str, Sequence[Row]]) -> bytes:
+    return json.dumps([*key, taken_at_ms, _hashes(tables)], sort_keys=True).encode()
+
+
+def _manifest(key: _Key, taken_at_ms: int, tables: Mapping[str, Sequence[Row]]) -> Manifest:
+    return Manifest(
+        migration=key[0],
+        stage=key[1],
+        moment=key[2],
+        taken_at_ms=taken_at_ms,
+        digest=hashlib.sha256(_text(key, taken_at_ms, tables)).hexdigest(),
+        files=tuple(
+            FileEntry(table=name, file=name, rows=len(tables.get(name, ())), bytes=0, sha256=sha)
+            for name, sha in _hashes(tables).items()
+        ),
+    )
+
+
+@dataclass(slots=True)
+class MemoryProof:
+    """`groupshift.ports.proof.ProofRunner`: the essential comparisons of the Spark job, in Python."""
+
+    evidence: MemoryEvidence
+    runs: int = 0
+
+    def run(self, request: ProofRequest) -> None:
+        """See the port."""
+        self.runs += 1
+        arguments = dict(zip(request.arguments[::2], request.arguments[1::2], strict=True))
+        before, after = (self._snapshot(arguments[name]) for name in ("--before", "--after"))
+        rules = json.loads(self.evidence.texts[arguments["--rules"]])
+        findings = list(_compare(before[1], after[1], rules))
+        if not findings:
+            findings = [{"rule": "V00", "verdict": "pass", "reason": "no difference that is not allowed"}]
+        verdict = {
+            "version": 1,
+            "findings": findings,
+            "manifests": {"before": before[0].digest, "after": after[0].digest},
+        }
+        self.evidence.texts[f"{arguments['--output']}/verdict.json"] = json.dumps(verdict)
+
+    def _snapshot(self, path: str) -> tuple[Manifest, Mapping[str, Sequence[Row]]]:
+        _, migration, stage, moment = path.split("/")
+        return self.evidence.snapshots[migration, stage, Moment(moment)]
+
+
+def _compare(
+    before: Mapping[str, Sequence[Row]], after: Mapping[str, Sequence[Row]], rules: Mapping[str, Any]
+) -> Sequence[Mapping[str, str]]:
+    found = [
+        f"offset of {key} went back from {old} to {new}"
+        for key, old in _offsets(before).items()
+        if (new := _offsets(after).get(key, -1)) < old
+    ]
+    owners = [(row["topic"], row["partition"]) for row in after["owners"]]
+    found += [
+        f"partition {each} has more than one owner"
+        for each in sorted(set(owners), key=str)
+        if owners.count(each) > 1
+    ]
+    then, now = (_kinds(snapshot) for snapshot in (before, after))
+    change = rules["members"]
+    if change["change"] == "replaced":
+        then[change["from"]] = then.get(change["from"], 0) - change["count"]
+        then[change["to"]] = then.get(change["to"], 0) + change["count"]
+    if {k: n for k, n in then.items() if n} != now:
+        found.append(f"members are {now}, expected {then}")
+    return [{"rule": "V01", "verdict": "fail", "reason": reason} for reason in found]
+
+
+def _offsets(snapshot: Mapping[str, Sequence[Row]]) -> dict[str, int]:
+    return {f"{r['store']}/{r['topic']}-{r['partition']}": int(r["offset"] or 0) for r in snapshot["offsets"]}
+
+
+def _kinds(snapshot: Mapping[str, Sequence[Row]]) -> dict[str, int]:
+    kinds = [str(row["kind"]) for row in snapshot["members"]]
+    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}

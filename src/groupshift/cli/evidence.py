@@ -1,0 +1,119 @@
+"""The verbs about evidence: the report of a migration, and whether its evidence is what was sealed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from groupshift.application.pack import Verification, verify_folder
+from groupshift.bootstrap.connections import verifier
+from groupshift.cli import render
+from groupshift.cli.moving import follow_up
+from groupshift.cli.options import MigrationId
+from groupshift.cli.session import Json, SettingsFile, open_app
+from groupshift.domain.pack import State
+from groupshift.errors import Broken, Rejected
+from groupshift.ports.signature import Verifier
+
+_COLOUR = {State.SOUND: "green", State.UNCHECKED: "yellow"}
+PublicKey = Annotated[
+    str,
+    typer.Option(
+        "--public-key",
+        help="Check the signature with this key (PEM file). Default: evidence.public_key of the settings.",
+        show_default=False,
+    ),
+]
+
+
+def report(migration: MigrationId, settings: SettingsFile = None, *, as_json: Json = False) -> int:
+    """List the reports of a migration."""
+    opened, _ = open_app(settings)
+    with opened:
+        (found,) = opened.status(migration)
+    if as_json:
+        stages = {each.stage.name.value: render.plain(each.validations) for each in found.stages}
+        render.print_json({"migration": migration, "validations": stages})
+    else:
+        console = Console()
+        console.print(render.reports_table(found))
+        render.next_command(console, follow_up(migration, found.phase))
+    return 0
+
+
+def verify_evidence(
+    what: Annotated[str, typer.Argument(metavar="MIGRATION|FOLDER", show_default=False)],
+    public_key: PublicKey = "",
+    settings: SettingsFile = None,
+    *,
+    as_json: Json = False,
+) -> int:
+    """Hash every file of an evidence pack again; exit code 5 names what is missing, altered or unknown.
+
+    A FOLDER (with a slash in it) is checked without journal and settings, wherever it was copied to."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("hashing"), BarColumn(), MofNCompleteColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task("hashing", total=None)
+
+        def told(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        found = _checked(what, settings, public_key, told)
+    if as_json:
+        render.print_json({**render.plain(found), "sound": not found.troubles})
+    else:
+        _show(Console(), found)
+    return Broken.exit_code if found.troubles else 0
+
+
+def _checked(
+    what: str, settings: Path | None, public_key: str, told: Callable[[int, int], None]
+) -> Verification:
+    if "/" in what or Path(what).is_dir():
+        return _of_folder(Path(what), verifier(public_key), told)
+    opened, parsed = open_app(settings)
+    with opened:
+        return opened.verify_evidence(what, verifier(public_key or parsed.evidence.public_key), told)
+
+
+def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], None]) -> Verification:
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+
+    where = folder.expanduser().absolute()
+    if not where.is_dir():
+        raise Rejected(f"folder {folder} is not there: name a migration, or the folder of its evidence")
+    return verify_folder(ParquetEvidence(where.parent), where.name, key, told)
+
+
+def _show(console: Console, found: Verification) -> None:
+    """What is not sound, one line each; then how many were checked and what that proves."""
+    counts = Counter(check.state for check in found.checks)
+    shown = [check for check in found.checks if check.state is not State.SOUND]
+    if shown:
+        table = Table(title=f"evidence of {found.migration}", title_justify="left")
+        for name in ("file", "state", "why"):
+            table.add_column(name, overflow="fold")
+        for check in shown:
+            colour = _COLOUR.get(check.state, "red")
+            table.add_row(escape(check.path), f"[{colour}]{check.state}[/]", escape(check.reason))
+        console.print(table)
+    said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
+    console.print(f"{len(found.checks)} checks: {said}", soft_wrap=True)
+    console.print(f"pack sealed with SHA-256 {found.digest}, plan hash {found.plan_hash}", soft_wrap=True)
+    if found.troubles:
+        console.print("[red]broken[/]: take no decision on this evidence before a person knows why")
+        render.next_command(console, f"groupshift status {found.migration}")
+    else:
+        signed = "signed" if found.signed else "not signed"
+        console.print(f"[green]sound[/]: every file is the one that was sealed ({signed})")
+        render.next_command(console, f"groupshift report {found.migration}")
