@@ -10,11 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.placement import java_hash
 
 Assignment = dict[TopicPartition, str]
 """Partition → thread id."""
-
-_BITS = 32
 
 
 class Assignor(StrEnum):
@@ -34,15 +33,6 @@ class TextForm(StrEnum):
 def java_order(text: str) -> bytes:
     """Sort key of Java's String.compareTo: UTF-16 code units."""
     return text.encode("utf-16-be")
-
-
-def java_hash(text: str) -> int:
-    """Java's String.hashCode: signed 32 bits, wrapping."""
-    value = 0
-    units = text.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value - (1 << _BITS) if value >> (_BITS - 1) else value
 
 
 def thread_ids(consumer_id: str, streams: int) -> tuple[str, ...]:

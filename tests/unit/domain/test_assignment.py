@@ -11,7 +11,6 @@ from groupshift.domain.assignment import (
     TextForm,
     assign,
     consumer_of,
-    java_hash,
     map_to_threads,
     range_assignment,
     round_robin_assignment,
@@ -162,27 +161,6 @@ def test_scenario_02_vectors_round_robin(vector: str, form: TextForm) -> None:
     wanted = bracket if form is TextForm.BRACKET else dash
     assert by_thread(result) == names(wanted, **SHORT)
     assert assign(Assignor.ROUND_ROBIN, threads_by_topic(members), partitions, form) == result
-
-
-@pytest.mark.parametrize(
-    ("text", "hashed"),
-    [
-        ("[events,0]", -670581339),
-        ("[clicks,0]", 1627908499),
-        ("events-0", 278135932),
-        ("clicks-0", 906470094),
-        ("[logins,10]", -2045173193),
-        ("[orders,0]", -1093576615),
-        ("[logins,0]", 1873689332),
-        ("logins-10", -1718417246),
-        ("orders-0", 1234322248),
-        ("logins-0", 2022777165),
-        ("", 0),
-    ],
-)
-def test_the_hash_is_the_signed_java_one(text: str, hashed: int) -> None:
-    """The values a real JVM gives."""
-    assert java_hash(text) == hashed
 
 
 MAPPING = {
