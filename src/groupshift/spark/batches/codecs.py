@@ -1,0 +1,81 @@
+"""The codecs of compressed batches: 1 gzip, 2 snappy, 3 lz4, 4 zstd (KIP-110)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import cramjam
+
+from groupshift.errors import Broken
+
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = 16
+_MASK = 0xFFFFFFFF
+_PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)  # xxHash32's
+
+
+def inflate(codec: int, payload: Any, *, magic: int = 2) -> Any:
+    """The bytes that ``payload`` (any buffer) was made of. ``magic`` is the batch's format.
+
+    Raises `Broken` when it is not of that codec, without saying where it came from.
+    """
+    try:
+        if codec == _GZIP:
+            return cramjam.gzip.decompress(payload)
+        if codec == _SNAPPY:
+            return _snappy(bytes(payload))
+        if codec == _LZ4:
+            return cramjam.lz4.decompress(payload if magic else _with_right_checksum(bytes(payload)))
+        if codec == _ZSTD:
+            return cramjam.zstd.decompress(payload)
+    except (cramjam.DecompressionError, ValueError, OSError, struct.error, IndexError) as error:
+        raise Broken(f"its records cannot be decompressed by codec {codec} ({error})") from error
+    raise Broken(f"its codec {codec} is none of 1 gzip, 2 snappy, 3 lz4 and 4 zstd")
+
+
+def _snappy(payload: bytes) -> Any:
+    """Blocks behind the header of snappy-java, as Kafka's own clients write; else one plain block."""
+    if not payload.startswith(_XERIAL):
+        return cramjam.snappy.decompress_raw(payload)
+    parts, at = [], _XERIAL_HEADER
+    while at < len(payload):
+        (length,) = struct.unpack_from(">i", payload, at)
+        at += 4
+        if length < 0 or at + length > len(payload):
+            raise ValueError(f"a block of {length} bytes at {at} of {len(payload)}")
+        parts.append(bytes(cramjam.snappy.decompress_raw(payload[at : at + length])))
+        at += length
+    return b"".join(parts)
+
+
+def _with_right_checksum(frame: bytes) -> bytes:
+    """An LZ4 frame whose descriptor carries the right checksum.
+
+    Clients up to 0.9 computed it with the frame's magic number included (KAFKA-3160), and format 0 kept
+    that way ever since."""
+    descriptor = 4
+    length = 2 + (8 if frame[descriptor] & 0x08 else 0)
+    at = descriptor + length
+    right = _xxhash32(frame[descriptor:at]) >> 8 & 0xFF
+    return frame[:at] + bytes([right]) + frame[at + 1 :]
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & _MASK
+
+
+def _xxhash32(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes (a descriptor has 2 or 10)."""
+    first, second, third, fourth, fifth = _PRIMES
+    value, at = (fifth + len(data)) & _MASK, 0
+    while at + 4 <= len(data):
+        (word,) = struct.unpack_from("<I", data, at)
+        value = _rotated((value + word * third) & _MASK, 17) * fourth & _MASK
+        at += 4
+    for byte in data[at:]:
+        value = _rotated((value + byte * fifth) & _MASK, 11) * first & _MASK
+    value = (value ^ value >> 15) * second & _MASK
+    value = (value ^ value >> 13) * third & _MASK
+    return value ^ value >> 16

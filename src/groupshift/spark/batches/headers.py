@@ -1,0 +1,208 @@
+"""The batches in a piece of a log: where each one lies and what its header says.
+
+Formats: Kafka's message format documentation. A format 2 batch is 61 bytes of header and its records; in
+formats 0 and 1 every message stands for itself, or wraps a compressed set of messages; it comes out as a
+batch of one.
+"""
+
+# ruff: noqa: PLR2004 - places and versions that the format fixes
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+import numpy as np
+
+from groupshift.spark.batches.checksums import CRC32, crc32, crc32c
+from groupshift.spark.batches.compiled import compiled
+from groupshift.spark.batches.words import int8, int16, int32, int64, uint8
+
+OFFSET, LAST, MAGIC, ATTRIBUTES = 0, 1, 2, 3
+TIMESTAMP, MAX_TIMESTAMP, PRODUCER, COUNT = 4, 5, 6, 7
+POSITION, START, END, SOURCE, CONTROL = 8, 9, 10, 11, 12
+COLUMNS = 13
+"""Columns of a table of batches (int64). ``OFFSET`` is the base offset, ``LAST`` the last one; ``TIMESTAMP``
+is what records count from, in ms; ``START:END`` are the bytes of the records, in the log's bytes (``SOURCE``
+0) or in the inflated ones (1); ``CONTROL`` is the type of a control batch's marker, -1 for other batches."""
+
+CODEC_MASK, APPEND_TIME, TRANSACTIONAL, IS_CONTROL = 0x07, 0x08, 0x10, 0x20
+ABORT, COMMIT = 0, 1
+PREFIX = 12
+"""Bytes before those that the length counts: offset and length."""
+
+_ENOUGH = 17  # up to the format's byte, which is at one place in all formats
+_SHORTEST_V0, _SHORTEST_V1, _HEADER_V2 = 26, 34, 61
+SHORTEST_RECORD = 7
+_CAPACITY = 65_536
+
+
+class Ending(StrEnum):
+    """Why no further batch was read."""
+
+    TABLE_FULL = "table_full"
+    TORN = "torn"
+    """The bytes end within a batch, or with one."""
+    BLANK = "blank"
+    """What follows was never written: an offset and a length of zero."""
+    FORMAT = "format"
+    LENGTH = "length"
+    CHECKSUM = "checksum"
+
+
+_DAMAGE = {
+    Ending.FORMAT: "its format is none of 0, 1 and 2",
+    Ending.LENGTH: "its length cannot be right",
+    Ending.CHECKSUM: "its checksum does not match its bytes",
+}
+
+
+class _Code(IntEnum):
+    TORN = 0
+    TABLE_FULL = 1
+    BLANK = 2
+    FORMAT = 3
+    LENGTH = 4
+    CHECKSUM = 5
+
+
+_TORN, _FULL, _BLANK, _FORMAT, _LENGTH, _CHECKSUM = range(6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headers:
+    """``table`` of shape (batches, `COLUMNS`); ``end`` is the position after the last of them."""
+
+    table: Any
+    end: int
+    ending: Ending
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the batch at ``end``; None when nothing is."""
+        return _DAMAGE.get(self.ending)
+
+
+def read_headers(data: Any, *, check: bool = True, capacity: int = _CAPACITY) -> Headers:
+    """The headers of the batches from the first byte of ``data`` (uint8) on, at most ``capacity``.
+
+    ``check`` compares checksums. Positions are those in ``data``.
+    """
+    table = np.empty((capacity, COLUMNS), dtype=np.int64)
+    rows, end, code = _walk(data, table, check)
+    return Headers(table=table[:rows], end=int(end), ending=Ending[_Code(code).name])
+
+
+@compiled
+def varint(data: Any, at: int, end: int) -> Any:
+    """A zigzag number of up to ten bytes, and where it ends; -1 where that is not before ``end``."""
+    value, shift = np.uint64(0), np.uint64(0)
+    while at < end and shift < np.uint64(70):
+        byte = np.uint64(uint8(data, at))
+        at += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at
+        shift += np.uint64(7)
+    return np.int64(0), np.int64(-1)
+
+
+@compiled
+def _marker(data: Any, start: int, end: int) -> Any:
+    """The type in a control batch's record: the second int16 of its key; -1 without one."""
+    at = start
+    _, at = varint(data, at, end)
+    if at < 0 or at >= end:
+        return np.int64(-1)
+    _, at = varint(data, at + 1, end)
+    if at < 0:
+        return np.int64(-1)
+    _, at = varint(data, at, end)
+    if at < 0:
+        return np.int64(-1)
+    length, at = varint(data, at, end)
+    if at < 0 or length < 4 or at + 4 > end:
+        return np.int64(-1)
+    return int16(data, at + 2)
+
+
+@compiled
+def _walk(data: Any, table: Any, check: bool) -> Any:  # noqa: FBT001, PLR0911 - numba
+    at, size, row = 0, len(data), 0
+    while size - at >= _ENOUGH:
+        if row == len(table):
+            return row, at, _FULL
+        length, magic = int32(data, at + 8), int8(data, at + 16)
+        if length == 0 and int64(data, at) == 0:
+            return row, at, _BLANK
+        if length < _SHORTEST_V0 - PREFIX or int64(data, at) < 0:
+            return row, at, _LENGTH
+        end = at + PREFIX + length
+        if magic < 0 or magic > 2:
+            return row, at, _FORMAT
+        if end > size:
+            break
+        code = _batch(data, at, end, table[row]) if magic == 2 else _message(data, at, end, table[row])
+        if code:
+            return row, at, code
+        if check and not _intact(data, at, end, magic):
+            return row, at, _CHECKSUM
+        at = end
+        row += 1
+    return row, at, _TORN
+
+
+@compiled
+def _intact(data: Any, at: int, end: int, magic: int) -> Any:
+    if magic == 2:
+        return int32(data, at + 17) & 0xFFFFFFFF == crc32c(data, at + 21, end)
+    return int32(data, at + 12) & 0xFFFFFFFF == crc32(data, at + 16, end, CRC32)
+
+
+@compiled
+def _batch(data: Any, at: int, end: int, row: Any) -> Any:
+    if end - at < _HEADER_V2:
+        return _LENGTH
+    attributes, count = int16(data, at + 21), int32(data, at + 57)
+    start = at + _HEADER_V2
+    if count < 0 or (not attributes & CODEC_MASK and count > (end - start) // SHORTEST_RECORD):
+        return _LENGTH
+    row[OFFSET] = int64(data, at)
+    row[LAST] = row[OFFSET] + int32(data, at + 23)
+    row[MAGIC] = 2
+    row[ATTRIBUTES] = attributes
+    row[TIMESTAMP] = int64(data, at + 27)
+    row[MAX_TIMESTAMP] = int64(data, at + 35)
+    row[PRODUCER] = int64(data, at + 43)
+    row[COUNT] = count
+    row[POSITION] = at
+    row[START] = start
+    row[END] = end
+    row[SOURCE] = 0
+    row[CONTROL] = -1
+    if attributes & IS_CONTROL and count:
+        row[CONTROL] = _marker(data, start, end)
+    return 0
+
+
+@compiled
+def _message(data: Any, at: int, end: int, row: Any) -> Any:
+    magic, attributes = int8(data, at + 16), uint8(data, at + 17)
+    if magic == 1 and end - at < _SHORTEST_V1:
+        return _LENGTH
+    timestamp = int64(data, at + 18) if magic == 1 else np.int64(-1)
+    row[OFFSET] = int64(data, at)
+    row[LAST] = row[OFFSET]
+    row[MAGIC] = magic
+    row[ATTRIBUTES] = attributes & (CODEC_MASK | APPEND_TIME)
+    row[TIMESTAMP] = timestamp
+    row[MAX_TIMESTAMP] = timestamp
+    row[PRODUCER] = -1
+    row[COUNT] = 1
+    row[POSITION] = at
+    row[START] = at + (26 if magic == 1 else 18)
+    row[END] = end
+    row[SOURCE] = 0
+    row[CONTROL] = -1
+    return 0

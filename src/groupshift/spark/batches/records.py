@@ -1,0 +1,231 @@
+"""The records of batches as Arrow columns, written by one compiled loop straight into Arrow's buffers."""
+
+# ruff: noqa: PLR2004 - places and versions that the format fixes
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from groupshift.spark.batches.compiled import compiled
+from groupshift.spark.batches.headers import (
+    APPEND_TIME,
+    ATTRIBUTES,
+    CODEC_MASK,
+    COUNT,
+    END,
+    IS_CONTROL,
+    MAGIC,
+    MAX_TIMESTAMP,
+    OFFSET,
+    PRODUCER,
+    SOURCE,
+    START,
+    TIMESTAMP,
+    TRANSACTIONAL,
+    varint,
+)
+from groupshift.spark.batches.inflation import Origin, Plain, expand
+from groupshift.spark.batches.words import copy8, int32, uint8
+
+ROWS, BYTES = 131_072, 16 << 20
+"""A piece of the output holds about so many records, or so many bytes of them, whichever is less."""
+
+_SLACK = 8  # `copy8` writes up to seven bytes too many
+_INFLATION = 8  # a guess, to keep pieces of compressed batches about as large as others
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Records in log order: ``offset`` and ``timestamp_ms`` int64, ``key`` and ``value`` Arrow binary, null
+    where the record's is. ``batch`` is each record's row in ``table`` (see `headers`)."""
+
+    offset: pa.Array
+    timestamp_ms: pa.Array
+    key: pa.Array
+    value: pa.Array
+    batch: Any
+    table: Any
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def columns(self) -> dict[str, pa.Array]:
+        """All that is known of each record: ``offset``, ``timestamp_ms``, ``key``, ``value``,
+        ``producer_id`` (-1: none), ``is_control``, ``is_transactional``, ``batch_version`` (0, 1, 2)."""
+        attributes = self.table[self.batch, ATTRIBUTES]
+        return {
+            "offset": self.offset,
+            "timestamp_ms": self.timestamp_ms,
+            "key": self.key,
+            "value": self.value,
+            "producer_id": pa.array(self.table[self.batch, PRODUCER]),
+            "is_control": pa.array(attributes & IS_CONTROL != 0),
+            "is_transactional": pa.array(attributes & TRANSACTIONAL != 0),
+            "batch_version": pa.array(self.table[self.batch, MAGIC].astype(np.int8)),
+        }
+
+
+def read_records(log: Any, table: Any, origin: Origin) -> Iterator[Records]:
+    """The records of the batches in ``table``, whose bytes are in ``log`` (uint8), piece by piece.
+
+    Raises `Broken` for a batch that cannot be inflated, or whose records do not end where they should.
+    """
+    for piece in _pieces(table):
+        plain = expand(log, piece, origin)
+        for part in _halves(plain.table):
+            yield _filled(plain, part, origin)
+
+
+def _pieces(table: Any) -> Iterator[Any]:
+    if not len(table):
+        return
+    length = table[:, END] - table[:, START]
+    length = np.where(table[:, ATTRIBUTES] & CODEC_MASK, length * _INFLATION, length)
+    number = np.cumsum(table[:, COUNT]) // ROWS + np.cumsum(length) // BYTES
+    yield from np.split(table, np.flatnonzero(np.diff(number)) + 1)
+
+
+def _halves(table: Any) -> Iterator[Any]:
+    """Parts whose bytes Arrow's 32-bit offsets can count."""
+    if len(table) > 1 and (table[:, END] - table[:, START]).sum() > 2**30:
+        yield from _halves(table[: len(table) // 2])
+        yield from _halves(table[len(table) // 2 :])
+    else:
+        yield table
+
+
+class _Column:
+    """A growing-free Arrow binary column: offsets, bytes and validity bits."""
+
+    __slots__ = ("bits", "data", "offsets")
+
+    def __init__(self, rows: int, size: int) -> None:
+        self.offsets = np.empty(rows + 1, dtype=np.int32)
+        self.data = np.empty(size + _SLACK, dtype=np.uint8)
+        self.bits = np.zeros((rows + 7) // 8, dtype=np.uint8)
+
+    def array(self, rows: int, nulls: int) -> pa.Array:
+        """The first ``rows`` as Arrow array, without copying."""
+        buffers = [pa.py_buffer(part) for part in (self.bits, self.offsets, self.data)]
+        return pa.Array.from_buffers(pa.binary(), rows, buffers, null_count=nulls)
+
+
+def _filled(plain: Plain, table: Any, origin: Origin) -> Records:
+    rows = int(table[:, COUNT].sum())
+    size = int((table[:, END] - table[:, START]).sum())
+    offset, time = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
+    batch = np.empty(rows, dtype=np.int32)
+    key, value = _Column(rows, size), _Column(rows, size)
+    nulls = np.zeros(2, dtype=np.int64)
+    failed = _fill(
+        (plain.log, plain.inflated),
+        table,
+        (offset, time, batch),
+        (key.offsets, key.data, key.bits, value.offsets, value.data, value.bits),
+        nulls,
+    )
+    if failed >= 0:
+        raise origin.broken(table[failed], "its records do not end where they should")
+    return Records(
+        offset=pa.array(offset),
+        timestamp_ms=pa.array(time),
+        key=key.array(rows, int(nulls[0])),
+        value=value.array(rows, int(nulls[1])),
+        batch=batch,
+        table=table,
+    )
+
+
+@compiled
+def _copied(source: Any, at: int, length: int, target: Any, to: int) -> Any:
+    """Copy bytes, eight at a time where the source has as many; returns where the copy ends."""
+    if at + length + 8 <= len(source):
+        for step in range(0, length, 8):
+            copy8(source, at + step, target, to + step)
+    else:
+        for step in range(length):
+            target[to + step] = uint8(source, at + step)
+    return to + length
+
+
+@compiled
+def _fill(sources: Any, table: Any, fixed: Any, variable: Any, nulls: Any) -> Any:
+    """Write all records; returns -1, or the row of a batch whose records cannot be read."""
+    offsets, times, batches = fixed
+    key_offsets, key_data, key_bits, value_offsets, value_data, value_bits = variable
+    row, keys, values = 0, 0, 0
+    key_offsets[0] = 0
+    value_offsets[0] = 0
+    for number in range(len(table)):
+        head = table[number]
+        data = sources[1] if head[SOURCE] else sources[0]
+        at, end = head[START], head[END]
+        for _ in range(head[COUNT]):
+            where = _plain(data, at, end) if head[MAGIC] == 2 else _legacy(data, at, end)
+            time, delta, key, key_length, value, value_length, at = where
+            if at < 0:
+                return number
+            offsets[row] = head[OFFSET] + delta
+            times[row] = head[MAX_TIMESTAMP] if head[ATTRIBUTES] & APPEND_TIME else head[TIMESTAMP] + time
+            batches[row] = number
+            if key_length >= 0:
+                keys = _copied(data, key, key_length, key_data, keys)
+                key_bits[row >> 3] |= 1 << (row & 7)
+            else:
+                nulls[0] += 1
+            if value_length >= 0:
+                values = _copied(data, value, value_length, value_data, values)
+                value_bits[row >> 3] |= 1 << (row & 7)
+            else:
+                nulls[1] += 1
+            row += 1
+            key_offsets[row] = keys
+            value_offsets[row] = values
+        if at != end:
+            return number
+    return -1
+
+
+@compiled
+def _plain(data: Any, at: int, end: int) -> Any:
+    """One record of format 2: time and offset deltas, key and value (place, length), where the next begins
+    (-1: it cannot be read)."""
+    bad = (0, 0, 0, 0, 0, 0, -1)
+    size, at = varint(data, at, end)
+    if at < 0 or size < 0 or size > end - at:
+        return bad
+    after = at + size
+    time, at = varint(data, at + 1, after)
+    if at < 0:
+        return bad
+    delta, at = varint(data, at, after)
+    if at < 0:
+        return bad
+    key_length, key = varint(data, at, after)
+    if key < 0 or key_length > after - key:
+        return bad
+    value_length, value = varint(data, key + max(key_length, 0), after)
+    if value < 0 or value_length > after - value:
+        return bad
+    return time, delta, key, key_length, value, value_length, after
+
+
+@compiled
+def _legacy(data: Any, at: int, end: int) -> Any:
+    """Key and value of a message of format 0 or 1; as `_plain`."""
+    bad = (0, 0, 0, 0, 0, 0, -1)
+    if end - at < 8:
+        return bad
+    key_length, key = int32(data, at), at + 4
+    if key_length > end - key - 4:
+        return bad
+    value = key + max(key_length, 0) + 4
+    value_length = int32(data, value - 4)
+    if value_length > end - value:
+        return bad
+    return 0, 0, key, key_length, value, value_length, value + max(value_length, 0)
