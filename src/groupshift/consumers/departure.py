@@ -29,4 +29,6 @@ def leave(parts: Parts, release: Callable[[], object], released: Callable[[], No
             step()
         except GroupshiftError as error:
             _LOG.warning("while leaving: %s", error)
+        except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
+            _LOG.exception("while leaving, which goes on")
     parts.delivery.close()

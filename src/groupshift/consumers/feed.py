@@ -6,6 +6,7 @@ fetcher while nobody reads, for example at a hand-over.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from groupshift.consumers.delivery import Delivery
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.fetch import Fetch, Record
 
+_LOG = logging.getLogger(__name__)
 _BATCH = 500
 _TURN_S = 0.01
 _IDLE_S = 0.25
@@ -77,9 +79,13 @@ class Feed:
 
     def _serve(self) -> None:
         while not self._delivery.closed:
-            self._fetch.poll(0, _IDLE_S)
-            with self._turn:
-                self._fetch.poll(0, 0)
+            try:
+                self._fetch.poll(0, _IDLE_S)
+                with self._turn:
+                    self._fetch.poll(0, 0)
+            except Exception:  # noqa: BLE001 (a hand-over needs this thread, whatever the client says)
+                _LOG.exception("the fetcher failed, and is asked again")
+                self._delivery.wait(_IDLE_S)
         with self._turn:
             self._fetch.close()
 

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException
@@ -35,6 +36,7 @@ from groupshift.ports.membership import MembershipListener
 
 _LOG = logging.getLogger(__name__)
 _TURN_S = 0.02
+_AGAIN_S = 1.0
 _REVOKE_S = 5.0
 _REFRESHES_S = (0.1, 0.5, 2.0)
 _METADATA_S = 0.5
@@ -116,10 +118,28 @@ class KafkaMembership:
         while not self._stopping:
             self._calls.serve(_TURN_S)
             self._refresh()
-            message = self._consumer.poll(0)
+            try:
+                message = self._consumer.poll(0)
+            except Exception:  # noqa: BLE001 (what a callback raises comes out of `poll`)
+                _LOG.exception(
+                    "group %s: a rebalance failed; this member leaves and joins again", self._group
+                )
+                self._join_again()
+                continue
             if message is not None and message.error() is not None:
                 _LOG.warning("group %s: %s", self._group, message.error())
         self._consumer.close()
+
+    def _join_again(self) -> None:
+        """Nobody polled for would keep the partitions until ``max.poll.interval.ms``, and deliver nothing."""
+        self._joined.clear()
+        self._assigned, topics, self._topics = frozenset(), self._topics, []
+        if self._listener is not None:
+            self._listener.lost()
+        with suppress(KafkaException):
+            self._consumer.unsubscribe()
+        self._calls.serve(_AGAIN_S)
+        self._subscribe(topics)
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         found = _where(partitions)

@@ -181,6 +181,10 @@ class Reconciler:
             while not self._closing:
                 self._agenda.receive(self._sleep_s())
                 self._attempt()
+        except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
+            _LOG.exception(
+                "%s: failed, and leaves the group: poll raises from now on", self._member.consumer_id
+            )
         finally:
             self._closing = True
             self._leave()

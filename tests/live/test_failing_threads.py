@@ -1,0 +1,58 @@
+"""What a consumer's threads do when something fails that nobody thought of."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from groupshift.consumers.counters import Counters
+from groupshift.consumers.membership import KafkaMembership
+from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox.processes import wait_until
+
+
+class Failing:
+    """A listener whose first word about an assignment is an error."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.partitions: frozenset[TopicPartition] = frozenset()
+
+    def assigned(self, partitions) -> None:
+        self.heard.append("assigned")
+        if self.heard.count("assigned") == 1:
+            raise ZeroDivisionError("not foreseen")
+        self.partitions = partitions
+
+    def revoked(self, _kept=frozenset()) -> threading.Event:
+        released = threading.Event()
+        released.set()
+        return released
+
+    def lost(self) -> None:
+        self.heard.append("lost")
+
+
+def test_a_membership_whose_callback_fails_joins_again(cluster, topic, group, caplog):
+    """It would else keep its partitions until the poll interval ends, delivering none of them."""
+    name, listener = topic(2), Failing()
+    properties = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": group,
+        "client.id": f"{group}_m1",
+        "session.timeout.ms": 6000,
+        "enable.auto.commit": False,
+    }
+    membership = KafkaMembership(properties, Counters())
+    both = {TopicPartition(name, 0), TopicPartition(name, 1)}
+    with caplog.at_level(logging.ERROR):
+        membership.start(listener)
+        membership.subscribe([name])
+        try:
+            wait_until(lambda: listener.partitions == both, 60, "assigned after the failure")
+            membership.commit({TopicPartition(name, 0): 0}, 10.0)
+        finally:
+            membership.close(10.0)
+    assert listener.heard[:2] == ["assigned", "lost"]
+    assert "joins again" in caplog.text
+    assert "not foreseen" in caplog.text
