@@ -24,7 +24,7 @@ from groupshift.domain.coordinator_log.fields import (
     text_or_null,
     texts,
 )
-from groupshift.domain.coordinator_log.reading import Cursor, Unreadable, read_struct
+from groupshift.domain.coordinator_log.reading import Unreadable, read_message
 
 _INT16 = struct.Struct(">h")
 _USER_DATA = Field(name="userData", kind=Kind.BYTES, nullable=True)
@@ -65,17 +65,18 @@ def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
     if version < schema.oldest:
         return {"version": version, "problem": f"version {version} is below {schema.oldest}"}
     row: dict[str, Any] = {"version": version}
-    cursor = Cursor(blob, _INT16.size)
+    at = _INT16.size
     for field, piece in _PIECES[schema]:
         if not field.in_version(min(version, schema.newest)):
             continue
-        if not cursor.left:
+        if at == len(blob):
             return row
         try:
-            row |= read_struct(piece, field.since, cursor)
+            value, at = read_message(piece, field.since, blob, at, [])
         except Unreadable as error:
             return row | {"problem": str(error)}
-    return row | {"remainder": blob[cursor.at :].hex()} if cursor.left else row
+        row |= value
+    return row | {"remainder": blob[at:].hex()} if at < len(blob) else row
 
 
 def attach(record_type: int, value: dict[str, Any]) -> None:

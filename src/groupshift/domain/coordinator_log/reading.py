@@ -5,7 +5,8 @@ anything is allocated, text must be UTF-8, null only where the schema allows it.
 knows them: bytes as hex, a UUID in Kafka's own text form (URL-safe base64 without padding). A field
 that the version does not have, and a tagged field that was not written, is not in the row.
 
-Source: specs/group-coordinator.md §1.2.
+A reader is a function of the bytes, a position in them and the list of unknown tags met so far; it
+gives the value and the position behind it. Source: specs/group-coordinator.md §1.2.
 """
 
 from __future__ import annotations
@@ -18,16 +19,14 @@ from typing import Any
 
 from groupshift.domain.coordinator_log.fields import Field, Kind, Schema
 
+Unknown = list[tuple[str, int, bytes]]
+"""Unknown tags: path of their struct, tag, bytes."""
+Read = Callable[[bytes, int, Unknown], tuple[Any, int]]
+
 _MORE = 0x80
-_VARINT_BITS = 28
+_VARINT_BYTES = 5
 _LENGTH_LIMIT = 1 << 31
-_NUMBERS = {
-    Kind.INT8: struct.Struct(">b"),
-    Kind.INT16: struct.Struct(">h"),
-    Kind.UINT16: struct.Struct(">H"),
-    Kind.INT32: struct.Struct(">i"),
-    Kind.INT64: struct.Struct(">q"),
-}
+_FORMS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
 _UUID_BYTES = 16
 
 
@@ -35,62 +34,12 @@ class Unreadable(ValueError):
     """The bytes are not what the schema says; the message names the field and the position."""
 
 
-class Cursor:
-    """A position in ``data``, and the unknown tags met so far: [path of the struct, tag, bytes]."""
+def read_message(schema: Schema, version: int, data: bytes, at: int, unknown: Unknown) -> tuple[Any, int]:
+    """The fields of one message of this version from ``at`` on, and the position behind them.
 
-    __slots__ = ("at", "data", "end", "unknown")
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self.data = data
-        self.at = at
-        self.end = len(data)
-        self.unknown: list[tuple[str, int, bytes]] = []
-
-    def take(self, length: int) -> bytes:
-        """The next ``length`` bytes. Raises `Unreadable` when there are fewer."""
-        stop = self.at + length
-        if length < 0 or stop > self.end:
-            raise Unreadable(f"wants {length} bytes at {self.at}, {self.end - self.at} are left")
-        taken = self.data[self.at : stop]
-        self.at = stop
-        return taken
-
-    def number(self, form: struct.Struct) -> int:
-        """The next number. Raises `Unreadable` when its bytes are not there."""
-        value: int = form.unpack(self.take(form.size))[0]
-        return value
-
-    def uvarint(self) -> int:
-        """An unsigned LEB128 number below 2^31. Raises `Unreadable` for more, or without an end."""
-        value, shift = 0, 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < _MORE:
-                break
-            shift += 7
-            if shift > _VARINT_BITS:
-                raise Unreadable(f"has a variable-length number of more than five bytes before {self.at}")
-        if value >= _LENGTH_LIMIT:
-            raise Unreadable(f"has a variable-length number of {value} before {self.at}")
-        return value
-
-    @property
-    def left(self) -> int:
-        """Bytes not read yet."""
-        return self.end - self.at
-
-
-Read = Callable[[Cursor], Any]
-
-
-def read_struct(schema: Schema, version: int, cursor: Cursor) -> dict[str, Any]:
-    """One message of this version at the cursor, which then stands behind it.
-
-    Raises `Unreadable`, which names the field.
+    Unknown tags are appended to ``unknown``. Raises `Unreadable`, which names the field.
     """
-    row: dict[str, Any] = _message_reader(schema, version)(cursor)
-    return row
+    return _message_reader(schema, version)(data, at, unknown)
 
 
 @cache
@@ -103,152 +52,218 @@ def _struct_reader(fields: tuple[Field, ...], version: int, *, flexible: bool) -
     plain = tuple((f.name, _reader(f, version, flexible=flexible)) for f in present if f.tag is None)
     tagged = {f.tag: (f.name, _reader(f, version, flexible=flexible)) for f in present if f.tag is not None}
 
-    def read(cursor: Cursor) -> dict[str, Any]:
+    def read(data: bytes, at: int, unknown: Unknown) -> tuple[dict[str, Any], int]:
         row: dict[str, Any] = {}
-        name = ""
+        name = "tags"
         try:
             for name, reader in plain:
-                row[name] = reader(cursor)
+                row[name], at = reader(data, at, unknown)
+            if flexible:
+                name = "tags"
+                at = _read_tags(data, at, tagged, row, unknown) if data[at] else at + 1
         except Unreadable as error:
             raise Unreadable(f"{name}: {error}") from None
-        if flexible:
-            _read_tags(cursor, tagged, row)
-        return row
+        except (struct.error, IndexError):
+            raise Unreadable(f"{name}: wants more than the {len(data) - at} bytes left at {at}") from None
+        except UnicodeDecodeError as error:
+            raise Unreadable(f"{name}: is not UTF-8 at its byte {error.start}") from None
+        return row, at
 
     return read
 
 
-def _read_tags(cursor: Cursor, known: dict[int, tuple[str, Read]], row: dict[str, Any]) -> None:
+def _read_tags(
+    data: bytes, at: int, known: dict[int, tuple[str, Read]], row: dict[str, Any], unknown: Unknown
+) -> int:
     """The tag section of one struct: known tags into the row, others kept raw."""
     last = -1
-    for _ in range(cursor.uvarint()):
-        tag = cursor.uvarint()
+    count, at = _uvarint(data, at)
+    for _ in range(count):
+        tag, at = _uvarint(data, at)
+        size, at = _uvarint(data, at)
         if tag <= last:
-            raise Unreadable(f"tag {tag} follows tag {last} before {cursor.at}")
-        last = tag
-        body = cursor.take(cursor.uvarint())
-        if tag not in known:
-            cursor.unknown.append(("", tag, body))
-            continue
-        name, reader = known[tag]
-        inner = Cursor(body)
-        try:
-            row[name] = reader(inner)
-        except Unreadable as error:
-            raise Unreadable(f"{name} (tag {tag}): {error}") from None
-        if inner.left:
-            raise Unreadable(f"{name} (tag {tag}): leaves {inner.left} of {len(body)} bytes")
-        cursor.unknown.extend((_below(name, path), number, raw) for path, number, raw in inner.unknown)
+            raise Unreadable(f"tag {tag} follows tag {last} before {at}")
+        last, body = tag, _taken(data, at, size)
+        at += size
+        if tag in known:
+            name, reader = known[tag]
+            row[name] = _whole(name, reader, body, unknown)
+        else:
+            unknown.append(("", tag, body))
+    return at
 
 
-def _below(name: str, path: str) -> str:
-    return f"{name}.{path}" if path else name
+def _whole(name: str, reader: Read, body: bytes, unknown: Unknown) -> Any:
+    """A tagged field, which must use up the bytes of its tag."""
+    try:
+        value, end = reader(body, 0, unknown)
+    except (struct.error, IndexError):
+        raise Unreadable(f"{name} wants more than the {len(body)} bytes of its tag") from None
+    if end != len(body):
+        raise Unreadable(f"{name} leaves {len(body) - end} of the {len(body)} bytes of its tag")
+    return value
+
+
+def _taken(data: bytes, at: int, length: int) -> bytes:
+    stop = at + length
+    if stop > len(data):
+        raise Unreadable(f"wants {length} bytes at {at}, {len(data) - at} are left")
+    return data[at:stop]
+
+
+def _uvarint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned LEB128 number below 2^31, of at most five bytes."""
+    value = 0
+    for index in range(_VARINT_BYTES):
+        byte = data[at + index]
+        value |= (byte & _MORE - 1) << 7 * index
+        if byte < _MORE:
+            if value >= _LENGTH_LIMIT:
+                break
+            return value, at + index + 1
+    raise Unreadable(f"has a variable-length number beyond 2^31 at {at}")
 
 
 def _reader(field: Field, version: int, *, flexible: bool) -> Read:
     element = _element_reader(field, version, flexible=flexible)
     if not field.array:
         return element
-    counted = _length_reader(Kind.STRUCT, flexible=flexible)
+    counted = _compact_length if flexible else _long_length
     if field.kind is Kind.INT32:
         return _numbers_reader(counted, nullable=field.nullable)
     return _array_reader(field, counted, element)
 
 
-def _array_reader(field: Field, counted: Read, element: Read) -> Read:
+def _array_reader(field: Field, counted: Callable[[bytes, int], tuple[int, int]], element: Read) -> Read:
     name, nullable = field.name, field.nullable
 
-    def read(cursor: Cursor) -> list[Any] | None:
-        count = counted(cursor)
-        if count is None:
-            return _null_array(nullable)
-        if count > cursor.left:
-            raise Unreadable(f"claims {count} elements at {cursor.at}, {cursor.left} bytes are left")
+    def read(data: bytes, at: int, unknown: Unknown) -> tuple[list[Any] | None, int]:
+        count, at = counted(data, at)
+        if count < 0:
+            return _null(nullable), at
+        if count > len(data) - at:
+            raise Unreadable(f"claims {count} elements at {at}, {len(data) - at} bytes are left")
         rows = []
         for index in range(count):
-            met = len(cursor.unknown)
-            rows.append(element(cursor))
-            if len(cursor.unknown) > met:
-                _name_paths(cursor, met, f"{name}[{index}]")
-        return rows
+            met = len(unknown)
+            value, at = element(data, at, unknown)
+            rows.append(value)
+            if len(unknown) > met:
+                _locate(unknown, met, f"{name}[{index}]")
+        return rows, at
 
     return read
 
 
-def _name_paths(cursor: Cursor, since: int, name: str) -> None:
-    cursor.unknown[since:] = [(_below(name, path), tag, raw) for path, tag, raw in cursor.unknown[since:]]
+def _locate(unknown: Unknown, since: int, name: str) -> None:
+    """Unknown tags met below ``name`` are told so."""
+    unknown[since:] = [(f"{name}.{path}" if path else name, tag, body) for path, tag, body in unknown[since:]]
 
 
-def _numbers_reader(counted: Read, *, nullable: bool) -> Read:
-    def read(cursor: Cursor) -> list[int] | None:
-        count = counted(cursor)
-        if count is None:
-            return _null_array(nullable)
-        return list(struct.unpack(f">{count}i", cursor.take(4 * count))) if count else []
+def _numbers_reader(counted: Callable[[bytes, int], tuple[int, int]], *, nullable: bool) -> Read:
+    def read(data: bytes, at: int, _: Unknown) -> tuple[list[int] | None, int]:
+        count, at = counted(data, at)
+        if count < 0:
+            return _null(nullable), at
+        if 4 * count > len(data) - at:
+            raise Unreadable(f"claims {count} numbers at {at}, {len(data) - at} bytes are left")
+        return list(struct.unpack_from(f">{count}i", data, at)), at + 4 * count
 
     return read
 
 
-def _null_array(nullable: object) -> list[Any] | None:
-    """Raises `Unreadable` where null is not allowed."""
+def _null(nullable: object) -> Any:
+    """None; raises `Unreadable` where null is not allowed."""
     if not nullable:
         raise Unreadable("is null, which the schema does not allow")
     return None
 
 
-def _length_reader(kind: Kind, *, flexible: bool) -> Read:
-    """A length or count; None stands for null. Lengths below -1 are refused."""
-    if flexible:
+def _compact_length(data: bytes, at: int) -> tuple[int, int]:
+    """A compact length or count; -1 stands for null, as in the classic ones."""
+    byte = data[at]
+    if byte < _MORE:
+        return byte - 1, at + 1
+    length, at = _uvarint(data, at)
+    return length - 1, at
 
-        def compact(cursor: Cursor) -> int | None:
-            length = cursor.uvarint()
-            return length - 1 if length else None
 
-        return compact
-    form = _NUMBERS[Kind.INT16 if kind is Kind.STRING else Kind.INT32]
+def _classic_length(form: str) -> Callable[[bytes, int], tuple[int, int]]:
+    unpack, size = struct.Struct(form).unpack_from, struct.calcsize(form)
 
-    def classic(cursor: Cursor) -> int | None:
-        length = cursor.number(form)
+    def read(data: bytes, at: int) -> tuple[int, int]:
+        length: int = unpack(data, at)[0]
         if length < -1:
-            raise Unreadable(f"has the length {length} before {cursor.at}")
-        return None if length == -1 else length
+            raise Unreadable(f"has the length {length} at {at}")
+        return length, at + size
 
-    return classic
+    return read
+
+
+_short_length, _long_length = _classic_length(">h"), _classic_length(">i")
 
 
 def _element_reader(field: Field, version: int, *, flexible: bool) -> Read:
     if field.kind is Kind.STRUCT:
         return _nested_reader(field, _struct_reader(field.fields, version, flexible=flexible))
     if field.kind is Kind.UUID:
-        return lambda cursor: urlsafe_b64encode(cursor.take(_UUID_BYTES)).decode().rstrip("=")
-    if field.kind in _NUMBERS:
-        form = _NUMBERS[field.kind]
-        return lambda cursor: cursor.number(form)
-    length = _length_reader(field.kind, flexible=flexible)
-    shown = _text if field.kind is Kind.STRING else bytes.hex
-    nullable = field.nullable and not field.array
+        return _uuid
+    if field.kind in _FORMS:
+        return _number_reader(_FORMS[field.kind])
+    text = field.kind is Kind.STRING
+    length = _compact_length if flexible else _short_length if text else _long_length
+    return _bytes_reader(length, _text if text else bytes.hex, nullable=field.nullable and not field.array)
 
-    def read(cursor: Cursor) -> str | None:
-        size = length(cursor)
-        if size is None and not nullable:
-            raise Unreadable("is null, which the schema does not allow")
-        return None if size is None else shown(cursor.take(size))
+
+def _number_reader(form: str) -> Read:
+    unpack, size = struct.Struct(form).unpack_from, struct.calcsize(form)
+    return lambda data, at, _: (unpack(data, at)[0], at + size)
+
+
+def _uuid(data: bytes, at: int, _: Unknown) -> tuple[str, int]:
+    raw = _taken(data, at, _UUID_BYTES)
+    return urlsafe_b64encode(raw).decode("ascii").rstrip("="), at + _UUID_BYTES
+
+
+def _bytes_reader(
+    length: Callable[[bytes, int], tuple[int, int]], shown: Callable[[bytes], str], *, nullable: bool
+) -> Read:
+    def read(data: bytes, at: int, _: Unknown) -> tuple[str | None, int]:
+        size, at = length(data, at)
+        if size < 0:
+            return _null(nullable), at
+        return shown(_taken(data, at, size)), at + size
 
     return read
 
 
 def _text(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"is not UTF-8 at its byte {error.start}") from None
+    return raw.decode("utf-8")
 
 
 def _nested_reader(field: Field, read: Read) -> Read:
-    """A single nullable struct says first whether it is there: int8 -1, or 0 in a tagged field."""
-    if field.array or not field.nullable:
+    """A single struct, which may say first that it is not there: int8 -1, or 0 in a tagged field."""
+    if field.array:
         return read
-    if field.tag is not None:
-        return lambda cursor: read(cursor) if cursor.uvarint() else None
-    form = _NUMBERS[Kind.INT8]
-    return lambda cursor: None if cursor.number(form) < 0 else read(cursor)
+    present = _tagged_presence if field.tag is not None else _presence
+
+    def one(data: bytes, at: int, unknown: Unknown) -> tuple[dict[str, Any] | None, int]:
+        if field.nullable:
+            there, at = present(data, at)
+            if not there:
+                return None, at
+        met = len(unknown)
+        row, at = read(data, at, unknown)
+        _locate(unknown, met, field.name)
+        return row, at
+
+    return one
+
+
+def _presence(data: bytes, at: int) -> tuple[bool, int]:
+    return data[at] < _MORE, at + 1
+
+
+def _tagged_presence(data: bytes, at: int) -> tuple[bool, int]:
+    there, at = _uvarint(data, at)
+    return there > 0, at
