@@ -84,6 +84,11 @@ class BrokerConnection:
         known = self.versions.get(api)
         return known.highest if known else -1
 
+    @property
+    def sent(self) -> int:
+        """How many requests were sent, those of the connection's making included."""
+        return self._correlation
+
     def send(self, request: Any) -> int:
         """Send without waiting for the answer; returns what `receive` wants."""
         self._correlation += 1

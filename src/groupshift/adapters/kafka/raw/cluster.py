@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -55,6 +56,7 @@ class KafkaCluster:
         self._nodes: dict[int, BrokerNode] = {}
         self._connections: dict[int, BrokerConnection] = {}
         self._cluster_id = ""
+        self._sent = 0
 
     def attempt(self, work: Callable[[], T]) -> T:
         """What ``work`` returns; repeated with fresh connections while brokers are silent or say that
@@ -91,13 +93,20 @@ class KafkaCluster:
     def leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
         """Node id of the leader of each partition of ``topics``, -1 where there is none now; a topic that
         does not exist is absent (and is not made by asking)."""
+        return self.partitions_of(topics)[0]
+
+    def partitions_of(self, topics: Collection[str]) -> tuple[dict[TopicPartition, int], dict[str, int]]:
+        """As `leaders`, and the error code of each topic that the broker does not tell."""
         if not topics:
-            return {}
+            return {}, {}
         answer = self._metadata(self._any(), sorted(topics))
-        return {
-            TopicPartition(topic.name, each.partition_index): int(each.leader_id)
+        leaders = {
+            TopicPartition(str(topic.name), int(each.partition_index)): int(each.leader_id)
             for topic in answer.topics
             for each in topic.partitions
+        }
+        return leaders, {
+            str(topic.name): int(topic.error_code) for topic in answer.topics if topic.error_code
         }
 
     def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
@@ -115,6 +124,30 @@ class KafkaCluster:
                 nodes[group] = int(each.node_id)
         return nodes, errors
 
+    def ask_each(
+        self, asked: Mapping[int, Sequence[tuple[Any, T]]], *, in_flight: int = 4
+    ) -> Iterator[tuple[T, Any]]:
+        """Send each broker (by node id) its requests and give every answer with what stood beside its
+        request. All brokers work at the same time, with a few requests under way at each."""
+        waiting = [
+            (self.broker(node), deque(requests), deque[tuple[int, T]]()) for node, requests in asked.items()
+        ]
+        while waiting:
+            for connection, requests, sent in waiting:
+                while requests and len(sent) < in_flight:
+                    request, beside = requests.popleft()
+                    sent.append((connection.send(request), beside))
+            for connection, _, sent in waiting:
+                if sent:
+                    correlation, beside = sent.popleft()
+                    yield beside, connection.receive(correlation)
+            waiting = [each for each in waiting if each[1] or each[2]]
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far."""
+        return self._sent + sum(connection.sent for connection in self._connections.values())
+
     def broker(self, node_id: int) -> BrokerConnection:
         """The connection to a broker, at the address that the metadata tells for it."""
         if node_id not in self._connections:
@@ -130,6 +163,7 @@ class KafkaCluster:
         """Close the connection to one broker; the next use makes a new one."""
         connection = self._connections.pop(node_id, None)
         if connection is not None:
+            self._sent += connection.sent
             connection.close()
 
     def close(self) -> None:
@@ -155,6 +189,7 @@ class KafkaCluster:
             try:
                 self._metadata(met, ())
             finally:
+                self._sent += met.sent
                 met.close()
 
         self._first(ask, random.sample(self._bootstrap, len(self._bootstrap)))

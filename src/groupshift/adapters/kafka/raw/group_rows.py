@@ -1,0 +1,143 @@
+"""From what coordinators answer about one group to its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
+from groupshift.domain.cluster_rows import AssignmentRow, GroupRow, MemberRow, OffsetRow, SubscriptionRow
+
+CLASSIC, CONSUMER = "classic", "consumer"
+_CONSUMERS = "consumer"
+_MEMBER_TYPES = {0: CLASSIC, 1: CONSUMER}
+_NO_EPOCH = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class Described:
+    """The rows of a description; ``unread`` are sentences about bytes of members that cannot be read."""
+
+    group: GroupRow
+    members: list[MemberRow] = field(default_factory=list)
+    subscriptions: list[SubscriptionRow] = field(default_factory=list)
+    assignments: list[AssignmentRow] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def classic_rows(answer: Any, coordinator: int) -> Described:
+    """From one group of DescribeGroups. What members subscribe to is read only of consumers: Connect
+    and others put bytes of their own there."""
+    name = answer.group_id
+    row = GroupRow(
+        group=name,
+        type=CLASSIC,
+        state=answer.group_state,
+        protocol_type=answer.protocol_type,
+        protocol=answer.protocol_data,
+        coordinator=coordinator,
+    )
+    found = Described(group=row)
+    for member in sorted(answer.members, key=lambda member: str(member.member_id)):
+        found.members.append(_member(name, member, getattr(member, "group_instance_id", None)))
+        if answer.protocol_type == _CONSUMERS:
+            _classic_member(found, name, member)
+    return found
+
+
+def _classic_member(found: Described, group: str, member: Any) -> None:
+    try:
+        topics = subscribed_topics(bytes(member.member_metadata))
+        partitions = sorted(assigned_partitions(bytes(member.member_assignment)))
+    except ValueError as wrong:
+        found.unread.append(
+            f"what Kafka member {member.member_id!r} of group {group!r} consumes cannot be read ({wrong}): "
+            "check what client it runs"
+        )
+        return
+    _subscribe(found, member.member_id, topics)
+    _assign(found, member.member_id, partitions)
+
+
+def consumer_rows(answer: Any, coordinator: int) -> Described:
+    """From one group of ConsumerGroupDescribe: group epoch as generation, the server's assignor as
+    protocol, and what members have now (their target is not yet theirs)."""
+    name = answer.group_id
+    row = GroupRow(
+        group=name,
+        type=CONSUMER,
+        state=answer.group_state,
+        protocol_type=_CONSUMERS,
+        protocol=answer.assignor_name,
+        generation=int(answer.group_epoch),
+        assignment_epoch=int(answer.assignment_epoch),
+        coordinator=coordinator,
+    )
+    found = Described(group=row)
+    for member in sorted(answer.members, key=lambda member: str(member.member_id)):
+        kind = _MEMBER_TYPES.get(int(getattr(member, "member_type", -1)))
+        epoch = int(member.member_epoch)
+        found.members.append(_member(name, member, member.instance_id, member_epoch=epoch, member_type=kind))
+        expression = member.subscribed_topic_regex
+        topics = {*member.subscribed_topic_names, *([f"~{expression}"] if expression else ())}
+        _subscribe(found, member.member_id, sorted(topics))
+        assigned = member.assignment.topic_partitions
+        _assign(
+            found,
+            member.member_id,
+            sorted((each.topic_name, int(number)) for each in assigned for number in each.partitions),
+        )
+    return found
+
+
+def _member(group: str, member: Any, instance_id: str | None, **more: Any) -> MemberRow:
+    return MemberRow(
+        group=group,
+        member_id=member.member_id,
+        client_id=member.client_id,
+        instance_id=instance_id,
+        host=member.client_host.lstrip("/"),
+        **more,
+    )
+
+
+def _subscribe(found: Described, member_id: str, topics: Iterable[str]) -> None:
+    group = found.group.group
+    found.subscriptions += [
+        SubscriptionRow(group=group, member_id=member_id, topic=topic) for topic in topics
+    ]
+
+
+def _assign(found: Described, member_id: str, partitions: Iterable[tuple[str, int]]) -> None:
+    group = found.group.group
+    found.assignments += [
+        AssignmentRow(group=group, member_id=member_id, topic=topic, partition=number)
+        for topic, number in partitions
+    ]
+
+
+def offset_rows(group: str, topics: Any) -> tuple[list[OffsetRow], list[tuple[str, int, int]]]:
+    """Rows of the partitions with a committed offset, and (topic, partition, error code) of those that the
+    coordinator does not answer. -1 is no committed offset."""
+    rows: list[OffsetRow] = []
+    failed: list[tuple[str, int, int]] = []
+    for topic in topics:
+        name = str(topic.name)
+        for each in topic.partitions:
+            if each.error_code:
+                failed.append((name, each.partition_index, int(each.error_code)))
+            elif each.committed_offset >= 0:
+                epoch = getattr(each, "committed_leader_epoch", _NO_EPOCH)
+                rows.append(
+                    OffsetRow(
+                        group=group,
+                        topic=name,
+                        partition=each.partition_index,
+                        offset=each.committed_offset,
+                        leader_epoch=None if epoch == _NO_EPOCH else epoch,
+                        metadata=each.metadata,
+                    )
+                )
+    rows.sort(key=lambda row: (row.topic, row.partition))
+    return rows, failed

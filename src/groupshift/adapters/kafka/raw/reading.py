@@ -1,0 +1,216 @@
+"""One reading of many groups in rounds: what a coordinator does not answer yet is asked again of whoever
+coordinates the group by then. Each round asks every coordinator once, for all its groups together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.adapters.kafka.raw import group_calls
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.group_rows import (
+    CLASSIC,
+    CONSUMER,
+    Described,
+    classic_rows,
+    consumer_rows,
+    offset_rows,
+)
+from groupshift.adapters.kafka.raw.wire import Api, error_name, raise_for
+from groupshift.domain.cluster_rows import GONE, GroupRow, OffsetRow, ProblemRow
+
+_AGAIN = frozenset({14, 15, 16})
+"""The coordinator loads, is not there, or is another broker now."""
+_GROUP_ID_NOT_FOUND, _UNSTABLE = 69, 88
+_DESCRIBED = frozenset({"", CLASSIC, CONSUMER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A group as brokers list it; ``type`` and ``state`` are empty where they are too old to tell."""
+
+    type: str = ""
+    state: str = ""
+    protocol_type: str = ""
+    brokers: tuple[int, ...] = ()
+
+
+def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
+    """Every group that a broker lists, and how many each broker lists (by node id).
+
+    Raises what `KafkaCluster` raises: a broker that does not answer hides groups, so nothing is told then."""
+    asked = {
+        node.node_id: [(group_calls.list_groups(cluster.broker(node.node_id)), node.node_id)]
+        for node in cluster.brokers()
+    }
+    found: dict[str, Listed] = {}
+    counts: dict[int, int] = {}
+    for node, answer in cluster.ask_each(asked):
+        raise_for(answer.error_code, f"broker {node} does not list its groups")
+        counts[node] = len(answer.groups)
+        for each in answer.groups:
+            other = found.get(each.group_id)
+            found[each.group_id] = Listed(
+                type=getattr(each, "group_type", "").lower(),
+                state=getattr(each, "group_state", ""),
+                protocol_type=each.protocol_type,
+                brokers=(*other.brokers, node) if other else (node,),
+            )
+    return found, counts
+
+
+@dataclass(slots=True)
+class Reading:
+    """What is known so far of ``groups``, and what is still to be asked."""
+
+    groups: Sequence[str]
+    listed: Mapping[str, Listed]
+    described: dict[str, Described] = field(default_factory=dict)
+    offsets: dict[str, list[OffsetRow]] = field(default_factory=dict)
+    problems: list[ProblemRow] = field(default_factory=list)
+    _ask: dict[str, str] = field(init=False, default_factory=dict)
+    _unfetched: set[str] = field(init=False, default_factory=set)
+    _tried: set[str] = field(init=False, default_factory=set)
+    _causes: dict[str, str] = field(init=False, default_factory=dict)
+    _coordinators: dict[str, int] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for group in self.groups:
+            kind = self.listed.get(group, Listed()).type
+            if kind in _DESCRIBED:
+                self._ask[group] = kind or CLASSIC
+            else:
+                self._undescribed(group, f"its members are not read, for it is of type {kind}")
+            if kind != "share":  # share groups commit no offsets
+                self._unfetched.add(group)
+
+    @property
+    def pending(self) -> int:
+        """How many groups are not read in full."""
+        return len(self._unfetched | self._ask.keys())
+
+    def round(self, cluster: KafkaCluster, done: Callable[[], None]) -> None:
+        """Ask each coordinator for its groups of ``pending``; calls ``done`` after every answer."""
+        nodes, errors = cluster.coordinators(self._unfetched | self._ask.keys())
+        for group, code in errors.items():
+            if self._final(group, code, "has no coordinator"):
+                self._unfetched.discard(group)
+                if group in self._ask:
+                    self._undescribed(group, "")
+        by_node: dict[int, list[str]] = defaultdict(list)
+        for group in sorted(nodes):
+            self._coordinators[group] = nodes[group]
+            by_node[nodes[group]].append(group)
+        asked = {node: self._questions(cluster, node, groups) for node, groups in by_node.items()}
+        for read, answer in cluster.ask_each(asked):
+            read(answer)
+            done()
+
+    def give_up(self) -> None:
+        """Say of every group that is still pending what could not be read, and end."""
+        for group in sorted(self._unfetched | self._ask.keys()):
+            what = "offsets" if group not in self._ask else "members"
+            self._problem(group, f"{what} are not read in full ({self._causes.get(group, 'no answer')})")
+            if group in self._ask:
+                self._undescribed(group, "")
+        self._unfetched.clear()
+
+    def _questions(self, cluster: KafkaCluster, node: int, groups: Sequence[str]) -> list[tuple[Any, Any]]:
+        connection = cluster.broker(node)
+        knows = connection.highest(Api.CONSUMER_GROUP_DESCRIBE) >= 0
+        native = [group for group in groups if knows and self._ask.get(group) == CONSUMER]
+        classic = [group for group in groups if group in self._ask and group not in set(native)]
+        unfetched = [group for group in groups if group in self._unfetched]
+
+        def told(make: Callable[[Any, int], Described]) -> Callable[[Any], None]:
+            return lambda answer: self._read_described(answer, node, make)
+
+        def fetched(asked: tuple[str, ...]) -> Callable[[Any], None]:
+            return lambda answer: self._read_fetched(group_calls.fetched(asked, answer))
+
+        calls = group_calls
+        natives = calls.describe_consumer(connection, native) if native else []
+        classics = calls.describe_classic(connection, classic) if classic else []
+        offsets = calls.fetch_offsets(connection, unfetched) if unfetched else []
+        return [
+            *((request, told(consumer_rows)) for request, _ in natives),
+            *((request, told(classic_rows)) for request, _ in classics),
+            *((request, fetched(names)) for request, names in offsets),
+        ]
+
+    def _read_described(self, answer: Any, node: int, make: Callable[[Any, int], Described]) -> None:
+        for each in answer.groups:
+            group, code = each.group_id, int(each.error_code)
+            if group not in self._ask:
+                continue
+            if code == _GROUP_ID_NOT_FOUND or (not code and each.group_state == GONE):
+                self._other_protocol(group)
+            elif not code:
+                self._described(group, make(each, node))
+            elif self._final(group, code, "is not described"):
+                self._undescribed(group, "")
+
+    def _described(self, group: str, found: Described) -> None:
+        self.described[group] = found
+        self.problems += [ProblemRow(group=group, problem=text) for text in found.unread]
+        del self._ask[group]
+
+    def _other_protocol(self, group: str) -> None:
+        """The group is not of the type that was asked for: it may have been converted since the listing."""
+        kind = self._ask[group]
+        if group not in self._tried and group in self.listed:
+            self._tried.add(group)
+            self._ask[group] = CLASSIC if kind == CONSUMER else CONSUMER
+            return
+        del self._ask[group]
+        self.described[group] = Described(
+            group=GroupRow(group=group, type="", state=GONE, coordinator=self._coordinators.get(group))
+        )
+
+    def _read_fetched(self, answers: Iterable[tuple[str, int, Any]]) -> None:
+        for group, code, topics in answers:
+            if code == _GROUP_ID_NOT_FOUND:
+                self._unfetched.discard(group)
+            elif not code:
+                self._offsets(group, topics)
+            elif self._final(group, code, "offsets are not given"):
+                self._unfetched.discard(group)
+
+    def _offsets(self, group: str, topics: Any) -> None:
+        self.offsets[group], failed = offset_rows(group, topics)
+        unstable = [f"{topic}-{number}" for topic, number, code in failed if code == _UNSTABLE]
+        if unstable:
+            self._causes[group] = f"a transaction that commits {', '.join(unstable)} is open"
+            return
+        for topic, number, code in failed:
+            self._problem(group, f"the offset of {topic}-{number} is not given ({error_name(code)})")
+        self._unfetched.discard(group)
+
+    def _final(self, group: str, code: int, what: str) -> bool:
+        """Note why a group was not answered; True (and a problem) when asking again is of no use."""
+        self._causes[group] = error_name(code)
+        if code in _AGAIN:
+            return False
+        self._problem(group, f"{what} ({error_name(code)}): check the ACLs and the broker's log")
+        return True
+
+    def _undescribed(self, group: str, why: str) -> None:
+        """Keep of a group what the listing told."""
+        self._ask.pop(group, None)
+        known = self.listed.get(group, Listed())
+        if why:
+            self._problem(group, why)
+        self.described[group] = Described(
+            group=GroupRow(
+                group=group,
+                type=known.type,
+                state=known.state,
+                protocol_type=known.protocol_type,
+                coordinator=self._coordinators.get(group),
+            )
+        )
+
+    def _problem(self, group: str, text: str) -> None:
+        self.problems.append(ProblemRow(group=group, problem=f"group {group!r}: {text}"))

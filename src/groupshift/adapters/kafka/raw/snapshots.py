@@ -1,0 +1,135 @@
+"""Live snapshots of all groups of a cluster: `groupshift.ports.group_snapshots.GroupSnapshots`."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
+
+from groupshift.adapters.kafka.raw.cluster import BrokerNode, KafkaCluster
+from groupshift.adapters.kafka.raw.log_ends import LogEnds
+from groupshift.adapters.kafka.raw.reading import Listed, Reading, listing
+from groupshift.domain.cluster_rows import BrokerRow, ClusterState, ProblemRow
+from groupshift.ports.clock import Clock
+from groupshift.ports.group_snapshots import Progress
+
+_PAUSE_S = 0.1
+
+
+class _Rounds(Protocol):
+    """Something that is asked for in rounds."""
+
+    @property
+    def pending(self) -> int: ...
+
+    def give_up(self) -> None: ...
+
+
+class LiveGroupSnapshots:
+    """Reads through one `KafkaCluster`, which it closes. ``patience_s`` is how long groups may stay
+    unanswered (a coordinator moves, a transaction is open) after the last one that was answered."""
+
+    def __init__(self, cluster: KafkaCluster, clock: Clock, *, patience_s: float = 10.0) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._patience_s = patience_s
+
+    def take(
+        self, groups: Collection[str] | None = None, *, progress: Progress | None = None
+    ) -> ClusterState:
+        """See the port. Committed offsets are read before log ends, so none is ahead of its log."""
+        tell = progress or (lambda _what, _done, _of: None)
+        taken_at_ms, before = self._clock.now_ms(), self._cluster.requests
+        listed, counts = self._cluster.attempt(lambda: listing(self._cluster))
+        brokers = self._cluster.attempt(self._cluster.brokers)
+        reading = Reading(groups=sorted(listed if groups is None else set(groups)), listed=listed)
+        total = len(reading.groups)
+
+        def done() -> None:
+            tell("groups", total - reading.pending, total)
+
+        self._in_rounds(reading, lambda: reading.round(self._cluster, done))
+        ends = LogEnds(topics=_topics(reading))
+        self._in_rounds(ends, lambda: ends.round(self._cluster))
+        tell("log ends", len(ends.rows), len(ends.rows))
+        return _state(
+            reading,
+            ends,
+            brokers=_broker_rows(brokers, counts, reading),
+            cluster_id=self._cluster.cluster_id,
+            taken_at_ms=taken_at_ms,
+            requests=self._cluster.requests - before,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def _in_rounds(self, asked: _Rounds, ask: Callable[[], None]) -> None:
+        deadline = time.monotonic() + self._patience_s
+        while before := asked.pending:
+            self._cluster.attempt(ask)
+            if not asked.pending:
+                return
+            if asked.pending < before:
+                deadline = time.monotonic() + self._patience_s
+            elif time.monotonic() >= deadline:
+                asked.give_up()
+            self._clock.sleep(_PAUSE_S)
+
+
+def _topics(reading: Reading) -> set[str]:
+    committed = {row.topic for rows in reading.offsets.values() for row in rows}
+    described = reading.described.values()
+    subscribed = {row.topic for found in described for row in found.subscriptions if row.topic[:1] != "~"}
+    assigned = {row.topic for found in described for row in found.assignments}
+    return committed | subscribed | assigned
+
+
+def _broker_rows(
+    brokers: Collection[BrokerNode], counts: Mapping[int, int], reading: Reading
+) -> list[BrokerRow]:
+    coordinated = Counter(found.group.coordinator for found in reading.described.values())
+    return [
+        BrokerRow(
+            node_id=node.node_id,
+            host=node.host,
+            port=node.port,
+            rack=node.rack,
+            groups_listed=counts.get(node.node_id, 0),
+            groups_coordinated=coordinated[node.node_id],
+        )
+        for node in brokers
+    ]
+
+
+def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[ProblemRow]:
+    """Groups that a broker lists without coordinating them: a view of the past, or two coordinators
+    (specs/group-coordinator.md, section 3)."""
+    found = []
+    for group in reading.groups:
+        coordinator = reading.described[group].group.coordinator
+        others = [node for node in listed.get(group, Listed()).brokers if node != coordinator]
+        if others and coordinator is not None:
+            text = (
+                f"group {group!r}: listed by broker {', '.join(map(str, others))} too, but coordinated by "
+                f"{coordinator}: it moved just now, or two brokers serve it; take the snapshot again"
+            )
+            found.append(ProblemRow(group=group, problem=text))
+    return found
+
+
+def _state(reading: Reading, ends: LogEnds, *, brokers: list[BrokerRow], **more: Any) -> ClusterState:
+    described = [reading.described[group] for group in reading.groups]
+    return ClusterState(
+        groups=[found.group for found in described],
+        members=[row for found in described for row in found.members],
+        subscriptions=[row for found in described for row in found.subscriptions],
+        assignments=[row for found in described for row in found.assignments],
+        offsets=[row for group in reading.groups for row in reading.offsets.get(group, ())],
+        log_ends=sorted(ends.rows, key=lambda row: (row.topic, row.partition)),
+        brokers=brokers,
+        problems=[*reading.problems, *_listed_elsewhere(reading.listed, reading), *ends.problems],
+        **more,
+    )

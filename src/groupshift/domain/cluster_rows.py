@@ -1,0 +1,140 @@
+"""All groups of a cluster at one moment, as rows: the one schema of live snapshots and decoded logs.
+
+Each class is a table of `groupshift.domain.cluster_snapshot`; its fields are the table's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+GONE = "Dead"
+"""The state of a group that its coordinator does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRow:
+    """``type`` is classic, consumer, share, streams, or empty where the brokers tell none (before 3.8) and
+    nothing else does; ``generation`` is the group epoch of a consumer group and unknown (None) of a classic
+    one, which only the log tells; ``coordinator`` is a node id."""
+
+    group: str
+    type: str
+    state: str
+    protocol_type: str | None = None
+    protocol: str | None = None
+    generation: int | None = None
+    assignment_epoch: int | None = None
+    coordinator: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRow:
+    """``member_epoch`` and ``member_type`` (classic, consumer) only of members of a consumer group."""
+
+    group: str
+    member_id: str
+    client_id: str
+    instance_id: str | None = None
+    host: str | None = None
+    member_epoch: int | None = None
+    member_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRow:
+    """A topic, or a regular expression of a consumer group's member, written ``~expression``."""
+
+    group: str
+    member_id: str
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentRow:
+    """A partition that a member has now (not one that it is still to be given)."""
+
+    group: str
+    member_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRow:
+    """A committed offset: next offset to read, leader epoch (None: not committed with one) and metadata
+    exactly as stored (UTF-8 on the wire; a trailing NUL stays)."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEndRow:
+    """Log start and log end offset at the leader, read after all committed offsets."""
+
+    topic: str
+    partition: int
+    log_start: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRow:
+    """A broker with the number of groups that it lists and of those that it coordinates."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    groups_listed: int
+    groups_coordinated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemRow:
+    """What could not be read, or contradicts itself; ``group`` is None where it concerns no single one."""
+
+    group: str | None = None
+    problem: str
+
+
+Table = Sequence[
+    GroupRow | MemberRow | SubscriptionRow | AssignmentRow | OffsetRow | LogEndRow | BrokerRow | ProblemRow
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """A live snapshot, taken from ``taken_at_ms`` (epoch) on; rows in the order of their tables' keys.
+
+    ``requests`` is how many requests it took. With a problem about a group its rows are incomplete."""
+
+    cluster_id: str
+    taken_at_ms: int
+    requests: int = 0
+    groups: Sequence[GroupRow] = ()
+    members: Sequence[MemberRow] = ()
+    subscriptions: Sequence[SubscriptionRow] = ()
+    assignments: Sequence[AssignmentRow] = ()
+    offsets: Sequence[OffsetRow] = ()
+    log_ends: Sequence[LogEndRow] = ()
+    brokers: Sequence[BrokerRow] = ()
+    problems: Sequence[ProblemRow] = field(default=())
+
+    def tables(self) -> Mapping[str, Table]:
+        """Rows by the name of their table."""
+        return {
+            "groups": self.groups,
+            "members": self.members,
+            "subscriptions": self.subscriptions,
+            "assignments": self.assignments,
+            "offsets": self.offsets,
+            "log_ends": self.log_ends,
+            "brokers": self.brokers,
+            "problems": self.problems,
+        }

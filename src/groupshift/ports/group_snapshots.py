@@ -1,0 +1,32 @@
+"""Reading all groups of a cluster at once, and keeping what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from groupshift.domain.cluster_rows import ClusterState
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being read, how many are done, and of how many."""
+
+
+class GroupSnapshots(Protocol):
+    """Observes the groups of one Kafka cluster and changes nothing.
+
+    Raises `Transient` when brokers do not answer within the bounded retries, `Rejected` when credentials
+    are refused or a broker is too old."""
+
+    def take(
+        self, groups: Collection[str] | None = None, *, progress: Progress | None = None
+    ) -> ClusterState:
+        """These groups, or all that any broker lists, with their log ends.
+
+        Committed offsets are stable ones: while a transaction that commits offsets is open, its group is
+        asked again, and one that stays open is a problem of that group. What cannot be read of one group is
+        a row of ``problems``; it hides no other group."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
