@@ -3,7 +3,8 @@
 Nothing read here is trusted: a length or a count is held against the bytes that are left before
 anything is allocated, text must be UTF-8, null only where the schema allows it. Values come as JSON
 knows them: bytes as hex, a UUID in Kafka's own text form (URL-safe base64 without padding). A field
-that the version does not have, and a tagged field that was not written, is not in the row.
+that the version does not have, and a tagged field that was not written, is not in the row. What can be
+read without an error is written back to the same bytes.
 
 A reader is a function of the bytes, a position in them and the list of unknown tags met so far; it
 gives the value and the position behind it. Source: specs/group-coordinator.md §1.2.
@@ -28,6 +29,7 @@ _VARINT_BYTES = 5
 _LENGTH_LIMIT = 1 << 31
 _FORMS = {Kind.INT8: ">b", Kind.INT16: ">h", Kind.UINT16: ">H", Kind.INT32: ">i", Kind.INT64: ">q"}
 _UUID_BYTES = 16
+_PRESENCE = {1: True, 0xFF: False}
 
 
 class Unreadable(ValueError):
@@ -112,16 +114,16 @@ def _taken(data: bytes, at: int, length: int) -> bytes:
 
 
 def _uvarint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned LEB128 number below 2^31, of at most five bytes."""
+    """An unsigned LEB128 number below 2^31 in its shortest form, which is the one brokers write."""
     value = 0
     for index in range(_VARINT_BYTES):
         byte = data[at + index]
         value |= (byte & _MORE - 1) << 7 * index
         if byte < _MORE:
-            if value >= _LENGTH_LIMIT:
+            if value >= _LENGTH_LIMIT or (index and not byte):
                 break
             return value, at + index + 1
-    raise Unreadable(f"has a variable-length number beyond 2^31 at {at}")
+    raise Unreadable(f"has a variable-length number beyond 2^31, or longer than need be, at {at}")
 
 
 def _reader(field: Field, version: int, *, flexible: bool) -> Read:
@@ -261,9 +263,12 @@ def _nested_reader(field: Field, read: Read) -> Read:
 
 
 def _presence(data: bytes, at: int) -> tuple[bool, int]:
-    return data[at] < _MORE, at + 1
+    if data[at] not in _PRESENCE:
+        raise Unreadable(f"is neither there nor null at {at}")
+    return _PRESENCE[data[at]], at + 1
 
 
 def _tagged_presence(data: bytes, at: int) -> tuple[bool, int]:
-    there, at = _uvarint(data, at)
-    return there > 0, at
+    if data[at] > 1:
+        raise Unreadable(f"is neither there nor null at {at}")
+    return data[at] == 1, at + 1

@@ -157,6 +157,14 @@ def test_coordinator_05_unknown_tags_are_skipped_and_kept() -> None:
     assert (deep.decode_status, deep.unknown_tags, deep.decoded) == (DecodeStatus.OK, place, classic)
 
 
+@pytest.mark.parametrize("value", [OCV4.replace("036d64", "83006d64"), OCV4[:-2] + "8000"])
+def test_lengths_longer_than_need_be_are_an_error(value: str) -> None:
+    """They would not be written back to the same bytes, and no broker writes them."""
+    row = read(KEYS["K1"], value)
+    assert row.decode_status is DecodeStatus.ERROR
+    assert "longer than need be" in row.problem
+
+
 @pytest.mark.parametrize("tags", ["0209010109010102", "02090101030102"])
 def test_tags_out_of_order_are_an_error(tags: str) -> None:
     """Twice the same, or descending: no broker writes that."""
