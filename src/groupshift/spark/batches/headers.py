@@ -36,6 +36,7 @@ _ENOUGH = 17  # up to the format's byte, which is at one place in all formats
 _SHORTEST_V0, _SHORTEST_V1, _HEADER_V2 = 26, 34, 61
 SHORTEST_RECORD = 7
 _CAPACITY = 65_536
+_FAR = 2**32
 
 
 class Ending(StrEnum):
@@ -92,6 +93,25 @@ def read_headers(data: Any, *, check: bool = True, capacity: int = _CAPACITY) ->
     table = np.empty((capacity, COLUMNS), dtype=np.int64)
     rows, end, code = _walk(data, table, check)
     return Headers(table=table[:rows], end=int(end), ending=Ending[_Code(code).name])
+
+
+@compiled
+def find_batch(data: Any, start: int, following: int) -> Any:
+    """Where the next whole batch with a right checksum begins, at or after ``start``; -1 if nowhere.
+
+    Its offset is sought at or not far above ``following``.
+    """
+    size = len(data)
+    for at in range(start, size - _ENOUGH):
+        length, magic, offset = int32(data, at + 8), int8(data, at + 16), int64(data, at)
+        likely = _SHORTEST_V0 - PREFIX <= length <= size - at - PREFIX and 0 <= magic <= 2
+        if (
+            likely
+            and following <= offset < following + _FAR
+            and _intact(data, at, at + PREFIX + length, magic)
+        ):
+            return at
+    return -1
 
 
 @compiled
