@@ -26,6 +26,7 @@ from groupshift.sandbox import legacy
 from groupshift.sandbox.faults import Link, start_relay
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import KafkaOptions, RelayedListener, create_topic, start_kafka
+from groupshift.sandbox.kraft import KraftCluster, start_kraft
 from groupshift.sandbox.processes import (
     Running,
     free_port,
@@ -139,6 +140,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             del os.environ["GROUPSHIFT_HOME"]
         else:
             os.environ["GROUPSHIFT_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+    """One KRaft broker 4.3.1: groups of type classic and consumer."""
+    home = Home(tmp_path_factory.mktemp("kraft")).create()
+    try:
+        yield start_kraft(home)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,269 @@
+"""Live snapshots of all groups of a KRaft broker, of 4.3.1 and of 3.9.2 with the NEW coordinator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as At
+from kafka.admin import KafkaAdminClient
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Transient
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift.sandbox.processes import marked, stop, wait_until
+from native_member import NativeMember
+
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The session's 4.3.1 broker, then a 3.9.2 of this module with the NEW coordinator."""
+    if request.param == "4.3.1":
+        yield request.getfixturevalue("kraft").bootstrap
+        return
+    home = Home(tmp_path_factory.mktemp("kraft-3.9.2")).create()
+    try:
+        yield start_kraft(home, KraftOptions(release="3.9.2", properties=CONSUMER_PROTOCOL)).bootstrap
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
+
+
+@pytest.fixture
+def raw(bootstrap: str) -> Iterator[KafkaCluster]:
+    """A cluster of this test's own."""
+    cluster = KafkaCluster(bootstrap, timeout_s=20.0)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def take(bootstrap: str) -> Iterator[Callable[..., ClusterState]]:
+    """Take a snapshot of these groups with connections of its own."""
+    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=20.0), SystemClock())
+    yield lambda *groups: snapshots.take(groups or None)
+    snapshots.close()
+
+
+@pytest.fixture
+def orders(bootstrap: str, group: str) -> str:
+    """A fresh topic with three partitions."""
+    create_topic(bootstrap, f"orders-{group}", PARTITIONS)
+    return f"orders-{group}"
+
+
+def row_of(state: ClusterState, group: str) -> GroupRow:
+    """The row of this group."""
+    (found,) = [row for row in state.groups if row.group == group]
+    return found
+
+
+def committed(state: ClusterState, group: str) -> Mapping[tuple[str, int], OffsetRow]:
+    """The committed offsets of this group."""
+    return {(row.topic, row.partition): row for row in state.offsets if row.group == group}
+
+
+def test_a_classic_group_is_read_with_members_assignment_offsets_and_log_ends(
+    bootstrap: str, take, orders: str, group: str
+) -> None:
+    """What the client itself knows is what the rows say; the metadata's trailing NUL stays visible."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(5):
+        producer.produce(orders, str(number), partition=0)
+    assert producer.flush(20) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "client.id": "c1", "group.instance.id": "i1"}
+        | {"partition.assignment.strategy": "range", "enable.auto.commit": False}
+    )
+    try:
+        consumer.subscribe([orders])
+        wait_until(
+            lambda: (consumer.poll(0.1), len(consumer.assignment()))[1] == PARTITIONS, 60.0, "assigned"
+        )
+        consumer.commit(offsets=[At(orders, 0, 4, metadata="checkpoint")], asynchronous=False)
+        member_id = consumer.memberid()
+        state = take()
+    finally:
+        consumer.close()
+    row = row_of(state, group)
+    assert (row.type, row.state, row.protocol_type, row.protocol) == (
+        "classic",
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert (row.generation, row.coordinator) == (None, 1)
+    (member,) = [each for each in state.members if each.group == group]
+    assert (member.member_id, member.client_id, member.instance_id) == (member_id, "c1", "i1")
+    assert [each.topic for each in state.subscriptions if each.group == group] == [orders]
+    assert [each.partition for each in state.assignments if each.group == group] == [0, 1, 2]
+    (at,) = committed(state, group).values()
+    assert (at.partition, at.offset, at.metadata) == (0, 4, "checkpoint\0")
+    ends = [(end.partition, end.log_start, end.log_end) for end in state.log_ends if end.topic == orders]
+    assert ends == [(0, 0, 5), (1, 0, 0), (2, 0, 0)]
+    assert [each for each in state.problems if each.group == group] == []
+
+
+def test_a_consumer_group_is_read_with_its_epochs(take, raw: KafkaCluster, orders: str, group: str) -> None:
+    """ConsumerGroupDescribe gives what DescribeGroups calls unknown: epochs, assignor and assignment."""
+    wait_until(lambda: group in raw.coordinators([group])[0], 30.0, "a coordinator")
+    member = NativeMember(raw.broker(raw.coordinators([group])[0][group]), group, [orders])
+    member.await_assigned(PARTITIONS)
+    epoch, state = member.epoch, take(group)
+    member.leave()
+    row = row_of(state, group)
+    assert (row.type, row.state, row.protocol) == ("consumer", "Stable", "uniform")
+    (found,) = state.members
+    assert found.member_id == member.member_id
+    assert epoch >= 1
+    assert row.generation == row.assignment_epoch == found.member_epoch == epoch
+    assert [(each.topic, each.partition) for each in state.assignments] == [(orders, n) for n in range(3)]
+    assert [each.topic for each in state.subscriptions] == [orders]
+    assert state.problems == []
+
+
+def test_a_group_that_nobody_knows_is_dead_and_no_problem(take, group: str) -> None:
+    """Its coordinator says so; that is a positive answer, not a missing one."""
+    state = take(group)
+    assert (row_of(state, group).state, state.offsets, state.problems) == ("Dead", [], [])
+
+
+def test_many_groups_take_few_requests_and_equal_kafka_pythons_answer(
+    bootstrap: str, take, raw: KafkaCluster, orders: str, group: str
+) -> None:
+    """500 groups with metadata of their own: a request for hundreds of groups, equal offset by offset."""
+    names = [f"{group}-{number:03}" for number in range(500)]
+    commit(
+        raw,
+        {
+            name: {TopicPartition(orders, p): (1000 * number + p, f"m{number}") for p in range(PARTITIONS)}
+            for number, name in enumerate(names)
+        },
+    )
+    state = take(*names)
+    assert state.requests < 40
+    assert state.problems == []
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        told = admin.list_group_offsets(dict.fromkeys(names))
+    finally:
+        admin.close()
+    theirs = {
+        (name, at.topic, at.partition): (found.offset, found.metadata)
+        for name, offsets in told.items()
+        for at, found in offsets.items()
+    }
+    ours = {(row.group, row.topic, row.partition): (row.offset, row.metadata) for row in state.offsets}
+    assert ours == theirs
+    assert len(ours) == 500 * PARTITIONS
+
+
+class OpenTransaction:
+    """A producer that has sent an offset of ``group`` to a transaction and not ended it."""
+
+    def __init__(self, bootstrap: str, group: str, at: At) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group})
+        self._producer.init_transactions(30)
+        self._producer.begin_transaction()
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        try:
+            self._producer.send_offsets_to_transaction([at], consumer.consumer_group_metadata(), 30)
+        finally:
+            consumer.close()
+
+    def commit(self) -> None:
+        """End it."""
+        self._producer.commit_transaction(30)
+
+    def abort(self) -> None:
+        """End it without effect."""
+        self._producer.abort_transaction(30)
+
+
+def test_a_snapshot_waits_for_an_open_transaction(
+    bootstrap: str, take, raw: KafkaCluster, orders: str, group: str
+) -> None:
+    """While it is open its group is asked again; the committed offset is then the transaction's."""
+    commit(raw, {group: {TopicPartition(orders, 0): (3, "before")}})
+    pending = OpenTransaction(bootstrap, group, At(orders, 0, 7, metadata="after"))
+    asked = threading.Event()
+    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=20.0), SystemClock(), patience_s=60.0)
+    rounds: list[int] = []
+
+    def told(_what: str, done: int, _of: int) -> None:
+        rounds.append(done)
+        if len(rounds) >= 4:
+            asked.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(snapshots.take, [group], progress=told)
+        assert asked.wait(30), "the group is not asked again"
+        assert not waiting.done()
+        pending.commit()
+        state = waiting.result(60)
+    snapshots.close()
+    (at,) = committed(state, group).values()
+    assert (at.offset, at.metadata) == (7, "after\0")
+    assert state.problems == []
+
+
+def test_a_transaction_that_stays_open_is_a_problem_of_its_group_only(
+    bootstrap: str, raw: KafkaCluster, orders: str, group: str
+) -> None:
+    """Neither the old nor the new offset is told; another partition's and another group's are."""
+    commit(
+        raw, {name: {TopicPartition(orders, p): (3, "") for p in (0, 1)} for name in (group, f"{group}-b")}
+    )
+    pending = OpenTransaction(bootstrap, group, At(orders, 0, 7))
+    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=20.0), SystemClock(), patience_s=0.5)
+    try:
+        state = snapshots.take([group, f"{group}-b"])
+    finally:
+        pending.abort()
+        snapshots.close()
+    assert sorted(committed(state, group)) == [(orders, 1)]
+    assert sorted(committed(state, f"{group}-b")) == [(orders, 0), (orders, 1)]
+    (problem,) = state.problems
+    assert problem.group == group
+    assert f"a transaction that commits {orders}-0 is open" in problem.problem
+
+
+def test_offsets_of_a_topic_that_is_gone_are_kept_and_said(
+    bootstrap: str, take, raw: KafkaCluster, orders: str, group: str
+) -> None:
+    """A deleted topic has no log end; that hides neither its offsets nor other topics' ends."""
+    doomed = f"doomed-{group}"
+    create_topic(bootstrap, doomed, 1)
+    commit(raw, {group: {TopicPartition(name, 0): (2, "") for name in (doomed, orders)}})
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        admin.delete_topics([doomed])
+        wait_until(lambda: not raw.leaders([doomed]), 30.0, "the topic is gone")
+    finally:
+        admin.close()
+    state = take(group)
+    assert (orders, 0) in committed(state, group)
+    assert {end.topic for end in state.log_ends} == {orders}
+    if (doomed, 0) in committed(state, group):  # the coordinator forgets such offsets a moment later
+        assert [row.problem for row in state.problems] == [
+            f"topic {doomed!r} has committed offsets or members but does not exist (any more)"
+        ]
+
+
+def test_nobody_at_the_address_is_one_sentence() -> None:
+    """Who does not answer and at what address, within the time."""
+    snapshots = LiveGroupSnapshots(KafkaCluster("127.0.0.1:1", timeout_s=0.3), SystemClock())
+    with pytest.raises(Transient, match=r"Kafka does not answer at 127\.0\.0\.1:1 .*check that it runs"):
+        snapshots.take()
