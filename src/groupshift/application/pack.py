@@ -68,28 +68,37 @@ def seal(env: Environment, migration: str) -> Pack:
     """See `App.seal`. Journaled before the manifest is in its place, so that no other one is believed."""
     found = load(env, migration)
     env.evidence.write_text(migration, JOURNAL, text=_exported(found))
-    files = tuple(measured(env.evidence, migration))
-    now = env.clock.now_ms()
-    pack = Pack(
-        migration=migration,
-        group=found.record.group,
-        plan_hash=found.record.plan_hash,
-        phase=found.phase.value,
-        sealed_at_ms=now,
-        files=files,
-        approvals=approvals(found.events),
-        versions=_versions(env.evidence, files, migration),
-        brokers=_brokers(found.events),
-        doubts=_doubts(env, found, files),
-    )
+    pack = _composed(env, found)
     text = pack.to_json()
     signature = env.signer.sign(text.encode()) if env.signer else ""
-    body = {"digest": _sha256(text), "files": len(files), "signed": bool(signature)}
+    body = {"digest": _sha256(text), "files": len(pack.files), "signed": bool(signature)}
+    now = pack.sealed_at_ms
     env.journal.append(Entry(migration=migration, at_ms=now, kind=EventKind.SEALED, body=body))
     env.evidence.write_text(migration, PACK, text=text)
     if signature or env.evidence.read_text(migration, SIGNATURE):
         env.evidence.write_text(migration, SIGNATURE, text=signature)
     return pack
+
+
+def compose(env: Environment, migration: str) -> Pack:
+    """See `App.pack`: what sealing would write now; nothing is written."""
+    return _composed(env, load(env, migration))
+
+
+def _composed(env: Environment, found: Migration) -> Pack:
+    files = tuple(measured(env.evidence, found.id))
+    return Pack(
+        migration=found.id,
+        group=found.record.group,
+        plan_hash=found.record.plan_hash,
+        phase=found.phase.value,
+        sealed_at_ms=env.clock.now_ms(),
+        files=files,
+        approvals=approvals(found.events),
+        versions=_versions(env.evidence, files, found.id),
+        brokers=_brokers(found.events),
+        doubts=_doubts(env, found, files),
+    )
 
 
 def verify(

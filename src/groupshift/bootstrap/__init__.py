@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Self
 
 from groupshift.application import (
+    account,
     act,
     assess,
     claim,
@@ -23,6 +24,7 @@ from groupshift.application import (
     status,
     watch,
 )
+from groupshift.application.account import Account
 from groupshift.application.environment import Environment
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.application.pack import Progress, Verification
@@ -40,7 +42,7 @@ from groupshift.domain.judgement import (
     StageStatus,
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
-from groupshift.domain.pack import Pack
+from groupshift.domain.pack import REPORT, Pack
 from groupshift.ports.signature import Verifier
 from groupshift.settings import Settings
 
@@ -177,10 +179,22 @@ class App:
         """One migration with its stages, or the latest migrations, newest first."""
         return status.status(self._env, migration)
 
+    def account(self, migration: str) -> Account:
+        """Everything the report of a migration shows: read from journal, evidence and ledgers only."""
+        return account.account(self._env, migration)
+
+    def pack(self, migration: str) -> Pack:
+        """What sealing the migration's evidence would write now; nothing is written."""
+        return pack.compose(self._env, migration)
+
     def seal(self, migration: str) -> Pack:
         """Write the manifest over every file of the migration's evidence, journal its SHA-256 and sign it
         where the settings name a key. `close` does so too."""
         return pack.seal(self._env, migration)
+
+    def write_report(self, migration: str, text: str) -> str:
+        """Put the report of a migration into its evidence; returns its path or URI."""
+        return self._env.evidence.write_text(migration, REPORT, text=text)
 
     def verify_evidence(
         self, migration: str, verifier: Verifier | None = None, told: Progress = lambda *_: None

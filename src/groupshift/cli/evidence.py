@@ -14,16 +14,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from groupshift.application.pack import Verification, verify_folder
+from groupshift.bootstrap import App
 from groupshift.bootstrap.connections import verifier
 from groupshift.cli import render
-from groupshift.cli.moving import follow_up
 from groupshift.cli.options import MigrationId
 from groupshift.cli.session import Json, SettingsFile, open_app
-from groupshift.domain.pack import State
+from groupshift.domain.pack import Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
 
 _COLOUR = {State.SOUND: "green", State.UNCHECKED: "yellow"}
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", help="Write the page here too (one HTML file).", show_default=False),
+]
 PublicKey = Annotated[
     str,
     typer.Option(
@@ -34,19 +38,59 @@ PublicKey = Annotated[
 ]
 
 
-def report(migration: MigrationId, settings: SettingsFile = None, *, as_json: Json = False) -> int:
-    """List the reports of a migration."""
+def report(
+    migration: MigrationId,
+    output: Output = None,
+    settings: SettingsFile = None,
+    *,
+    as_json: Json = False,
+) -> int:
+    """Write the report of a migration into its evidence, seal it, and list the reports of its stages."""
     opened, _ = open_app(settings)
     with opened:
+        where, pack = _rendered(opened, migration)
         (found,) = opened.status(migration)
+    if output is not None:
+        _write(output, where[1])
+    shown = str(output.absolute()) if output else where[0]
     if as_json:
         stages = {each.stage.name.value: render.plain(each.validations) for each in found.stages}
-        render.print_json({"migration": migration, "validations": stages})
+        about = {"report": shown, "files": len(pack.files), "doubts": list(pack.doubts)}
+        render.print_json({"migration": migration, **about, "validations": stages})
     else:
         console = Console()
         console.print(render.reports_table(found))
-        render.next_command(console, follow_up(migration, found.phase))
+        console.print(f"report of the migration: {shown}", soft_wrap=True)
+        render.next_command(console, f"groupshift verify-evidence {migration}")
     return 0
+
+
+def _rendered(opened: App, migration: str) -> tuple[tuple[str, str], Pack]:
+    """(path, text) of the report, written and then sealed with everything else."""
+    from groupshift.spark.account.document import render as document
+
+    text = document(opened.account(migration), sealed_rows(opened.pack(migration)))
+    where = opened.write_report(migration, text)
+    return (where, text), opened.seal(migration)
+
+
+def sealed_rows(pack: Pack) -> tuple[tuple[str, object], ...]:
+    """What a pack says of itself, for the report."""
+    met = ((name, ", ".join(found)) for name, found in pack.versions.items())
+    brokers = (("brokers met", "; ".join(pack.brokers)),) if pack.brokers else ()
+    doubts = tuple(("doubted", each) for each in pack.doubts)
+    return (("plan hash approved", pack.plan_hash), *met, *brokers, *doubts)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write beside the target, then rename onto it. Raises `Rejected` where that cannot be."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise Rejected(f"--output {path} cannot be written ({error.strerror}): name another file") from error
 
 
 def verify_evidence(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from groupshift.domain.chronicle import Tenure
 from groupshift.domain.partitions import TopicPartition
 
 
@@ -18,4 +19,9 @@ class Ledger(Protocol):
         (its writer was killed or is writing) is not there yet. Raises `Broken` naming file and line
         for a complete line that is no ledger record.
         """
+        ...
+
+    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
+        """Runs of deliveries by one member between two times (epoch ms), per partition: from the first to
+        the last record before another member delivered. Empty without ledgers. Raises as above."""
         ...

@@ -42,16 +42,27 @@ def badge(verdict: Verdict, text: str = "") -> Markup:
 
 
 def table(
-    headings: Sequence[str], rows: Iterable[Sequence[object]], *, numeric: Sequence[str] = ()
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    numeric: Sequence[str] = (),
+    caption: str = "",
 ) -> Markup:
-    """A table; columns named in `numeric` are aligned to the right."""
+    """A table; columns named in `numeric` are aligned to the right, a `caption` is for those who listen."""
     kinds = ["number" if heading in numeric else "text" for heading in headings]
-    head = tag("tr", *(tag("th", name, class_=kind) for name, kind in zip(headings, kinds, strict=True)))
+    head = tag(
+        "tr",
+        *(
+            tag("th", name, class_=kind, scope="col") if name else tag("td", class_=kind)
+            for name, kind in zip(headings, kinds, strict=True)
+        ),
+    )
     body = [
         tag("tr", *(tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)))
         for row in rows
     ]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *body)), class_="scroll")
+    said = tag("caption", caption) if caption else ""
+    return tag("div", tag("table", said, tag("thead", head), tag("tbody", *body)), class_="scroll")
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
@@ -81,14 +92,15 @@ def duration(milliseconds: int | None) -> str:
     return f"{milliseconds // 60_000} min {milliseconds % 60_000 // 1000} s"
 
 
-def page(title: str, verdict: Verdict, lead: object, sections: Iterable[Markup]) -> str:
-    """The whole document."""
+def page(title: str, verdict: Verdict, lead: object, sections: Iterable[Markup], *, word: str = "") -> str:
+    """The whole document; `word` is said in the colour of the verdict instead of the verdict itself."""
     style = files("groupshift.spark").joinpath("report.css").read_text(encoding="utf-8")
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{escape(title)}: {verdict}</title>'
+        f'<meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)}: {escape(word or verdict)}</title>"
         f"<style>{style}</style>"
     )
-    header = tag("header", tag("h1", title, badge(verdict)), tag("p", lead, class_="lead"))
+    header = tag("header", tag("h1", title, badge(verdict, word)), tag("p", lead, class_="lead"))
     body = tag("main", header, *sections)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'

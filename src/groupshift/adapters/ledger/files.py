@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from groupshift.domain.chronicle import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken
 
@@ -47,6 +49,30 @@ class LedgerFiles:
                         highest[partition] = max(offset, highest.get(partition, offset))
         return dict(sorted(highest.items()))
 
+    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
+        """See the port; files are merged by time, so memory grows with the runs only."""
+        files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
+        merged = heapq.merge(*(_deliveries(path, group) for path in files))
+        runs: dict[TopicPartition, list[_Run]] = {}
+        for at_ms, member, partition in merged:
+            if from_ms <= at_ms <= to_ms:
+                of = runs.setdefault(partition, [])
+                if of and of[-1].member == member:
+                    of[-1].end_ms, of[-1].records = at_ms, of[-1].records + 1
+                else:
+                    of.append(_Run(member=member, start_ms=at_ms, end_ms=at_ms))
+        return [
+            Tenure(
+                partition=partition,
+                member=run.member,
+                start_ms=run.start_ms,
+                end_ms=run.end_ms,
+                records=run.records,
+            )
+            for partition, of in sorted(runs.items())
+            for run in of
+        ]
+
     def close(self) -> None:
         """Nothing is kept open between calls."""
 
@@ -66,6 +92,33 @@ class LedgerFiles:
                 progress.position += len(complete)
                 file.seek(progress.position)
         return progress.highest
+
+
+@dataclass(slots=True)
+class _Run:
+    """Deliveries of one member, one after the other."""
+
+    member: str
+    start_ms: int
+    end_ms: int
+    records: int = 1
+
+
+def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartition]]:
+    """(time, member, partition) of each complete line of one member's file that belongs to the group."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.endswith(b"\n"):
+                (member, partition), _ = _record(path, number, line)
+                if member.startswith(f"{group}_"):
+                    yield _time(path, number, line), member, partition
+
+
+def _time(path: Path, number: int, line: bytes) -> int:
+    try:
+        return int(json.loads(line)["at_ms"])
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise Broken(f"line {number} of ledger {path} has no time at_ms: the ledger was altered") from wrong
 
 
 def _take(path: Path, complete: bytes, progress: _Progress) -> None:

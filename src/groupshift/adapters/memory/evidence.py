@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, Row
@@ -78,36 +79,37 @@ class MemoryEvidence:
 
     def measured(self, migration: str, path: str) -> StoredFile | None:
         """See the port."""
-        data = self._contents(migration).get(path)
-        if data is None:
+        made = self._contents(migration).get(path)
+        if made is None:
             return None
+        data = made()
         return StoredFile(path=path, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
-    def _contents(self, migration: str) -> dict[str, bytes]:
-        """What would be on disk: texts, and the tables of each snapshot with its manifest."""
+    def _contents(self, migration: str) -> dict[str, Callable[[], bytes]]:
+        """What would be on disk, and how to make it: texts, and tables of snapshots with their manifests."""
         folder = self.path(migration) + "/"
-        found = {
-            path.removeprefix(folder): text.encode()
+        found: dict[str, Callable[[], bytes]] = {
+            path.removeprefix(folder): text.encode
             for path, text in self.texts.items()
             if path.startswith(folder)
         }
-        for (owner, stage, moment), (manifest, tables) in self.snapshots.items():
-            if owner == migration:
-                where = f"{stage}/{moment}"
-                found[f"{where}/{MANIFEST}"] = _text((owner, stage, moment), manifest.taken_at_ms, tables)
-                found |= {
-                    f"{where}/{name}": json.dumps(list(tables.get(name, ()))).encode() for name in TABLES
-                }
+        for key, (manifest, tables) in self.snapshots.items():
+            if key[0] == migration:
+                where = f"{key[1]}/{key[2]}"
+                found[f"{where}/{MANIFEST}"] = partial(_text, key, manifest.taken_at_ms, tables)
+                found |= {f"{where}/{name}": partial(_bytes, tables, name) for name in TABLES}
         return found
 
 
 _Key = tuple[str, str, Moment]
 
 
+def _bytes(tables: Mapping[str, Sequence[Row]], name: str) -> bytes:
+    return json.dumps(list(tables.get(name, ()))).encode()
+
+
 def _hashes(tables: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    return {
-        name: hashlib.sha256(json.dumps(list(tables.get(name, ()))).encode()).hexdigest() for name in TABLES
-    }
+    return {name: hashlib.sha256(_bytes(tables, name)).hexdigest() for name in TABLES}
 
 
 def _text(key: _Key, taken_at_ms: int, tables: Mapping[str, Sequence[Row]]) -> bytes:

@@ -6,8 +6,10 @@ Faults are plain attributes: stop a place, lower an offset, write the mode node 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from groupshift.domain.chronicle import Tenure
 from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.group import (
     CommittedOffset,
@@ -128,6 +130,10 @@ class World:
     def last_delivered(self, group: str) -> dict[TopicPartition, int]:
         """`groupshift.ports.ledger.Ledger`."""
         return {p: end - 1 for p, end in self.ends.items()} if group == self.group else {}
+
+    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:  # noqa: ARG002 - the port
+        """`groupshift.ports.ledger.Ledger`: simulated members keep no ledgers of single deliveries."""
+        return ()
 
     def _running(self, *kinds: MemberKind) -> list[str]:
         return [n for n, o in sorted(self.places.items()) if o.running and o.kind in kinds]

@@ -1,0 +1,146 @@
+"""What is known of a group over the time of a migration: who owned which partition when, and the lag.
+
+Three sources, from the sharpest: the audit (ZooKeeper's transaction log, to the millisecond), the members'
+ledgers (first to last delivery of a run), and what was seen in snapshots and while a canary was watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from groupshift.domain.partitions import TopicPartition
+
+
+class KnownBy(StrEnum):
+    """How sharp the times of a tenure are."""
+
+    LOG = "ZooKeeper's transaction log"
+    DELIVERIES = "the members' ledgers"
+    SIGHTINGS = "snapshots and looks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A partition at one moment: committed offset in the store that counts (None: none), log end."""
+
+    committed: int | None
+    end: int
+
+    @property
+    def lag(self) -> int | None:
+        """Records not committed yet; None without a committed offset."""
+        return None if self.committed is None else max(0, self.end - self.committed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """The group as it was seen at ``at_ms`` (epoch). ``owners`` holds every partition that was looked at;
+    an empty tuple is a partition without owner."""
+
+    at_ms: int
+    what: str
+    owners: Mapping[TopicPartition, tuple[str, ...]]
+    positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """One member owns one partition from ``start_ms`` to ``end_ms``. ``unowned_ms`` is the time without
+    owner right before it, None where that is not known (first tenure, or seen only now and then)."""
+
+    partition: TopicPartition
+    member: str
+    start_ms: int
+    end_ms: int
+    unowned_ms: int | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """The group's lag at one moment: in all, and of the partition that lags most."""
+
+    at_ms: int
+    what: str
+    total: int
+    worst: int
+    worst_at: TopicPartition
+    unknown: int
+
+
+def seen(sightings: Sequence[Sighting]) -> tuple[Tenure, ...]:
+    """Tenures as far as sightings show them: from the first to the last look at the same owner.
+
+    Between two looks with different owners nothing is said, so nothing is drawn there."""
+    found: list[Tenure] = []
+    for partition in sorted({each for sighting in sightings for each in sighting.owners}):
+        looks = [(s.at_ms, s.owners[partition]) for s in sightings if partition in s.owners]
+        since, owners = looks[0]
+        last = since
+        for at_ms, now in [*looks[1:], (looks[-1][0], None)]:
+            if now != owners:
+                found += [Tenure(partition=partition, member=o, start_ms=since, end_ms=last) for o in owners]
+                since, owners = at_ms, now or ()
+            last = at_ms
+    return tuple(found)
+
+
+def audited(hand_overs: Iterable[Mapping[str, object]], from_ms: int, to_ms: int) -> tuple[Tenure, ...]:
+    """Tenures from the ``hand_overs`` of ``audit.json``, clipped to a stretch of time.
+
+    The first owner of a partition is the giver of its first hand-over."""
+    of: dict[TopicPartition, list[Mapping[str, object]]] = {}
+    for each in hand_overs:
+        of.setdefault(TopicPartition(str(each["topic"]), _number(each["partition"])), []).append(each)
+    found: list[Tenure] = []
+    for partition, changes in sorted(of.items()):
+        ordered = sorted(changes, key=lambda each: _number(each["taken_ms"]))
+        first = ordered[0]
+        found.append(_tenure(partition, str(first["from"]), (from_ms, _number(first["released_ms"])), None))
+        ends = [_number(each["released_ms"]) for each in ordered[1:]] + [to_ms]
+        for each, end in zip(ordered, ends, strict=True):
+            gap = _number(each["unowned_ms"])
+            found.append(_tenure(partition, str(each["to"]), (_number(each["taken_ms"]), end), gap))
+    return tuple(each for each in found if each.end_ms >= from_ms and each.start_ms <= to_ms)
+
+
+def _tenure(partition: TopicPartition, member: str, span: tuple[int, int], gap: int | None) -> Tenure:
+    start, end = span
+    return Tenure(partition=partition, member=member, start_ms=start, end_ms=max(start, end), unowned_ms=gap)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def lags(sightings: Iterable[Sighting]) -> tuple[Lag, ...]:
+    """The lag at each sighting that knows positions."""
+    found = []
+    for sighting in sightings:
+        known = {at: position.lag for at, position in sighting.positions.items() if position.lag is not None}
+        if known:
+            worst = max(known, key=lambda at: (known[at], at))
+            found.append(
+                Lag(
+                    at_ms=sighting.at_ms,
+                    what=sighting.what,
+                    total=sum(known.values()),
+                    worst=known[worst],
+                    worst_at=worst,
+                    unknown=len(sighting.positions) - len(known),
+                )
+            )
+    return tuple(found)
+
+
+def hand_overs(tenures: Iterable[Tenure]) -> dict[TopicPartition, int]:
+    """How often each partition went from one member to another, in the order of partitions."""
+    last: dict[TopicPartition, str] = {}
+    counts: dict[TopicPartition, int] = {}
+    for tenure in sorted(tenures, key=lambda each: (each.partition, each.start_ms)):
+        former = last.get(tenure.partition, tenure.member)
+        counts[tenure.partition] = counts.get(tenure.partition, 0) + (former != tenure.member)
+        last[tenure.partition] = tenure.member
+    return counts

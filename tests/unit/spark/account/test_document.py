@@ -1,0 +1,235 @@
+"""The report of a migration: says what matters first, escapes everything, stays small."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from groupshift.application.account import Account, Compared
+from groupshift.cli.evidence import sealed_rows
+from groupshift.domain.chronicle import KnownBy, Tenure
+from groupshift.domain.evidence import Moment
+from groupshift.domain.moves import Until
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.phases import Phase
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.ports.journal import Event, EventKind
+from groupshift.spark.account.axis import LEFT, axis_of
+from groupshift.spark.account.document import render
+from groupshift.spark.account.headline import headline
+from groupshift.spark.account.lag_picture import nice
+from simulated_move import Bench, make_bench
+
+EVIL = "<script>alert('x')</script>\"onload="
+AT = 1_763_740_000_000
+
+
+@pytest.fixture(scope="module")
+def moved() -> tuple[Bench, str]:
+    """A simulated move until toggle."""
+    bench = make_bench()
+    migration, _ = bench.move(Until.TOGGLE, canary_watch_s=60, soak_s=2)
+    return bench, migration
+
+
+@pytest.fixture
+def account(moved: tuple[Bench, str]) -> Account:
+    """What its report is made of."""
+    bench, migration = moved
+    return bench.app().account(migration)
+
+
+def test_the_first_sentence_says_what_became_of_the_group(account: Account, moved: tuple[Bench, str]) -> None:
+    """Moved, by how much proven, and the command that takes it back."""
+    text = render(account, sealed_rows(moved[0].app().pack(moved[1])))
+    top = text[: text.index("At a glance")]
+    assert "Group orders-app was moved: Kafka coordinates the group now" in top
+    assert "no committed offset was lost or went back" not in top or "findings of" in top
+    assert f"groupshift roll-back {account.status.migration}" in top
+    assert f"groupshift verify-evidence {account.status.migration}" in top
+    assert account.status.plan_hash in text
+
+
+def test_the_page_needs_nothing_but_itself(account: Account) -> None:
+    """No script, no address, style for light, dark and paper, a language, a title, heads of tables."""
+    text = render(account)
+    assert not re.search(r"<script|src=|href=|url\(|@import|://", text)
+    for part in ("prefers-color-scheme: dark", "@media print", 'lang="en"', "<title>", 'scope="col"'):
+        assert part in text
+    assert text.count('role="img"') == text.count("aria-labelledby=") == 3
+    assert text.count("<desc") == 3
+
+
+def test_stages_gates_verdicts_and_modes_are_in_the_picture(account: Account) -> None:
+    """Each stage has a lane, each answer a number, each write of the mode node a mark."""
+    text = render(account)
+    svg = text[text.index('id="run-title"') : text.index("Who decided")]
+    for stage in account.status.stages:
+        if stage.began_at_ms is not None:
+            assert stage.stage.name.value in svg
+    assert "mode kafka" in svg
+    assert svg.count('class="gate yes"') == len(account.approvals) == 3
+    assert "toggle: approve by ann" in svg
+    assert svg.count('class="dot pass"') >= 6
+
+
+def test_without_ledger_and_audit_owners_are_drawn_as_they_were_seen(account: Account) -> None:
+    """The source is said, and the lag is drawn at every sighting."""
+    assert account.known_by is KnownBy.SIGHTINGS
+    assert len(account.sightings) > 8
+    text = render(account)
+    assert "what happened between two looks was" in text
+    assert text.count('class="mark"') == len(account.sightings)
+
+
+def hostile(account: Account) -> Account:
+    """Hostile text wherever a person, a server or a member can put it."""
+    finding = Finding(rule="V01", verdict=Verdict.FAIL, reason=EVIL, hint=EVIL)
+    row = {"table": "offsets", "class": EVIL, "subject": EVIL, "before": EVIL, "after": None}
+    said = {"snapshot": "before", "table": EVIL, "sentence": EVIL, "severity": "critical", "success": False}
+    compared = Compared(
+        stage="canary",
+        moment=Moment.AFTER,
+        verdict=Verdict.FAIL,
+        judged_at_ms=AT,
+        findings=(finding,),
+        counts={"lost": 1},
+        refused=(row,),
+        refusals=1,
+        expectations=({**said, "detail": EVIL},),
+    )
+    at = TopicPartition(EVIL, 0)
+    body = {"gate": "plan", "choice": "approve", "who": EVIL, "fingerprint": "f"}
+    event = Event(seq=999, at_ms=AT, token=1, kind=EventKind.GATE_ANSWERED, stage=None, body=body)
+    status = replace(
+        account.status, group=EVIL, migration=EVIL, reason=EVIL, events=(*account.status.events, event)
+    )
+    return replace(
+        account,
+        status=status,
+        compared=(compared,),
+        members={EVIL: EVIL},
+        modes=((AT, EVIL),),
+        tenures=(Tenure(partition=at, member=EVIL, start_ms=AT, end_ms=AT + 5),),
+        audit={"lost": EVIL},
+        troubles=(EVIL,),
+    )
+
+
+def test_no_text_from_outside_becomes_markup(account: Account) -> None:
+    """Names of groups, members and topics, metadata, answers and reasons stay text."""
+    text = render(hostile(account), ((EVIL, EVIL),))
+    assert "<script" not in text
+    assert '"onload=' not in text
+    assert text.count("&lt;script&gt;") > 15
+
+
+def test_an_empty_journal_is_a_page_too(account: Account) -> None:
+    """A plan that nobody ran: nothing is drawn that was not there, nothing is claimed."""
+    status = replace(
+        account.status, phase=Phase.PLANNED, verdict=None, reason="", stages=(), events=(), updated_at_ms=0
+    )
+    empty = replace(
+        account,
+        status=status,
+        approvals=(),
+        modes=(),
+        sightings=(),
+        tenures=(),
+        members={},
+        compared=(),
+        files=(),
+    )
+    text = render(empty)
+    for part in ("waiting for approval", "No owner was ever seen", "The lag was never measured"):
+        assert part in text
+    assert "No gate was answered" in text
+    assert "passed; no committed offset" not in text
+
+
+def test_a_huge_run_stays_small(account: Account) -> None:
+    """200 partitions with 1,000 hand-overs each: less than 5 MB, and every partition has a lane."""
+    tenures = tuple(
+        Tenure(
+            partition=TopicPartition("orders", partition),
+            member=f"orders-app_m{turn % 40}-1",
+            start_ms=AT + turn * 3600,
+            end_ms=AT + turn * 3600 + 3500,
+            unowned_ms=100,
+        )
+        for partition in range(200)
+        for turn in range(1001)
+    )
+    last = Event(seq=1, at_ms=AT + 3_600_000, token=0, kind=EventKind.CLOSED, stage=None, body={})
+    first = replace(last, at_ms=AT)
+    status = replace(account.status, events=(first, last), created_at_ms=AT)
+    huge = replace(
+        account, status=status, sightings=(), tenures=tenures, known_by=KnownBy.LOG, members={}, modes=()
+    )
+    text = render(huge)
+    assert len(text.encode()) < 5_000_000
+    assert "orders-199" in text
+    assert "200 partitions and 40 members; 200000 hand-overs" in text
+
+
+@pytest.mark.parametrize(
+    ("phase", "verdict", "word", "badge", "command"),
+    [
+        (Phase.MOVED, Verdict.PASS, "moved", Verdict.PASS, "roll-back"),
+        (Phase.MOVED, Verdict.INCONCLUSIVE, "moved", Verdict.INCONCLUSIVE, "roll-back"),
+        (Phase.ROLLING_BACK, Verdict.FAIL, "not back yet", Verdict.FAIL, "roll-back"),
+        (Phase.ROLLED_BACK, Verdict.FAIL, "taken back", Verdict.FAIL, "assess"),
+        (Phase.ROLLED_BACK, Verdict.PASS, "taken back", Verdict.PASS, "verify-evidence"),
+        (Phase.RUNNING, None, "under way", Verdict.INCONCLUSIVE, "run --migration"),
+        (Phase.REJECTED, Verdict.FAIL, "nothing changed", Verdict.FAIL, "run --group"),
+        (Phase.FINALISED, Verdict.PASS, "finalised", Verdict.PASS, "verify-evidence"),
+    ],
+)
+def test_every_phase_says_what_to_do_now(
+    account: Account, phase: Phase, verdict: Verdict | None, word: str, badge: Verdict, command: str
+) -> None:
+    """One word, one colour, one sentence that ends, and a command that fits."""
+    told = headline(replace(account, status=replace(account.status, phase=phase, verdict=verdict)))
+    assert (told.word, told.verdict) == (word, badge)
+    assert told.sentence.endswith(".")
+    assert any(command in typed for _, typed in told.now)
+
+
+def test_a_long_wait_is_cut_out_of_the_axis() -> None:
+    """A night at a gate does not squeeze what happened before and after it into one pixel."""
+    night = 8 * 3600_000
+    axis = axis_of([AT, AT + 30_000, AT + 60_000, AT + 60_000 + night, AT + 120_000 + night])
+    assert [piece.cut for piece in axis.pieces] == [False, True, False]
+    assert axis.x(AT + 60_000) - LEFT > 300
+    assert axis.x(AT + 60_000 + night) - axis.x(AT + 60_000) < 40
+    assert axis.x(AT - 5) == LEFT
+    assert axis.x(AT + 10 * night) == axis.x(axis.to_ms)
+
+
+@pytest.mark.parametrize(("value", "top"), [(0, 10), (10, 10), (11, 20), (499, 500), (70_001, 100_000)])
+def test_the_lag_axis_ends_at_a_round_number(value: int, top: int) -> None:
+    """1, 2 or 5 times a power of ten, at least 10."""
+    assert nice(value) == top
+
+
+def test_lost_offsets_and_refused_rows_are_shown(account: Account) -> None:
+    """By class and by name, with how many more there are."""
+    row: dict[str, Any] = {
+        "table": "offsets", "class": "lost", "subject": "orders-3 zookeeper", "before": "7", "after": None,
+    }  # fmt: skip
+    bad = replace(
+        account.compared[1],
+        verdict=Verdict.FAIL,
+        counts={"lost": 12},
+        refused=(row,),
+        refusals=12,
+        findings=(Finding(rule="V04", verdict=Verdict.FAIL, reason="orders-3: it is gone", hint="look"),),
+    )
+    text = render(replace(account, compared=(bad,)))
+    assert "12 committed offsets were lost and 0 went back" in text
+    assert "orders-3 zookeeper" in text
+    assert "And 11 more in differences.parquet" in text
+    assert text.index("orders-3: it is gone") < text.index("Owners over time")
