@@ -183,6 +183,7 @@ def node_properties(cluster: KraftCluster, node: KraftNode) -> dict[str, str]:
         "transaction.state.log.replication.factor": str(count),
         "transaction.state.log.min.isr": str(min(count, 2)),
         "group.initial.rebalance.delay.ms": "0",
+        "leader.imbalance.check.interval.seconds": "5",
         "log.retention.ms": "-1",
         "log.cleaner.dedupe.buffer.size": "20000000",
         **options.properties,
