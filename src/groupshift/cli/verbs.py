@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from groupshift.cli import render
+from groupshift.cli.compare import compare
 from groupshift.cli.demo import demo
 from groupshift.cli.evidence import report, verify_evidence
 from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
@@ -57,6 +58,7 @@ app.add_typer(sandbox, name="sandbox")
 app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)
+app.command("compare")(compare)
 app.command("report")(report)
 app.command("verify-evidence")(verify_evidence)
 

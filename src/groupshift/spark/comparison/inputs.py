@@ -1,0 +1,179 @@
+"""Cluster snapshots on disk: proven whole and comparable before Spark is started."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.evidence import MANIFEST, ColumnType, FileEntry
+from groupshift.errors import Broken, Rejected
+
+_VERSION = 1
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.parquet")
+_TYPES: Mapping[ColumnType, frozenset[str]] = {
+    ColumnType.STRING: frozenset({"string", "large_string", "binary", "large_binary"}),
+    ColumnType.INT: frozenset({"int32"}),
+    ColumnType.LONG: frozenset({"int64", "int32"}),
+    ColumnType.BOOL: frozenset({"bool"}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One snapshot that was proven whole. ``columns`` are those found, by table."""
+
+    folder: Path
+    manifest: ClusterManifest
+    columns: Mapping[str, frozenset[str]]
+
+    def paths(self, table: str) -> tuple[str, ...]:
+        """Absolute paths of the files of a table."""
+        return tuple(str(self.folder / entry.file) for entry in self.manifest.of_table(table))
+
+
+def read_manifest(folder: Path) -> ClusterManifest:
+    """The manifest of a cluster snapshot.
+
+    Raises `Rejected` when there is none, `Broken` when it cannot be understood."""
+    path = folder / MANIFEST
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise Rejected(f"snapshot {folder} has no {MANIFEST}: it is not finished; take it again") from None
+    try:
+        return _parse(text)
+    except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+        raise Broken(
+            f"{path} is not the manifest of a cluster snapshot ({wrong!r}); take it again"
+        ) from wrong
+
+
+def _parse(text: bytes) -> ClusterManifest:
+    data: dict[str, Any] = json.loads(text)
+    if data["version"] != _VERSION:
+        raise ValueError(f"version {data['version']!r} is not {_VERSION}")
+    plan = data.get("plan") or {}
+    return ClusterManifest(
+        cluster_id=str(data["cluster_id"]),
+        taken_at_ms=int(data["taken_at_ms"]),
+        digest=hashlib.sha256(text).hexdigest(),
+        files=tuple(FileEntry(**entry) for entry in data["files"]),
+        unique_keys=bool(data.get("unique_keys", False)),
+        plan_hash=str(plan.get("hash", "")),
+        plan_made_at_ms=int(plan["made_at_ms"]) if plan else None,
+        versions={str(key): str(value) for key, value in data.get("versions", {}).items()},
+    )
+
+
+def verify(folder: Path, told: Callable[[int], None] = lambda _: None) -> Input:
+    """Read every file of a snapshot and compare it with its manifest; ``told`` gets the bytes read.
+
+    Raises `Rejected` without a manifest, `Broken` (naming the file) when one is missing, truncated,
+    altered, not a Parquet file of its table, or not in the manifest."""
+    manifest = read_manifest(folder)
+    _complete(folder, manifest)
+    columns: dict[str, frozenset[str]] = {}
+    with ThreadPoolExecutor(2) as pool:
+        for entry, names in zip(
+            manifest.files, pool.map(lambda one: _file(folder, one), manifest.files), strict=True
+        ):
+            columns[entry.table] = columns.get(entry.table, names) & names
+            told(entry.bytes)
+    return Input(folder=folder, manifest=manifest, columns=columns)
+
+
+def _complete(folder: Path, manifest: ClusterManifest) -> None:
+    where = folder / MANIFEST
+    if not manifest.of_table("offsets"):
+        raise Broken(f"{where} lists no file of table offsets; take the snapshot again")
+    for entry in manifest.files:
+        if entry.table not in CLUSTER_TABLES:
+            raise Broken(
+                f"{where} lists the unknown table {entry.table}; compare with the release that took it"
+            )
+        if not _PLAIN.fullmatch(entry.file):
+            raise Broken(f"{where} names {entry.file!r}, which is no plain Parquet file of its own folder")
+    named = {entry.file for entry in manifest.files}
+    if strays := sorted(path.name for path in folder.glob("*.parquet") if path.name not in named):
+        raise Broken(f"{folder / strays[0]} is not in the manifest; take the snapshot again")
+
+
+def _file(folder: Path, entry: FileEntry) -> frozenset[str]:
+    path = folder / entry.file
+    if not path.is_file():
+        raise Broken(f"{path} is named in the manifest and missing; take the snapshot again")
+    if (size := path.stat().st_size) != entry.bytes:
+        raise Broken(
+            f"{path} has {size} bytes where its manifest promises {entry.bytes}: truncated or altered; "
+            "nothing was compared; take the snapshot again"
+        )
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != entry.sha256:
+        raise Broken(
+            f"{path} was altered after its manifest was written (SHA-256 {found[:12]}…, manifest "
+            f"{entry.sha256[:12]}…); nothing was compared; take the snapshot again"
+        )
+    return _columns(path, entry)
+
+
+def _columns(path: Path, entry: FileEntry) -> frozenset[str]:
+    try:
+        file = pq.ParquetFile(path)
+        rows, found = file.metadata.num_rows, {one.name: str(one.type) for one in file.schema_arrow}
+    except (pa.ArrowInvalid, OSError) as wrong:
+        raise Broken(f"{path} is not a Parquet file ({wrong}); take the snapshot again") from wrong
+    if rows != entry.rows:
+        raise Broken(f"{path} has {rows} rows where its manifest promises {entry.rows}")
+    for column in CLUSTER_TABLES[entry.table].columns:
+        if column.name not in found and not column.nullable:
+            raise Broken(f"{path} lacks the column {column.name}; take the snapshot again")
+        if column.name in found and found[column.name] not in _TYPES[column.type]:
+            raise Broken(
+                f"column {column.name} of {path} is {found[column.name]} where {column.type} is promised"
+            )
+    return frozenset(found)
+
+
+def comparable(before: ClusterManifest, after: ClusterManifest, comparison: Comparison) -> None:
+    """Refuse (`Rejected`) what cannot be compared: mixed clusters, a snapshot older than its plan, the
+    wrong order."""
+    same = before.cluster_id == after.cluster_id
+    if comparison is Comparison.CLUSTER and same:
+        raise Rejected(
+            f"both snapshots are of cluster {before.cluster_id!r}: move {comparison} compares two clusters; "
+            "name the move that was made"
+        )
+    if comparison is not Comparison.CLUSTER and not same:
+        raise Rejected(
+            f"the snapshots are of different clusters ({before.cluster_id!r}, {after.cluster_id!r}): "
+            f"take both from one, or compare with --move {Comparison.CLUSTER}"
+        )
+    for name, manifest in (("earlier", before), ("later", after)):
+        made = manifest.plan_made_at_ms
+        if made is not None and manifest.taken_at_ms < made:
+            raise Rejected(
+                f"the {name} snapshot was taken at {_clock(manifest.taken_at_ms)}, before its plan of "
+                f"{_clock(made)} was made: it says nothing about this move; take it again"
+            )
+    if after.taken_at_ms < before.taken_at_ms:
+        raise Rejected(
+            f"the second snapshot ({_clock(after.taken_at_ms)}) is older than the first "
+            f"({_clock(before.taken_at_ms)}): name the earlier one first"
+        )
+
+
+def _clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,142 @@
+"""From tables and differences to one judgement a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
+
+from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
+from groupshift.spark.comparison import groups, rows
+from groupshift.spark.comparison.outcome import Judged, broken, held, unmeasured
+from groupshift.spark.comparison.work import SIDES, Work
+
+_MOST_NAMED = 1000
+_SMALL = ("groups", "members", "subscriptions", "assignments", "log_ends")
+
+Tables = Mapping[str, Mapping[str, DataFrame]]
+"""Small tables by side and name."""
+
+
+def tables(work: Work) -> Tables:
+    """The small tables that the snapshots hold, and their views ``before_x``, ``after_x``,
+    ``paired_groups``."""
+    found: dict[str, dict[str, DataFrame]] = {side: {} for side in SIDES}
+    for side in SIDES:
+        given = work.inputs[side]
+        for name in (name for name in _SMALL if given.paths(name)):
+            frame = rows.read(work.spark, name, given.paths(name), given.columns[name])
+            frame.createOrReplaceTempView(f"{side}_{name}")
+            found[side][name] = frame
+    if all("groups" in found[side] for side in SIDES):
+        pairs = groups.paired(found["before"], found["after"])
+        pairs.createOrReplaceTempView("paired_groups")
+    return found
+
+
+def of_groups(work: Work, found: Tables) -> list[Judged]:
+    """Every rule about groups and members, judged by its statements."""
+    results = []
+    for rule in _asked(work, (Place.GROUPS, Place.MEMBERS)):
+        lacking = groups.missing(rule.field, found["before"], found["after"])
+        if lacking:
+            results.append(unmeasured(rule, f"a snapshot has no table {', '.join(lacking)}"))
+        else:
+            results.append(_by_statements(work, rule, groups.statements(rule)))
+    return results
+
+
+def of_offsets(work: Work, found: DataFrame | None, counts: Mapping[tuple[str, bool], int]) -> list[Judged]:
+    """Every rule about commits: by the differences found (None: there are none), counted by rule and
+    whether they are allowed."""
+    if found is not None:
+        found.createOrReplaceTempView("differences")
+    results = []
+    for rule in _asked(work, (Place.OFFSETS,)):
+        count = counts.get((rule.number, False), 0)
+        if rule.kind is Kind.WITHIN:
+            results.append(_within_log(work, rule))
+        elif rule.field is Field.KEYS and not count:
+            results.append(_unique(work, rule))
+        elif rule.field in rows.VALUES and rule.field not in work.values:
+            results.append(unmeasured(rule, f"a snapshot has no column {rule.field}"))
+        elif count:
+            results.append(broken(rule, _first(work, "not_allowed", rule), count))
+        else:
+            results.append(held(rule))
+    return results
+
+
+def needs_spark(work: Work) -> bool:
+    """Whether a rule looks at one snapshot by itself, so that equal files do not answer it."""
+    kinds = {rule.kind for rule in work.rules.values()}
+    assigned = Kind.COVERS in kinds and any(work.inputs[side].paths("assignments") for side in SIDES)
+    unique = all(work.inputs[side].manifest.unique_keys for side in SIDES)
+    return assigned or Kind.WITHIN in kinds or not unique
+
+
+def of_equal_files(work: Work) -> list[Judged]:
+    """The judgement when every file lies on both sides: all that is there is equal."""
+    results = []
+    for rule in _asked(work, tuple(Place)):
+        names = groups.needs(rule.field)
+        lacking = [name for name in names if not work.inputs["after"].paths(name)]
+        if lacking:
+            results.append(unmeasured(rule, f"a snapshot has no table {', '.join(lacking)}"))
+        elif rule.kind is Kind.BECOMES:
+            results.append(unmeasured(rule, "the snapshots are the same files: nothing has become anything"))
+        elif rule.field in rows.VALUES and rule.field not in work.values:
+            results.append(unmeasured(rule, f"a snapshot has no column {rule.field}"))
+        else:
+            results.append(held(rule))
+    return results
+
+
+def _asked(work: Work, places: Sequence[Place]) -> list[EqualityRule]:
+    return [
+        rule
+        for rule in work.rules.values()
+        if rule.kind is not Kind.IGNORE and FIELDS[rule.field].place in places
+    ]
+
+
+def _by_statements(work: Work, rule: EqualityRule, names: Sequence[str]) -> Judged:
+    offending: list[dict[str, Any]] = []
+    for name in names:
+        frame = groups.offending(work.spark, name, rule, FIELDS[rule.field].title)
+        offending += [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
+    return broken(rule, list(offending), len(offending)) if offending else held(rule)
+
+
+def _first(work: Work, name: str, rule: EqualityRule) -> list[Mapping[str, Any]]:
+    text = groups.statement(name)
+    return [row.asDict() for row in work.spark.sql(text, args={"rule": rule.number}).limit(10).collect()]
+
+
+def _unique(work: Work, rule: EqualityRule) -> Judged:
+    """Duplicates that are the same on both sides cancel in checksums: looked for unless the writer of the
+    snapshot did."""
+    offending: list[Mapping[str, Any]] = []
+    for side in (side for side in SIDES if not work.inputs[side].manifest.unique_keys):
+        work.told("keys counted", SIDES.index(side), len(SIDES))
+        work.committed(side).createOrReplaceTempView("counted")
+        frame = work.spark.sql(groups.statement("keys_unique"), args={"rows": "counted"})
+        offending += [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
+    return broken(rule, offending, len(offending)) if offending else held(rule)
+
+
+def _within_log(work: Work, rule: EqualityRule) -> Judged:
+    if not work.inputs["after"].paths("log_ends"):
+        return unmeasured(rule, "the later snapshot has no table log_ends")
+    work.committed("after").createOrReplaceTempView("after_committed")
+    frame = work.spark.sql(groups.statement("offset_within_log")).cache()
+    offending = [row.asDict() for row in frame.limit(10).collect()]
+    return broken(rule, list(offending), frame.count()) if offending else held(rule)
+
+
+def counted(found: DataFrame) -> list[dict[str, Any]]:
+    """``class, rule, allowed, count`` of the differences."""
+    counts = found.groupBy("class", "rule", "allowed").agg(F.count(F.lit(1)).alias("count"))
+    return [row.asDict() for row in counts.collect()]
