@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from groupshift.application.fleet_scans import FleetScans
     from groupshift.bootstrap import App
-    from groupshift.settings import Settings
+    from groupshift.settings import Settings, SparkSettings
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
 
@@ -135,8 +135,10 @@ def _servers(found: Connection) -> str:
     return f"{found.host}:{found.port}" if found.port else str(found.host)
 
 
-def require_spark(conn_id: str) -> None:
-    """Raise `Rejected` when the Spark connection is missing: Airflow would silently submit to YARN."""
+def require_spark(conn_id: str) -> str:
+    """The master that the Spark connection names, as the provider puts it together.
+
+    Raises `Rejected` when it is missing: Airflow would silently submit to YARN."""
     try:
         found = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as error:
@@ -146,6 +148,16 @@ def require_spark(conn_id: str) -> None:
         ) from error
     if not found.host:
         raise Rejected(f"connection {conn_id!r} has no host; fill in a Spark master such as local[*].")
+    full = found.conn_type == "spark" and ("://" in found.host or not found.port)
+    return _servers(found) if full else f"{found.conn_type}://{_servers(found)}"
+
+
+def spark_settings() -> SparkSettings:
+    """Section ``[spark]`` of this deployment: the workers' interpreter and Spark's own keys; the connection
+    names the master. Raises `Rejected` as `base_settings`; an App refuses what is wrong in it."""
+    from groupshift.settings import SparkSettings
+
+    return SparkSettings(**base_settings().get("spark", {}))
 
 
 def base_settings() -> dict[str, Any]:

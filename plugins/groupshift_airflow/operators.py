@@ -11,16 +11,18 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from groupshift.adapters.spark_submit.shipping import stays_here, submit_files
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveRequest, StageName, Until
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift_airflow.hooks import build_app, require_spark
+from groupshift_airflow.hooks import build_app, require_spark, spark_settings
 from groupshift_airflow.links import MigrationLink
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from groupshift.bootstrap import App
+    from groupshift.domain.judgement import ProofRequest
 
 PLAN = "plan"
 """Task that makes the migration (``migrate_coordination``) or names it (``roll_back``), with the token."""
@@ -181,14 +183,24 @@ class Validate(UseCase, SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Submit the job over the Spark connection. Raises `Broken` when evidence was altered."""
-        require_spark(self._conn_id)
+        master = require_spark(self._conn_id)
         with self.app() as app:
             request = app.proof(self.migration, self.stage, self.moment)
-        self.application = request.job
-        self.env_vars = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        self.application_args = list(request.arguments)
-        super().execute(context)
+        self.submit(context, request, master)
         self.log.info("evidence and report: %s", request.output)
+
+    def submit(self, context: Context, request: ProofRequest, master: str) -> None:
+        """Run the job to its end; to a cluster go our code and the keys of section ``[spark]``, too."""
+        settings = spark_settings()
+        self.application = request.job
+        self.application_args = list(request.arguments)
+        workers = settings.python or sys.executable
+        self.env_vars = {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        if stays_here(master):
+            self.env_vars["SPARK_LOCAL_IP"] = "127.0.0.1"
+        with submit_files(settings, master) as files:
+            self.py_files, self.properties_file = files.code, files.properties
+            super().execute(context)
 
 
 class Finalise(UseCase):

@@ -98,12 +98,16 @@ class EvidenceSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
     """``submit`` is the path of spark-submit, empty for the one beside this interpreter, else on the
-    PATH; ``java_home`` empty means Java on the PATH; ``timeout_s`` bounds one job."""
+    PATH; ``java_home`` empty means Java on the PATH; ``timeout_s`` bounds one job. On a cluster ``python`` is
+    the workers' interpreter, empty for the path of this one, and ``properties`` are Spark's own keys
+    (``spark.executor.memory``); they may hold secrets (docs/spark.md)."""
 
     master: str = "local[*]"
     submit: str = ""
     java_home: str = ""
     timeout_s: int = 600
+    python: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from groupshift.adapters.crash import KillAt, Whom
 from groupshift.adapters.spark_submit.runner import LOG, SparkSubmit
+from groupshift.adapters.spark_submit.shipping import shipped_code, stays_here
 from groupshift.bootstrap.connections import crash_points
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
@@ -18,20 +20,22 @@ from groupshift.ports.crash import CrashPoint, NoCrash
 from groupshift.sandbox.processes import wait_until
 from groupshift.settings import SparkSettings
 
+PROJECT = Path(__file__).resolve().parents[2]
+CLUSTER = {"master": "spark://master:7077", "python": "/opt/python"}
+
 
 def request(folder: Path) -> ProofRequest:
     """A job that writes below ``folder``."""
     return ProofRequest(job="validate.py", arguments=("--stage", "canary"), output=str(folder / "out"))
 
 
-def submit(folder: Path, script: str, timeout_s: int = 30) -> SparkSubmit:
+def submit(folder: Path, script: str, timeout_s: int = 30, **settings: object) -> SparkSubmit:
     """A runner whose spark-submit is this shell script."""
     file = folder / "spark-submit"
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
-    return SparkSubmit(
-        SparkSettings(master="local[3]", submit=str(file), timeout_s=timeout_s, java_home="/j")
-    )
+    given = {"master": "local[3]", "java_home": "/j", **settings}
+    return SparkSubmit(SparkSettings(submit=str(file), timeout_s=timeout_s, **given))
 
 
 def test_the_job_gets_master_arguments_and_environment(tmp_path: Path) -> None:
@@ -43,6 +47,62 @@ def test_the_job_gets_master_arguments_and_environment(tmp_path: Path) -> None:
     assert first.endswith("validate.py --stage canary")
     assert second.split()[:2] == ["127.0.0.1", "/j"]
     assert Path(second.split()[2]).exists()
+
+
+def test_a_cluster_gets_our_code_and_its_driver_is_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The zip holds package and SQL, and is gone afterwards; workers elsewhere can reach the driver."""
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    script = f'while [ "$1" != --py-files ]; do shift; done; echo "$2"; cp "$2" {tmp_path}/code.zip; '
+    runner = submit(tmp_path, script + 'echo "[$SPARK_LOCAL_IP]"; echo "$PYSPARK_PYTHON"', **CLUSTER)
+    runner.run(request(tmp_path))
+    sent, address, python = (tmp_path / "out" / LOG).read_text().splitlines()
+    assert (address, python) == ("[]", "/opt/python")
+    assert not Path(sent).parent.exists()
+    names = zipfile.ZipFile(tmp_path / "code.zip").namelist()
+    assert {name for name in names if name.endswith(".sql")} == {
+        f"groupshift/sql/{path.relative_to(PROJECT / 'sql')}" for path in (PROJECT / "sql").rglob("*.sql")
+    }
+    assert "groupshift/spark/report.css" in names
+    assert [name for name in names if "/." in name or name.endswith(".pyc")] == []
+
+
+def test_the_code_of_equal_trees_is_equal() -> None:
+    """Byte for byte, so that two jobs of one release can be compared."""
+    with shipped_code() as first, shipped_code() as second:
+        assert first != second
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_keys_of_spark_stay_off_the_command_line(tmp_path: Path) -> None:
+    """They may hold a secret: a file that only its owner can read carries them, as Java reads such files."""
+    script = 'echo "$@"; while [ "$1" != --properties-file ]; do shift; done; stat -c "%a $2" "$2"; cat "$2"'
+    keys = {"spark.hadoop.fs.s3a.secret.key": " hush\\now", "spark.executor.memory": "2g"}
+    submit(tmp_path, script, properties=keys).run(request(tmp_path))
+    command, mode, *lines = (tmp_path / "out" / LOG).read_text().splitlines()
+    assert "hush" not in command
+    assert "--load-spark-defaults" in command
+    assert "--py-files" not in command
+    assert mode.startswith("600 ")
+    assert lines == ["spark.executor.memory 2g", "spark.hadoop.fs.s3a.secret.key \\ hush\\\\now"]
+    assert not Path(mode.split()[1]).exists()
+
+
+@pytest.mark.parametrize(
+    ("master", "here"),
+    [
+        ("local[*]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://127.0.0.10:7077", False),
+        ("spark://master:7077", False),
+        ("yarn", False),
+        ("k8s://https://127.0.0.1:6443", False),
+    ],
+)
+def test_only_what_stays_on_this_machine_is_bound_to_the_loopback(master: str, *, here: bool) -> None:
+    """A driver on the loopback address would wait for workers that cannot reach it."""
+    assert stays_here(master) is here
 
 
 def test_a_failed_job_says_its_last_words_and_where_its_log_is(tmp_path: Path) -> None:

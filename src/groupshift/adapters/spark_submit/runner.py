@@ -11,6 +11,7 @@ from collections import deque
 from pathlib import Path
 from typing import IO
 
+from groupshift.adapters.spark_submit.shipping import SubmitFiles, stays_here, submit_files
 from groupshift.domain.judgement import ProofRequest
 from groupshift.errors import Transient
 from groupshift.settings import SparkSettings
@@ -33,7 +34,11 @@ class SparkSubmit:
         """See the port."""
         log = _log_of(request)
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as output, self._started(request, output) as process:
+        with (
+            log.open("wb") as output,
+            submit_files(self._settings, self._settings.master) as files,
+            self._started(request, files, output) as process,
+        ):
             try:
                 code = process.wait(self._settings.timeout_s)
             except subprocess.TimeoutExpired as error:
@@ -46,21 +51,24 @@ class SparkSubmit:
         if code != 0:
             raise Transient(f"Spark job {Path(request.job).name} failed with exit code {code}: {_tail(log)}")
 
-    def _started(self, request: ProofRequest, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _started(
+        self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
         try:
-            return self._start(request, output)
+            return self._start(request, files, output)
         except OSError as error:
             raise Transient(
                 f"spark-submit could not be started ({error}); set spark.submit to its path"
             ) from error
 
-    def _start(self, request: ProofRequest, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _start(self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [
                 self._settings.submit or _spark_submit(),
                 *("--master", self._settings.master, "--name", "groupshift-validate"),
                 *("--conf", "spark.ui.enabled=false"),
                 *("--driver-java-options", JVM_OPTIONS),
+                *_options(files),
                 request.job,
                 *request.arguments,
             ],
@@ -72,13 +80,21 @@ class SparkSubmit:
         )
 
     def _environment(self) -> dict[str, str]:
-        fixed = {
-            "PYSPARK_PYTHON": sys.executable,
+        settings = self._settings
+        python = {
+            "PYSPARK_PYTHON": settings.python or sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        java = {"JAVA_HOME": self._settings.java_home} if self._settings.java_home else {}
-        return {**os.environ, **fixed, **java}
+        # Workers on other machines must reach the driver: there Spark, or the environment, finds its address.
+        loopback = {"SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(settings.master) else {}
+        java = {"JAVA_HOME": settings.java_home} if settings.java_home else {}
+        return {**os.environ, **python, **loopback, **java}
+
+
+def _options(files: SubmitFiles) -> list[str]:
+    code = ["--py-files", files.code] if files.code else []
+    keys = ["--properties-file", files.properties, "--load-spark-defaults"] if files.properties else []
+    return [*code, *keys]
 
 
 def _log_of(request: ProofRequest) -> Path:
