@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -14,6 +16,7 @@ from kafka.admin import KafkaAdminClient
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.cli.main import main
 from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
@@ -22,6 +25,7 @@ from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
 from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift.spark.comparison.inputs import verify
 from native_member import NativeMember
 
 PARTITIONS = 3
@@ -267,3 +271,41 @@ def test_nobody_at_the_address_is_one_sentence() -> None:
     snapshots = LiveGroupSnapshots(KafkaCluster("127.0.0.1:1", timeout_s=0.3), SystemClock())
     with pytest.raises(Transient, match=r"Kafka does not answer at 127\.0\.0\.1:1 .*check that it runs"):
         snapshots.take()
+
+
+def test_the_command_writes_a_snapshot_that_can_be_compared(
+    bootstrap: str,
+    raw: KafkaCluster,
+    orders: str,
+    group: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`groupshift snapshot` ends with the next command; its files are those that `compare` proves."""
+    commit(raw, {group: {TopicPartition(orders, 0): (2, "x")}})
+    arguments = ["snapshot", "--groups", group, "--bootstrap-servers", bootstrap]
+    assert main([*arguments, "--output", str(tmp_path / "a"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["rows"]["offsets"], told["problems"]) == (1, [])
+    assert told["next"] == f"groupshift compare {tmp_path / 'a'} LATER --move MOVE"
+    assert verify(tmp_path / "a").manifest.digest == told["manifest_sha256"]
+    assert main([*arguments, "--output", str(tmp_path / "a")]) == 2
+    assert "never overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "either --groups NAME,NAME or --all"),
+        (["--all", "--groups", "g"], "either --groups NAME,NAME or --all"),
+        (["--all", "--settings", "s.toml"], "give one of them"),
+    ],
+)
+def test_the_command_refuses_what_is_not_clear(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence, exit code 2, nothing written."""
+    arguments = ["snapshot", "--bootstrap-servers", "127.0.0.1:1", "--output", str(tmp_path / "a"), *options]
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -28,6 +28,7 @@ from groupshift.cli.options import (
 from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
+from groupshift.cli.snapshot import snapshot
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
@@ -58,6 +59,7 @@ app.add_typer(sandbox, name="sandbox")
 app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)
+app.command("snapshot")(snapshot)
 app.command("compare")(compare)
 app.command("report")(report)
 app.command("verify-evidence")(verify_evidence)

@@ -58,12 +58,22 @@ CLUSTER_TABLES: Mapping[str, Table] = {
                 _column("protocol_type", null=True),
                 _column("protocol", null=True),
                 _column("generation", ColumnType.LONG, null=True),
+                _column("assignment_epoch", ColumnType.LONG, null=True),
+                _column("coordinator", ColumnType.INT, null=True),
             ),
             key=("group",),
         ),
         Table(
             name="members",
-            columns=(_GROUP, _MEMBER, _column("client_id"), _column("instance_id", null=True)),
+            columns=(
+                _GROUP,
+                _MEMBER,
+                _column("client_id"),
+                _column("instance_id", null=True),
+                _column("host", null=True),
+                _column("member_epoch", ColumnType.INT, null=True),
+                _column("member_type", null=True),
+            ),
             key=("group", "member_id"),
         ),
         Table(
@@ -85,6 +95,24 @@ CLUSTER_TABLES: Mapping[str, Table] = {
                 _column("log_end", ColumnType.LONG),
             ),
             key=("topic", "partition"),
+        ),
+        # The brokers' view, and what could not be read: said, never compared.
+        Table(
+            name="brokers",
+            columns=(
+                _column("node_id", ColumnType.INT),
+                _column("host"),
+                _column("port", ColumnType.INT),
+                _column("rack", null=True),
+                _column("groups_listed", ColumnType.INT),
+                _column("groups_coordinated", ColumnType.INT),
+            ),
+            key=("node_id",),
+        ),
+        Table(
+            name="problems",
+            columns=(_column("group", null=True), _column("problem")),
+            key=("group", "problem"),
         ),
     )
 }

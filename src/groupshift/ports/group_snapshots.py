@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Protocol
 
 from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.cluster_snapshot import ClusterManifest
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many are done, and of how many."""
@@ -29,4 +31,18 @@ class GroupSnapshots(Protocol):
 
     def close(self) -> None:
         """Close the connections."""
+        ...
+
+
+class ClusterSnapshotStore(Protocol):
+    """Keeps cluster snapshots in folders (see `groupshift.domain.cluster_snapshot`)."""
+
+    def refuse(self, folder: Path) -> None:
+        """Raise `Rejected` when ``folder`` cannot become a snapshot: it is there and not empty."""
+        ...
+
+    def write(self, folder: Path, state: ClusterState) -> ClusterManifest:
+        """Write every table and the manifest; the folder appears whole or not at all.
+
+        Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
         ...

@@ -1,0 +1,116 @@
+"""Cluster snapshots as folders of Parquet files: `groupshift.ports.group_snapshots.ClusterSnapshotStore`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groupshift.adapters.parquet.evidence import schema_of
+from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
+from groupshift.domain.evidence import MANIFEST, FileEntry, Table
+from groupshift.errors import Rejected, Transient
+
+_FORMAT = 1
+_ROWS_A_FILE = 1_000_000
+
+
+class ParquetClusterSnapshots:
+    """Folders on a local file system. A snapshot is put in place whole: written beside its place under
+    another name, manifest last, then renamed; whatever goes wrong leaves nothing behind."""
+
+    def write(self, folder: Path, state: ClusterState) -> ClusterManifest:
+        """See the port."""
+        folder = folder.absolute()
+        self.refuse(folder)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+            try:
+                manifest = _written(draft, state)
+                draft.rename(folder)
+            except BaseException:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
+        except OSError as failed:
+            raise Transient(
+                f"snapshot {folder} cannot be written ({failed.strerror or failed}); nothing of it was left: "
+                "make room or choose another folder, then take it again"
+            ) from failed
+        return manifest
+
+    def refuse(self, folder: Path) -> None:
+        """See the port."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise Rejected(f"{folder} is not an empty folder: a snapshot is never overwritten; name another")
+
+
+def _written(draft: Path, state: ClusterState) -> ClusterManifest:
+    draft.chmod(0o755)
+    tables = state.tables()
+    files = [
+        entry
+        for name, table in CLUSTER_TABLES.items()
+        for entry in _files(draft, table, tables.get(name, ()))
+    ]
+    document = {
+        "version": _FORMAT,
+        "cluster_id": state.cluster_id,
+        "taken_at_ms": state.taken_at_ms,
+        "unique_keys": _unique(state),
+        "plan": None,
+        "files": [asdict(entry) for entry in files],
+        "versions": {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)},
+    }
+    text = (json.dumps(document, indent=1) + "\n").encode()
+    (draft / MANIFEST).write_bytes(text)
+    return ClusterManifest(
+        cluster_id=state.cluster_id,
+        taken_at_ms=state.taken_at_ms,
+        digest=hashlib.sha256(text).hexdigest(),
+        files=tuple(files),
+        unique_keys=bool(document["unique_keys"]),
+        versions=dict(document["versions"]),  # type: ignore[call-overload]
+    )
+
+
+def _unique(state: ClusterState) -> bool:
+    keys = {(row.group, row.topic, row.partition) for row in state.offsets}
+    return len(keys) == len(state.offsets)
+
+
+def _files(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEntry]:
+    """Write the rows of a table, a million a file; an empty table is one empty file."""
+    for number, start in enumerate(range(0, max(1, len(rows)), _ROWS_A_FILE)):
+        path = draft / f"{table.name}-{number:05}.parquet"
+        part = rows[start : start + _ROWS_A_FILE]
+        pq.write_table(_arrow(table, part), path, compression="zstd")
+        data = path.read_bytes()
+        yield FileEntry(
+            table=table.name,
+            file=path.name,
+            rows=len(part),
+            bytes=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+        )
+
+
+def _arrow(table: Table, rows: Sequence[Any]) -> pa.Table:
+    """The columns that the rows have. Those that a live snapshot cannot know (when an offset was committed)
+    are left out, which is not the same as null."""
+    known = schema_of(table)
+    names = [name for name in known.names if not rows or hasattr(rows[0], name)]
+    schema = pa.schema([known.field(name) for name in names])
+    columns: Mapping[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in names}
+    return pa.Table.from_pydict(dict(columns), schema=schema)

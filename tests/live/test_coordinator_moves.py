@@ -1,0 +1,73 @@
+"""Coordinators that move while groups are read: three KRaft nodes, one stopped and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, await_node, start_kraft, start_node
+from groupshift.sandbox.processes import known, marked, stop, wait_until
+
+GROUPS = [f"g{number}" for number in range(60)]
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+    """Three combined nodes of 4.3.1."""
+    home = Home(tmp_path_factory.mktemp("three")).create()
+    try:
+        yield start_kraft(home, KraftOptions(nodes=3, heap="320m"))
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
+
+
+def offsets(state: ClusterState) -> dict[tuple[str, int], int]:
+    """Committed offsets by group and partition."""
+    return {(row.group, row.partition): row.offset for row in state.offsets}
+
+
+def coordinators(state: ClusterState) -> dict[str, int | None]:
+    """Node id of each group's coordinator."""
+    return {row.group: row.coordinator for row in state.groups}
+
+
+def test_groups_are_read_whole_while_their_coordinators_move(three: KraftCluster) -> None:
+    """With connections that are still to a stopped node, then with one that loads: offsets stay equal, the
+    coordinators are new ones, and no group is missing."""
+    cluster = KafkaCluster(three.bootstrap, timeout_s=60.0)
+    snapshots = LiveGroupSnapshots(cluster, SystemClock(), patience_s=60.0)
+    try:
+        create_topic(three.bootstrap, "orders", 3)
+        wanted = {g: {TopicPartition("orders", p): (n, "") for p in range(3)} for n, g in enumerate(GROUPS)}
+        commit(cluster, wanted)
+        before = snapshots.take(GROUPS)
+        assert set(coordinators(before).values()) == {1, 2, 3}
+        node = three.nodes[1]
+        running = known(three.home, node.name)
+        assert running is not None
+        stop(running, 30.0)
+        during = snapshots.take(GROUPS)
+        assert set(coordinators(during).values()) == {1, 3}
+        assert offsets(during) == offsets(before)
+        assert len(offsets(during)) == 3 * len(GROUPS)
+        await_node(three, node, start_node(three, node))
+        seen: list[ClusterState] = []
+
+        def back() -> bool:
+            seen.append(snapshots.take(GROUPS))
+            return set(coordinators(seen[-1]).values()) == {1, 2, 3}
+
+        wait_until(back, 90.0, "node 2 coordinates groups again", every_s=0.2)
+        assert all(offsets(state) == offsets(before) for state in seen)
+    finally:
+        snapshots.close()
