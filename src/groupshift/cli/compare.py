@@ -83,9 +83,7 @@ def _told(console: Console) -> Iterator[Told]:
 
 
 def _show(console: Console, outcome: Outcome, output: Path) -> None:
-    table = render.findings_table(
-        (one.finding for one in outcome.results), f"equality, move {outcome.comparison}"
-    )
+    table = render.findings_table(outcome.findings, f"equality, move {outcome.comparison}")
     console.print(table)
     if any(outcome.counts.values()):
         console.print(_classes(outcome))

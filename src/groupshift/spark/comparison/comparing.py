@@ -188,6 +188,7 @@ def _outcome(
         rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
         manifests={side: job.inputs[side].manifest.digest for side in SIDES},
         settled_by=settled_by,
+        incomplete=judging.incomplete(job),
         segments=segments or {},
         parts={"kept": job.progress.kept, "made": job.progress.made},
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
+from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark.comparison import groups, rows
 from groupshift.spark.comparison.outcome import Judged, broken, held, unmeasured
 from groupshift.spark.comparison.work import SIDES, Work
 
-_MOST_NAMED = 1000
+_MOST_NAMED, _NAMED = 1000, 3
 _SMALL = ("groups", "members", "subscriptions", "assignments", "log_ends")
 
 Tables = Mapping[str, Mapping[str, DataFrame]]
@@ -67,6 +69,25 @@ def of_offsets(work: Work, found: DataFrame | None, counts: Mapping[tuple[str, b
         else:
             results.append(held(rule))
     return results
+
+
+def incomplete(work: Work) -> tuple[Finding, ...]:
+    """What could not be read when a snapshot was taken, as its table ``problems`` says."""
+    found = []
+    for side, word in zip(SIDES, ("earlier", "later"), strict=True):
+        rows_ = [
+            row for path in work.inputs[side].paths("problems") for row in pq.read_table(path).to_pylist()
+        ]
+        if rows_:
+            named = "; ".join(
+                f"group {row['group']}: {row['problem']}" if row["group"] else row["problem"]
+                for row in rows_[:_NAMED]
+            )
+            more = f"; and {len(rows_) - _NAMED} more" if len(rows_) > _NAMED else ""
+            reason = f"the {word} snapshot is not complete: {named}{more}"
+            hint = "what could not be read is not proven equal: take the snapshot again"
+            found.append(Finding(rule="E00", verdict=Verdict.ERROR, reason=reason, hint=hint))
+    return tuple(found)
 
 
 def needs_spark(work: Work) -> bool:

@@ -67,7 +67,8 @@ def _sentence(row: Mapping[str, Any]) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What was found. ``counts`` are differing (group, topic, partition) per class; ``settled_by`` says
-    which step decided about offsets; ``manifests`` are SHA-256."""
+    which step decided about offsets; ``incomplete`` is what the snapshots themselves say that they lack;
+    ``manifests`` are SHA-256."""
 
     comparison: Comparison
     live: bool
@@ -77,15 +78,21 @@ class Outcome:
     rows: Mapping[str, int]
     manifests: Mapping[str, str]
     settled_by: str
+    incomplete: tuple[Finding, ...] = ()
     segments: Mapping[str, int] = field(default_factory=dict)
     parts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
-        """Fail when a rule is broken. What was not compared is said, and does not fail; where nothing at
-        all differs in what was compared, it is a pass."""
-        verdicts = [one.finding.verdict for one in self.results]
+        """Fail when a rule is broken, error when a snapshot is incomplete. A table or column that a
+        snapshot does not hold is said, and decides nothing."""
+        verdicts = [finding.verdict for finding in self.findings]
         return worst(one for one in verdicts if one is not Verdict.INCONCLUSIVE)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All that was found, what is incomplete first."""
+        return (*self.incomplete, *(one.finding for one in self.results))
 
     def to_data(self) -> dict[str, Any]:
         """``verdict.json`` as plain values."""
@@ -94,6 +101,7 @@ class Outcome:
             "move": self.comparison.value,
             "commits_went_on": self.live,
             "verdict": self.verdict.value,
+            "incomplete": [finding.reason for finding in self.incomplete],
             "findings": [one.to_data() for one in self.results],
             "counts": dict(self.counts),
             "allowed": dict(self.allowed),

@@ -1,0 +1,24 @@
+"""The tables of equality rules in the documentation are those of the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from groupshift.domain.equality_moves import RULES
+from groupshift.domain.equality_text import BEGIN, END, markdown
+
+DOC = Path(__file__).resolve().parents[3] / "docs" / "evidence.md"
+
+
+def test_the_documentation_shows_the_rules_in_force() -> None:
+    """Made anew, the tables are the ones between the marks of docs/evidence.md."""
+    text = DOC.read_text(encoding="utf-8")
+    shown = text[text.index(BEGIN) : text.index(END) + len(END)]
+    assert shown == markdown(), "docs/evidence.md: run python -m groupshift.domain.equality_text"
+
+
+def test_every_rule_is_a_row() -> None:
+    """No rule is left out, none is there twice."""
+    rows = [line for line in markdown().splitlines() if line.startswith("| E")]
+    assert len(rows) == sum(map(len, RULES.values()))
+    assert len({row.split("|")[1] for row in rows}) == len(rows)
