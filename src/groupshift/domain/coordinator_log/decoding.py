@@ -59,6 +59,10 @@ def decode(record: LogRecord, *, partitions: int | None) -> Decoded:
     value = _NO_VALUE
     if record.value is not None and key.known is not None and key.status in _READABLE:
         value = read_value(key.known, record.value)
+    return _columns(record, key, value, partitions)
+
+
+def _columns(record: LogRecord, key: _Key, value: Value, partitions: int | None) -> Decoded:
     fields = key.fields
     group = fields.get("groupId") if "groupId" in fields else fields.get("group")
     expected = None if group is None or partitions is None else partition_of(group, partitions)

@@ -59,26 +59,20 @@ def _assembled(
     unreadable: list[Decoded],
     ends: Mapping[int, int],
 ) -> State:
+    known = {key: one for key, one in winners.items() if one.decode_status is not DecodeStatus.UNKNOWN_TYPE}
     commits: dict[str, list[Commit]] = defaultdict(list)
     others: dict[str, list[Decoded]] = defaultdict(list)
     foreign: list[tuple[Commit, int]] = []
     foreign_records: list[Decoded] = []
-    unknown: list[Decoded] = []
-    for key, record in winners.items():
-        if record.decode_status is DecodeStatus.UNKNOWN_TYPE or record.group_id is None:
-            unknown.append(record)
-            continue
-        home = _home(record)
-        if record.record_type in _COMMITS:
-            commit = _commit(record, beaten=seen[key] - 1)
-            if home == record.src_partition:
-                commits[record.group_id].append(commit)
-            else:
-                foreign.append((commit, home))
-        elif home == record.src_partition:
-            others[record.group_id].append(record)
+    for key, record in known.items():
+        home, group = _home(record), record.group_id or ""
+        here = home == record.src_partition
+        if record.record_type not in _COMMITS:
+            (others[group] if here else foreign_records).append(record)
+        elif here:
+            commits[group].append(_commit(record, beaten=seen[key] - 1))
         else:
-            foreign_records.append(record)
+            foreign.append((_commit(record, beaten=seen[key] - 1), home))
     groups = {
         group: group_state(group, commits.get(group, []), others.get(group, []))
         for group in sorted({*commits, *others})
@@ -88,7 +82,7 @@ def _assembled(
         groups=groups,
         foreign_commits=tuple(_foreign(one, home, at_home.get(_commit_key(one))) for one, home in foreign),
         foreign_records=tuple(foreign_records),
-        unknown=tuple(unknown),
+        unknown=tuple(one for key, one in winners.items() if key not in known),
         unreadable=tuple(unreadable),
         ends=dict(ends),
     )

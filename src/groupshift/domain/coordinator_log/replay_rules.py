@@ -91,8 +91,8 @@ _TABLE = (
     ),
     _rule(
         "N3", _FAILS,
-        "a group's tombstone comes while members or targets remain, or before the tombstone of its assignment",
-        "epoch (class of KAFKA-19862 and KAFKA-21102)",
+        "a group's tombstone comes while members or targets remain, or before the tombstone of its",
+        "assignment epoch (class of KAFKA-19862 and KAFKA-21102)",
     ),
     _rule("N4", _FAILS, "the tombstone of the assignment epoch comes while target assignments remain"),
     _rule(
@@ -106,7 +106,8 @@ _TABLE = (
         "to fail, not run)",
     ),
     _rule(
-        "N7", _FAILS, "the record cannot be read, or its value is of an unknown version and has nested structs"
+        "N7", _FAILS,
+        "the record cannot be read, or its value is of an unknown version and has nested structs",
     ),
     _rule(
         "N8", _LOSS,

@@ -27,6 +27,7 @@ from groupshift.domain.coordinator_log import LogRecord, decode, encode_key
 from groupshift.domain.coordinator_log.releases import LOADERS, Coordinator, loader
 from groupshift.domain.coordinator_log.replay import lint
 from groupshift.domain.coordinator_log.replay_rules import RULES, GroupVerdict, LoadOutcome
+from groupshift.domain.coordinator_log.types import TYPES
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 
@@ -58,7 +59,7 @@ def test_coordinator_31_leftovers_of_the_consumer_protocol() -> None:
 
 def test_coordinator_31b_converting_is_not_enough_for_3_4_0_compacting_is() -> None:
     """Tombstones of the types from 3 on trip the old loader as well; without them it loads."""
-    records = log(commit(), *consumer_group(), *to_classic())
+    records = log(*consumer_group(), commit(), *to_classic())
     converted = lint(records, "3.4.0", OLD)["g"]
     assert (converted.outcome, converted.rule) == (LOSS, "O1")
     kept = lint(compacted(records), "3.4.0", OLD)["g"]
@@ -180,11 +181,8 @@ def test_value_versions_of_classic_groups(release: str, rule: str) -> None:
 )
 def test_records_that_cannot_be_read(number: int, value: bytes, old: str, new: str) -> None:
     """Unknown versions are forgiven by the new loader where no nested struct checks them."""
-    key = (
-        encode_key(number, {"group": "g", "groupId": "g", "memberId": "m", "topic": "t", "partition": 0})
-        if (number < 25)
-        else b"\0\x63\0\1g"
-    )
+    fields = {"group": "g", "groupId": "g", "memberId": "m", "topic": "t", "partition": 0}
+    key = encode_key(number, fields) if number in TYPES else number.to_bytes(2, "big") + b"\0\1g"
     bad = LogRecord(partition=HOME, offset=0, timestamp_ms=T, key=key, value=value)
     records = [decode(bad, partitions=PARTITIONS), *log(commit(partition=3), start=1)]
     assert lint(records, "3.9.2", OLD)["g"].rule == old
