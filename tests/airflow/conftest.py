@@ -209,7 +209,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApp]:
 
     app = ScriptedApp()
     monkeypatch.setattr(operators, "build_app", lambda *_: app)
-    monkeypatch.setattr(operators, "require_spark", lambda _: None)
+    monkeypatch.setattr(operators, "require_spark", lambda _: "local[*]")
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: None)
     assert "groupshift_airflow" in sys.modules
     return app
