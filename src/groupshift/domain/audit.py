@@ -1,0 +1,143 @@
+"""The three-way audit: the coordinators' answer, their log and ZooKeeper, one (group, topic, partition) at a
+time.
+
+Commits go on while the sources are read, so a difference between two readings proves nothing by itself.
+The log's position is taken before and after the coordinators are asked: what they answer must be the last
+commit before that bracket or one within it. An absence counts only where a second source says it too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
+from groupshift.domain.audit_log import Key, LogSide
+from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, AuditRule, Kind, Weight
+from groupshift.domain.audit_sources import Sources
+from groupshift.domain.cluster_rows import ClusterState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """One key whose sources differ, with what each of them says (None: nothing).
+
+    ``log_partition`` and ``log_offset`` say where the deciding record lies, ``foreign_partition`` and
+    ``foreign_offset`` one that lies elsewhere and the offset that it commits."""
+
+    group: str
+    topic: str
+    partition: int
+    kind: Kind
+    weight: Weight
+    rule: str
+    reason: str
+    remedy: str
+    answered: int | None
+    logged: int | None
+    zookeeper: int | None
+    mode: str | None
+    log_partition: int | None
+    log_offset: int | None
+    foreign_partition: int | None
+    foreign_offset: int | None
+    log_end: int | None
+
+    @property
+    def key(self) -> Key:
+        """Group, topic, partition."""
+        return self.group, self.topic, self.partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """One look at all keys: how many there were, how many agree in every source, and the others.
+
+    ``problems`` are sentences about what a source could not read."""
+
+    keys: int
+    agreeing: int
+    mismatches: tuple[Mismatch, ...]
+    problems: tuple[str, ...] = ()
+    kinds: Mapping[Kind, int] = field(default_factory=dict)
+
+    @property
+    def suspicious(self) -> tuple[Mismatch, ...]:
+        """Those that are not explained."""
+        return tuple(one for one in self.mismatches if one.weight is not Weight.EXPLAINED)
+
+
+def audit(
+    admin: ClusterState, log: LogSide, zookeeper: Mapping[str, ZookeeperGroup] | None, terms: Terms
+) -> Looked:
+    """Every key of any source held against the others.
+
+    ``admin`` was read between the positions ``opened`` and ``closed`` of ``log``, and so was ``zookeeper``
+    (None: there is none; a group that is not in it does not exist there). Pure; raises nothing."""
+    sources = Sources(admin, log, zookeeper or {}, terms)
+    found: list[Mismatch] = []
+    keys = sources.all_keys()
+    for key in keys:
+        if sources.plainly_agrees(key):
+            continue
+        case = sources.case(key)
+        rule = judge(case)
+        if rule is not None:
+            found.append(_mismatch(case, rule))
+    return Looked(
+        keys=len(keys),
+        agreeing=len(keys) - len(found),
+        mismatches=tuple(found),
+        problems=tuple(sources.problems()),
+        kinds=Counter(one.kind for one in found),
+    )
+
+
+def judge(case: Case) -> AuditRule | None:
+    """The rule that speaks about this key, or None when its sources agree."""
+    return _first(KAFKA_RULES, case) or _first(STORE_RULES, case)
+
+
+def confirmed(first: Looked, second: Looked) -> Looked:
+    """What two looks say together: a difference that is not explained counts when both saw one at its key.
+
+    ``second`` looked at the groups of the suspicious keys of ``first`` only."""
+    again = {one.key: one for one in second.mismatches}
+    kept = [one for one in first.mismatches if one.weight is Weight.EXPLAINED]
+    both = [again[one.key] for one in first.suspicious if one.key in again]
+    rows = sorted((*kept, *both), key=lambda one: one.key)
+    return Looked(
+        keys=first.keys,
+        agreeing=first.keys - len(rows),
+        mismatches=tuple(rows),
+        problems=tuple(dict.fromkeys((*second.problems, *first.problems))),
+        kinds=Counter(one.kind for one in rows),
+    )
+
+
+def _first(rules: Iterable[AuditRule], case: Case) -> AuditRule | None:
+    return next((rule for rule in rules if rule.applies(case)), None)
+
+
+def _mismatch(case: Case, rule: AuditRule) -> Mismatch:
+    foreign = case.foreign[0].commit if case.foreign else None
+    return Mismatch(
+        group=case.key[0],
+        topic=case.key[1],
+        partition=case.key[2],
+        kind=rule.kind,
+        weight=rule.weight,
+        rule=rule.number,
+        reason=rule.reason,
+        remedy=rule.remedy,
+        answered=case.answered,
+        logged=case.logged,
+        zookeeper=None if case.znode is None else case.znode.offset,
+        mode=None if case.zookeeper is None else case.zookeeper.mode.value,
+        log_partition=None if case.winner is None else case.winner.src_partition,
+        log_offset=None if case.winner is None else case.winner.record_offset,
+        foreign_partition=None if foreign is None else foreign.src_partition,
+        foreign_offset=None if foreign is None else foreign.offset,
+        log_end=None if case.end is None else case.end.log_end,
+    )

@@ -1,0 +1,198 @@
+"""What the three sources say about one committed offset, and what follows from it.
+
+Source: specs/group-coordinator.md §§1.6, 1.7, 2, 3.1; specs/zookeeper-coordination.md §§6.1, 6.2, 8.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from groupshift.domain.audit_log import Key, Written
+from groupshift.domain.cluster_rows import LogEndRow, OffsetRow
+from groupshift.domain.coordination import Mode
+from groupshift.domain.coordinator_log import DecodeStatus
+from groupshift.domain.coordinator_log.retention import retention_risks
+from groupshift.domain.coordinator_log.state import Commit, ForeignCommit, GroupState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Znode:
+    """An offset node: the next offset to read, and when it was last written (epoch ms, the ensemble's
+    clock)."""
+
+    offset: int
+    mtime_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperGroup:
+    """What ZooKeeper has of a group. ``mode`` is the one in effect, ``members`` all that are registered,
+    ``aware`` those of them that commit to both stores; ``problems`` say what could not be read."""
+
+    mode: Mode = Mode.ZOOKEEPER
+    members: int = 0
+    aware: int = 0
+    offsets: Mapping[tuple[str, int], Znode] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """``now_ms`` is when the bracket was closed (epoch), ``commit_interval_ms`` how far one store may be
+    behind the other, ``retention_ms`` the brokers' ``offsets.retention.minutes`` (None: not known)."""
+
+    now_ms: int
+    commit_interval_ms: int = 5000
+    retention_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One (group, topic, partition).
+
+    ``asked``: its coordinator gave a full answer about the group. ``winner`` and ``history`` are of the
+    group's own partition of the log, whose position was ``opened`` before the coordinator was asked;
+    ``foreign`` lies elsewhere. ``silent``: the coordinator answers nothing of what this partition of the log
+    holds. ``zookeeper`` is None for a group that ZooKeeper does not have, or when it was not asked."""
+
+    key: Key
+    asked: bool
+    answer: OffsetRow | None
+    winner: Commit | None
+    history: tuple[Written, ...]
+    opened: int
+    foreign: tuple[ForeignCommit, ...]
+    foreign_moving: bool
+    group: GroupState | None
+    silent: bool
+    zookeeper: ZookeeperGroup | None
+    end: LogEndRow | None
+    terms: Terms
+
+    @property
+    def answered(self) -> int | None:
+        """The coordinator's offset; None: it says that there is none, or says nothing."""
+        return None if self.answer is None or self.answer.offset < 0 else self.answer.offset
+
+    @property
+    def logged(self) -> int | None:
+        """The log's offset; None where there is none, or the record cannot be read."""
+        found = None if self.winner is None else self.winner.offset
+        return None if found is None or found < 0 else found
+
+    @property
+    def znode(self) -> Znode | None:
+        """The offset node, if there is one."""
+        return None if self.zookeeper is None else self.zookeeper.offsets.get(self.key[1:])
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether the log's last word is that there is no offset any more."""
+        return self.winner is not None and self.winner.is_tombstone
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether the deciding record cannot be read for certain."""
+        return self.winner is not None and self.winner.status is not DecodeStatus.OK
+
+    @property
+    def bracket(self) -> tuple[Written, ...]:
+        """The records whose offset the coordinator may have answered: the last before the bracket was
+        opened, and every one since."""
+        before = [one for one in self.history if one.record_offset < self.opened]
+        return (*before[-1:], *(one for one in self.history if one.record_offset >= self.opened))
+
+    @property
+    def possible(self) -> frozenset[int | None]:
+        """The answers that a coordinator which follows its log could give within the bracket."""
+        found = {one.says for one in self.bracket}
+        if all(one.record_offset >= self.opened for one in self.history):
+            found.add(None)
+        return frozenset(found)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the coordinator answers what is in its log."""
+        return self.answered == self.logged and not (self.unreadable and self.logged is None)
+
+    @property
+    def follows(self) -> bool:
+        """Whether the coordinator answered what was in its log at some moment of the bracket."""
+        return self.agrees or self.answered in self.possible
+
+    @property
+    def same_details(self) -> bool:
+        """Whether metadata and leader epoch are those of a record with the answered offset."""
+        answer = self.answer
+        if answer is None or self.answered is None:
+            return True
+        told = (answer.metadata or "", -1 if answer.leader_epoch is None else answer.leader_epoch)
+        return any(
+            told == (one.metadata, one.leader_epoch) for one in self.bracket if one.says == self.answered
+        )
+
+    @property
+    def served_before(self) -> bool:
+        """Whether the answer is an older commit of this log, from before the bracket."""
+        return self.answered is not None and self.answered in {one.says for one in self.history}
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the retention of a live commit is over, so that the coordinator may have forgotten it."""
+        retention, group = self.terms.retention_ms, self.group
+        if retention is None or group is None:
+            return False
+        risks = retention_risks(group, retention_ms=retention, now_ms=self.terms.now_ms)
+        return any(one.overdue for one in risks if (one.topic, one.partition) == self.key[1:])
+
+    @property
+    def removed_by_retention(self) -> bool | None:
+        """Of a tombstone: whether it is old enough after the last commit to be an expiry; None: the log
+        does not tell (the commit is gone, or the retention is not known)."""
+        live = [one for one in self.history if one.says is not None]
+        if not self.is_tombstone or not live or self.winner is None:
+            return None
+        if live[-1].expire_timestamp >= 0:
+            return live[-1].expire_timestamp <= self.winner.record_ts
+        if self.terms.retention_ms is None:
+            return None
+        return live[-1].commit_timestamp + self.terms.retention_ms <= self.winner.record_ts
+
+    @property
+    def znode_behind(self) -> bool:
+        """Whether the znode is lower than (or absent beside) the offset in Kafka."""
+        return self.answered is not None and (self.znode is None or self.znode.offset < self.answered)
+
+    @property
+    def znode_within_interval(self) -> bool:
+        """Whether the znode is behind for no longer than a commit interval: Kafka's first commit beyond it
+        is younger."""
+        reached = -1 if self.znode is None else self.znode.offset
+        beyond: Written | None = None
+        for one in reversed(self.history):
+            if one.says is None or one.says <= reached:
+                break
+            beyond = one
+        return beyond is not None and self._recent(beyond.commit_timestamp)
+
+    @property
+    def kafka_within_interval(self) -> bool:
+        """Whether Kafka is behind for no longer than a commit interval: the znode was written since."""
+        return self.znode is not None and self._recent(self.znode.mtime_ms)
+
+    @property
+    def stores_agree(self) -> bool:
+        """Whether the znode is what Kafka had at some moment of the bracket."""
+        if self.zookeeper is None:
+            return True
+        found = None if self.znode is None else self.znode.offset
+        return found == self.answered or (found is not None and found in self.possible)
+
+    @property
+    def kafka_mode(self) -> bool:
+        """Whether Kafka's offset is the one that counts."""
+        return self.zookeeper is not None and self.zookeeper.mode is Mode.KAFKA
+
+    def _recent(self, at_ms: int) -> bool:
+        return self.terms.now_ms - at_ms <= self.terms.commit_interval_ms

@@ -1,0 +1,118 @@
+"""The three sources of an audit, by key: what each says about one (group, topic, partition)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
+from groupshift.domain.audit_log import Key, LogSide
+from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.coordinator_log import DecodeStatus
+from groupshift.domain.coordinator_log.state import ForeignCommit
+
+_ENOUGH_TO_BE_SILENT = 2
+
+
+class Sources:
+    """Look-ups over what was read; changes nothing. Arguments as `groupshift.domain.audit.audit`."""
+
+    def __init__(
+        self, admin: ClusterState, log: LogSide, zookeeper: Mapping[str, ZookeeperGroup], terms: Terms
+    ) -> None:
+        self._admin, self._log, self._zookeeper, self._terms = admin, log, zookeeper, terms
+        self._answers = {(row.group, row.topic, row.partition): row for row in admin.offsets}
+        self._ends = {(row.topic, row.partition): row for row in admin.log_ends}
+        self._winners = {
+            (group, one.topic, one.partition): one
+            for group, state in log.state.groups.items()
+            for one in state.commits
+        }
+        self._foreign: dict[Key, list[ForeignCommit]] = defaultdict(list)
+        for each in log.state.foreign_commits:
+            if each.commit.live:
+                self._foreign[each.commit.group_id, each.commit.topic, each.commit.partition].append(each)
+        troubled = {row.group for row in admin.problems if row.group is not None}
+        self._asked = {row.group for row in admin.groups} - troubled
+        self._silent = self._silent_partitions()
+
+    def all_keys(self) -> tuple[Key, ...]:
+        """Every key for which a source has an offset, in order."""
+        live = {key for key, one in self._winners.items() if one.live}
+        nodes = {(group, *at) for group, side in self._zookeeper.items() for at in side.offsets}
+        return tuple(sorted({*self._answers, *live, *self._foreign, *nodes}))
+
+    def plainly_agrees(self, key: Key) -> bool:
+        """Whether all sources say the same without a closer look; False says nothing yet."""
+        answer, winner = self._answers.get(key), self._winners.get(key)
+        if answer is None or winner is None or winner.status is not DecodeStatus.OK:
+            return False
+        side, end = self._zookeeper.get(key[0]), self._ends.get(key[1:])
+        node = side.offsets.get(key[1:]) if side else None
+        epoch = -1 if answer.leader_epoch is None else answer.leader_epoch
+        return (
+            (answer.offset, answer.metadata or "", epoch)
+            == (winner.offset, winner.metadata, winner.leader_epoch)
+            and answer.offset >= 0
+            and key not in self._foreign
+            and (side is None or (node is not None and node.offset == answer.offset))
+            and (end is None or end.log_start <= answer.offset <= end.log_end)
+        )
+
+    def case(self, key: Key) -> Case:
+        """Everything known about one key."""
+        winner, foreign = self._winners.get(key), tuple(self._foreign.get(key, ()))
+        history = self._log.history(key)
+        partition = winner.src_partition if winner else -1
+        return Case(
+            key=key,
+            asked=key[0] in self._asked,
+            answer=self._answers.get(key),
+            winner=winner,
+            history=history,
+            opened=self._log.opened.get(partition, 0),
+            foreign=foreign,
+            foreign_moving=any(self._moves(one) for one in foreign),
+            group=self._log.state.groups.get(key[0]),
+            silent=partition in self._silent,
+            zookeeper=self._zookeeper.get(key[0]),
+            end=self._ends.get(key[1:]),
+            terms=self._terms,
+        )
+
+    def problems(self) -> Iterator[str]:
+        """Sentences about what a source could not read."""
+        yield from (row.problem for row in self._admin.problems)
+        for side in self._zookeeper.values():
+            yield from side.problems
+        state = self._log.state
+        for what, records in (("unreadable keys", state.unreadable), ("unknown types", state.unknown)):
+            if records:
+                first = records[0]
+                yield (
+                    f"the log holds records with {what} ({len(records)} keys, one at offset "
+                    f"{first.src_offset} of partition {first.src_partition}): they say nothing here; "
+                    "dump them with the release's own tool"
+                )
+
+    def _moves(self, foreign: ForeignCommit) -> bool:
+        """Whether somebody commits to the wrong partition: within the bracket, or later than to the right
+        one."""
+        commit = foreign.commit
+        within = commit.record_offset >= self._log.opened.get(commit.src_partition, 0)
+        return bool(foreign.home) and (within or bool(foreign.newer))
+
+    def _silent_partitions(self) -> frozenset[int]:
+        """Partitions of the log of whose live commits their coordinator answers none, without a problem."""
+        live: Counter[int] = Counter()
+        answered: set[int] = set()
+        for key, one in self._winners.items():
+            if one.live and key[0] in self._asked:
+                live[one.src_partition] += 1
+                if key in self._answers:
+                    answered.add(one.src_partition)
+        return frozenset(
+            number
+            for number, count in live.items()
+            if count >= _ENOUGH_TO_BE_SILENT and number not in answered
+        )

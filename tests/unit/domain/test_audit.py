@@ -1,0 +1,311 @@
+"""The three-way audit: every rule at both sides, on logs written as a coordinator writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from coordinator_story import Line, commit, gone
+from groupshift.domain.audit import Looked, Mismatch, audit, confirmed
+from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
+from groupshift.domain.audit_log import KEPT, read_log
+from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, Kind, Weight
+from groupshift.domain.cluster_rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
+from groupshift.domain.coordination import Mode
+from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
+from groupshift.domain.placement import partition_of
+
+PARTITIONS = 5
+NOW = 1_800_000_000_000
+LONG_AGO = NOW - 3_600_000
+MINUTE = 60_000
+HOME = partition_of("g", PARTITIONS)
+AWAY = (HOME + 1) % PARTITIONS
+
+
+def record(line: Line, offset: int, partition: int = HOME, at: int = LONG_AGO) -> LogRecord:
+    """A record at this place of the log."""
+    number, key, version, value = line
+    return LogRecord(
+        partition=partition,
+        offset=offset,
+        timestamp_ms=at,
+        key=encode_key(number, key),
+        value=None if value is None else encode_value(number, version, value),
+    )
+
+
+def said(offset: int, *, at: int = LONG_AGO, topic: str = "t1", group: str = "g") -> Line:
+    """A commit of an hour ago unless told otherwise."""
+    return commit(group, topic, offset=offset, at=at)
+
+
+def answer(offset: int, **more: Any) -> OffsetRow:
+    """The coordinator's answer."""
+    return OffsetRow(**{"group": "g", "topic": "t1", "partition": 0, "offset": offset, "metadata": ""} | more)
+
+
+def zookeeper(
+    offset: int | None = None, *, mode: Mode = Mode.ZOOKEEPER, at: int = LONG_AGO, **more: Any
+) -> Mapping[str, ZookeeperGroup]:
+    """The group in ZooKeeper: one migration-aware member unless told otherwise."""
+    nodes = {} if offset is None else {("t1", 0): Znode(offset=offset, mtime_ms=at)}
+    return {"g": ZookeeperGroup(**{"mode": mode, "members": 1, "aware": 1, "offsets": nodes} | more)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Three sources; the bracket opens at offset ``opened`` of the group's partition."""
+
+    records: tuple[LogRecord, ...] = ()
+    opened: int = 100
+    answers: tuple[OffsetRow, ...] = ()
+    zookeeper: Mapping[str, ZookeeperGroup] | None = None
+    asked: tuple[str, ...] = ("g",)
+    problems: tuple[ProblemRow, ...] = ()
+    ends: tuple[LogEndRow, ...] = ()
+    retention_ms: int | None = 7 * 24 * 60 * MINUTE
+
+    def look(self) -> Looked:
+        """Audit it."""
+        opened = dict.fromkeys(range(PARTITIONS), 100) | {HOME: self.opened}
+        closed = dict.fromkeys(range(PARTITIONS), 1000)
+        admin = ClusterState(
+            cluster_id="c",
+            taken_at_ms=NOW,
+            groups=[GroupRow(group=name, type="classic", state="Empty") for name in self.asked],
+            offsets=self.answers,
+            problems=self.problems,
+            log_ends=self.ends,
+        )
+        terms = Terms(now_ms=NOW, commit_interval_ms=5000, retention_ms=self.retention_ms)
+        return audit(admin, read_log(self.records, opened=opened, closed=closed), self.zookeeper, terms)
+
+    def only(self) -> Mismatch:
+        """The one difference."""
+        (found,) = self.look().mismatches
+        return found
+
+    def agrees(self) -> bool:
+        """Whether there is none, and something was audited."""
+        looked = self.look()
+        return looked.keys > 0 and not looked.mismatches
+
+
+SETTLED = World(records=(record(said(5), 1),), answers=(answer(5),))
+
+
+def test_rules_have_numbers_of_their_own_and_every_kind_a_rule() -> None:
+    """A number names one rule; what is not explained says what to do."""
+    rules = (*KAFKA_RULES, *STORE_RULES)
+    assert len({rule.number for rule in rules}) == len(rules)
+    assert {rule.kind for rule in rules} == set(Kind)
+    assert all(rule.remedy for rule in rules if rule.weight is not Weight.EXPLAINED)
+
+
+def test_equal_sources_agree_and_nothing_in_any_source_is_no_key() -> None:
+    """Two sources, three sources; tombstones alone are nothing."""
+    assert SETTLED.agrees()
+    assert replace(SETTLED, zookeeper=zookeeper(5)).agrees()
+    assert World(records=(record(gone(said(5)), 1),)).look().keys == 0
+
+
+@pytest.mark.parametrize("answered", [5, 6, 7])
+def test_a_commit_of_the_bracket_or_the_one_before_is_in_flight(answered: int) -> None:
+    """Any value that the log had between its two positions explains the answer."""
+    records = (record(said(4), 1), record(said(5), 99), record(said(6), 100), record(said(7), 101))
+    world = World(records=records, answers=(answer(answered),))
+    if answered == 7:
+        assert world.agrees()
+    else:
+        found = world.only()
+        assert (found.kind, found.weight, found.logged) == (Kind.IN_FLIGHT, Weight.EXPLAINED, 7)
+
+
+def test_an_older_commit_than_the_last_before_the_bracket_is_stale() -> None:
+    """It had time to be served before anybody asked."""
+    world = World(records=(record(said(4), 1), record(said(5), 99)), answers=(answer(4),))
+    assert (world.only().kind, world.only().weight) == (Kind.STALE_ANSWER, Weight.MISMATCH)
+
+
+def test_a_first_commit_and_a_tombstone_of_the_bracket_are_in_flight_too() -> None:
+    """Before it there was nothing, after it there is nothing."""
+    assert World(records=(record(said(5), 100),)).only().kind is Kind.IN_FLIGHT
+    assert World(records=(record(said(5), 99),)).only().kind is Kind.ONLY_IN_LOG
+    removed = World(records=(record(said(5), 99), record(gone(said(5)), 100)), answers=(answer(5),))
+    assert removed.only().kind is Kind.IN_FLIGHT
+    assert replace(removed, opened=101).only().kind is Kind.SERVED_AFTER_TOMBSTONE
+
+
+def test_what_only_the_coordinator_says_is_a_mismatch() -> None:
+    """No record at all, or records that never said it."""
+    assert World(answers=(answer(5),)).only().kind is Kind.ONLY_ANSWERED
+    assert replace(SETTLED, answers=(answer(6),)).only().kind is Kind.UNEXPLAINED
+
+
+def test_a_group_that_was_not_asked_proves_no_absence() -> None:
+    """Not listed, or answered with a problem: unknown; what it did answer still counts."""
+    silent = replace(SETTLED, answers=())
+    assert silent.only().kind is Kind.ONLY_IN_LOG
+    for world in (
+        replace(silent, asked=()),
+        replace(silent, problems=(ProblemRow(group="g", problem="a transaction is open"),)),
+    ):
+        assert (world.only().kind, world.only().weight) == (Kind.NOT_ANSWERED, Weight.UNKNOWN)
+    troubled = replace(SETTLED, problems=(ProblemRow(group="g", problem="listed twice"),))
+    assert troubled.agrees()
+    assert troubled.look().problems == ("listed twice",)
+
+
+def test_a_partition_of_which_nothing_is_answered_is_served_empty() -> None:
+    """One offset alone is only in the log; of two, one answered is enough to say so."""
+    both = (record(said(5), 1), record(said(6, topic="t2"), 2))
+    assert {one.kind for one in World(records=both).look().mismatches} == {Kind.SERVED_EMPTY}
+    assert World(records=both, answers=(answer(5),)).only().kind is Kind.ONLY_IN_LOG
+
+
+def test_an_offset_whose_retention_is_over_has_lapsed() -> None:
+    """The coordinator forgets it before its tombstone is in the log; without a known retention it is only
+    in the log."""
+    world = World(records=(record(said(5), 1),), retention_ms=MINUTE)
+    assert (world.only().kind, world.only().weight) == (Kind.LAPSED, Weight.EXPLAINED)
+    assert replace(world, retention_ms=2 * 60 * MINUTE).only().kind is Kind.ONLY_IN_LOG
+    assert replace(world, retention_ms=None).only().kind is Kind.ONLY_IN_LOG
+
+
+def test_records_outside_the_groups_partition_are_foreign_or_a_split_brain() -> None:
+    """Older residue is foreign, served or not; a later commit elsewhere means two coordinators."""
+    elsewhere = record(said(9, at=LONG_AGO - 1), 1, AWAY)
+    residue = replace(SETTLED, records=(*SETTLED.records, elsewhere))
+    found = residue.only()
+    assert (found.rule, found.kind, found.foreign_partition, found.foreign_offset) == (
+        "A05",
+        Kind.FOREIGN,
+        AWAY,
+        9,
+    )
+    assert replace(residue, answers=(answer(9),)).only().rule == "A04"
+    assert World(records=(elsewhere,)).only().rule == "A05"
+    later = record(said(9, at=LONG_AGO + 1), 1, AWAY)
+    assert replace(SETTLED, records=(*SETTLED.records, later)).only().kind is Kind.SPLIT_BRAIN
+    now = record(said(9, at=LONG_AGO - 1), 100, AWAY)
+    assert replace(SETTLED, records=(*SETTLED.records, now)).only().kind is Kind.SPLIT_BRAIN
+    assert replace(SETTLED, records=(*SETTLED.records, record(gone(said(9)), 1, AWAY))).agrees()
+
+
+def test_metadata_and_leader_epoch_are_compared_byte_by_byte() -> None:
+    """A trailing NUL is a difference; an absent leader epoch is -1."""
+    for more in ({"metadata": "\0"}, {"leader_epoch": 3}):
+        assert replace(SETTLED, answers=(answer(5, **more),)).only().kind is Kind.DETAILS
+    for more in ({"leader_epoch": -1}, {"leader_epoch": None}, {"metadata": None}):
+        assert replace(SETTLED, answers=(answer(5, **more),)).agrees()
+
+
+def test_a_record_that_cannot_be_read_decides_nothing() -> None:
+    """A cut value, and a version that is newer than we know: that one counts when it agrees."""
+    whole = record(said(5), 1)
+    assert whole.value is not None
+    cut = World(records=(replace(whole, value=whole.value[:9]),), answers=(answer(5),))
+    assert (cut.only().kind, cut.only().weight) == (Kind.UNREADABLE, Weight.UNKNOWN)
+    number, key, _, value = commit(offset=5, at=LONG_AGO, version=4)
+    newer = b"\0\5" + encode_value(number, 4, value or {})[2:]
+    newest = World(records=(replace(record((number, key, 4, value), 1), value=newer),), answers=(answer(5),))
+    assert newest.agrees()
+    assert replace(newest, answers=(answer(6),)).only().kind is Kind.UNREADABLE
+
+
+def test_offsets_lie_within_the_topics_log() -> None:
+    """The end itself is inside; below the start the records are gone."""
+    for start, end, kind in ((0, 5, None), (5, 9, None), (0, 4, Kind.BEYOND_END), (6, 9, Kind.BELOW_START)):
+        row = LogEndRow(topic="t1", partition=0, log_start=start, log_end=end)
+        world = replace(SETTLED, ends=(row,))
+        assert [one.kind for one in world.look().mismatches] == ([] if kind is None else [kind])
+
+
+def test_a_tombstone_is_expired_removed_or_unknown_by_its_time() -> None:
+    """The last commit and the retention tell; ZooKeeper's word counts in its own mode only."""
+    for at, retention, kind in (
+        (LONG_AGO + MINUTE, MINUTE, Kind.EXPIRED),
+        (LONG_AGO + MINUTE - 1, MINUTE, Kind.REMOVED),
+        (LONG_AGO + MINUTE, None, Kind.TOMBSTONED),
+    ):
+        records = (record(said(5), 1), record(gone(said(5)), 2, at=at))
+        for mode, weight in ((Mode.KAFKA, Weight.MISMATCH), (Mode.ZOOKEEPER, Weight.EXPLAINED)):
+            world = World(records=records, retention_ms=retention, zookeeper=zookeeper(5, mode=mode))
+            assert (world.only().kind, world.only().weight) == (kind, weight)
+    compacted = World(records=(record(gone(said(5)), 2),), zookeeper=zookeeper(5))
+    assert compacted.only().kind is Kind.TOMBSTONED
+
+
+def test_what_kafka_never_had_counts_in_kafka_mode() -> None:
+    """In zookeeper mode old members commit to ZooKeeper only."""
+    assert World(zookeeper=zookeeper(5)).only().weight is Weight.EXPLAINED
+    found = World(zookeeper=zookeeper(5, mode=Mode.KAFKA)).only()
+    assert (found.kind, found.weight) == (Kind.NEVER_COMMITTED, Weight.MISMATCH)
+    assert World(zookeeper=zookeeper(5), asked=()).only().kind is Kind.NOT_ANSWERED
+
+
+@pytest.mark.parametrize(("ago", "kind"), [(5000, Kind.ZOOKEEPER_LATER), (5001, Kind.STORES_DIVERGE)])
+def test_zookeeper_may_be_behind_for_a_commit_interval(ago: int, kind: Kind) -> None:
+    """From Kafka's first commit beyond the znode on; later commits do not restart the clock."""
+    records = (record(said(5), 1), record(said(6, at=NOW - ago), 2), record(said(7, at=NOW - 1), 3))
+    world = World(records=records, answers=(answer(7),), zookeeper=zookeeper(5, mode=Mode.KAFKA))
+    assert world.only().kind is kind
+    fresh = World(records=records[1:], answers=(answer(7),), zookeeper=zookeeper(None))
+    assert fresh.only().kind is (kind if kind is Kind.ZOOKEEPER_LATER else Kind.NOT_IN_ZOOKEEPER)
+
+
+@pytest.mark.parametrize(("ago", "kind"), [(5000, Kind.KAFKA_LATER), (5001, Kind.STORES_DIVERGE)])
+def test_kafka_may_be_behind_for_a_commit_interval(ago: int, kind: Kind) -> None:
+    """The znode's own time tells."""
+    assert replace(SETTLED, zookeeper=zookeeper(6, at=NOW - ago)).only().kind is kind
+
+
+def test_a_store_to_which_no_member_commits_is_left_behind() -> None:
+    """Plain consumers write no znodes, old members nothing to Kafka; in kafka mode the latter matters."""
+    plain = replace(SETTLED, zookeeper=zookeeper(3, mode=Mode.KAFKA, members=0, aware=0))
+    old = replace(SETTLED, zookeeper=zookeeper(9, aware=0))
+    assert (plain.only().kind, old.only().kind) == (Kind.LEFT_BEHIND, Kind.LEFT_BEHIND)
+    wrong = replace(SETTLED, zookeeper=zookeeper(9, mode=Mode.KAFKA, aware=0))
+    assert wrong.only().kind is Kind.STORES_DIVERGE
+
+
+def test_a_znode_of_the_bracket_agrees() -> None:
+    """Both stores were written while they were read."""
+    records = (record(said(5), 99), record(said(6), 100))
+    assert World(records=records, answers=(answer(6),), zookeeper=zookeeper(5)).agrees()
+
+
+def test_a_znode_that_could_not_be_read_proves_no_absence() -> None:
+    """Beside one that could be it does not matter."""
+    side = zookeeper(None, problems=("/consumers/g/offsets/t1/0 may not be read",))
+    found = replace(SETTLED, zookeeper=side).only()
+    assert (found.kind, found.weight) == (Kind.NOT_READ, Weight.UNKNOWN)
+    assert replace(SETTLED, zookeeper=zookeeper(5, problems=("another node",))).agrees()
+
+
+def test_a_mismatch_counts_when_two_looks_see_it() -> None:
+    """What the second look explains is explained, what it no longer sees is gone; explained rows stay."""
+    old = replace(SETTLED, answers=(answer(6), answer(7, topic="t2")))
+    first = old.look()
+    assert [one.kind for one in first.suspicious] == [Kind.UNEXPLAINED, Kind.ONLY_ANSWERED]
+    assert confirmed(first, SETTLED.look()).mismatches == ()
+    still = confirmed(first, replace(old, answers=(answer(6),)).look())
+    assert [one.key for one in still.suspicious] == [("g", "t1", 0)]
+    assert (still.keys, still.agreeing, still.kinds[Kind.UNEXPLAINED]) == (2, 1, 1)
+    explained = replace(SETTLED, zookeeper=zookeeper(9, aware=0)).look()
+    assert confirmed(explained, SETTLED.look()).mismatches == explained.mismatches
+
+
+def test_only_the_wanted_groups_and_the_recent_past_are_kept() -> None:
+    """Thousands of old commits of a key are not; those of the bracket all are."""
+    records = [record(said(n), n) for n in range(500)] + [record(said(1, group="other"), 1, AWAY)]
+    side = read_log(records, opened={HOME: 300}, closed=dict.fromkeys(range(PARTITIONS), 500), groups=("g",))
+    history = side.history(("g", "t1", 0))
+    assert [one.offset for one in history][-201:] == list(range(299, 500))
+    assert len(history) <= 200 + 2 * KEPT
+    assert list(side.state.groups) == ["g"]
+    assert not side.state.foreign_commits
