@@ -72,6 +72,11 @@ def test_a_sound_stage_passes(run: Run, pair: tuple[Path, Path]) -> None:
     page = (output / verdict["report"]).read_text()
     assert not re.search(r"(?:src|href)=|url\(|@import|https?://", page)
     assert page.count("payments_m3-2") >= 2
+    assert all(one["success"] for one in verdict["expectations"])
+    assert len(verdict["expectations"]) > 60
+    assert pq.read_table(output / validate.FAILING).num_rows == 0
+    assert set(verdict["versions"]) == {"spark", "java", "great_expectations"}
+    assert verdict["versions"]["spark"].startswith("4.")
 
 
 def test_an_idle_znode_one_lower_is_named(run: Run, pair: tuple[Path, Path]) -> None:
@@ -99,6 +104,14 @@ def test_a_second_owner_fails(run: Run, pair: tuple[Path, Path]) -> None:
     assert failed["V13"] == "orders-4: 2 owners at once: payments_m1-1-0 and payments_m3-2-0"
     assert "key (topic, partition) is unique" in failed["V22"]
     assert failed["V13"] in (output / validate.REPORT).read_text()
+    (broken,) = (one for one in verdict["expectations"] if not one["success"])
+    assert (broken["snapshot"], broken["table"], broken["severity"]) == ("after", "owners", "critical")
+    rows = pq.read_table(output / validate.FAILING).to_pylist()
+    assert [(row["table"], row["topic"], row["partition"]) for row in rows] == [("owners", "orders", 4)] * 2
+    assert {json.loads(row["row"])["member_id"] for row in rows} == {"payments_m1-1", "payments_m3-2"}
+    docs = output / validate.DOCS
+    assert "after.owners" in (docs / "index.html").read_text()
+    assert len(list(docs.glob("validations/after/owners/**/*.html"))) == 1
 
 
 def test_a_changed_file_is_refused_before_spark(

@@ -1,17 +1,20 @@
 """The Great Expectations suite of a snapshot, made from `groupshift.domain.evidence.TABLES`.
 
 Every table is small (members, partitions), so the suite runs on the rows Spark collected: 0.05 s per
-table instead of more than 1 s as Spark jobs. Importing Great Expectations takes about 9 s of one core;
-`Library` does it beside the start of the JVM.
+table instead of more than 1 s as Spark jobs; and so it names the rows that fail, which it cannot on Spark.
+Importing Great Expectations takes about 9 s of one core; `Library` does it beside the start of the JVM.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -29,13 +32,15 @@ _VERDICTS = {"critical": Verdict.FAIL, "warning": Verdict.INCONCLUSIVE, "info": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What one expectation said about one table: ``detail`` names values that were not expected."""
+    """What one expectation said about one table: ``detail`` names values that were not expected, ``rows``
+    are the rows that hold them (none where the table as a whole is wrong)."""
 
     table: str
     sentence: str
     severity: str
     success: bool
     detail: str = ""
+    rows: tuple[Mapping[str, Any], ...] = ()
 
 
 class Library:
@@ -127,14 +132,29 @@ def positions(tables: Mapping[str, Rows]) -> Rows:
 
 
 class Suite:
-    """One ephemeral context for the snapshots of a job; `validate` may be called for each."""
+    """One ephemeral context for the snapshots of a job; `validate` may be called for each, then `publish`.
 
-    def __init__(self, gx: ModuleType) -> None:
+    ``docs`` is the folder of the Data Docs; without one none are made."""
+
+    def __init__(self, gx: ModuleType, docs: Path | None = None) -> None:
         from great_expectations.data_context.types.base import ProgressBarsConfig
 
         self._gx: Any = gx
+        self._docs = docs
         self._context: Any = self._gx.get_context(mode="ephemeral")
         self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
+        for site in list(self._context.variables.data_docs_sites or {}):
+            self._context.delete_data_docs_site(site)
+        if docs is not None:
+            self._context.add_data_docs_site("docs", _site(docs))
+
+    def publish(self) -> None:
+        """Write the Data Docs of everything that was validated. Fonts and pictures that Great Expectations
+        adds to every site are left out: they are larger than all the rest."""
+        if self._docs is not None:
+            self._context.build_data_docs()
+            for folder in ("fonts", "images"):
+                shutil.rmtree(self._docs / "static" / folder, ignore_errors=True)
 
     def validate(self, moment: str, tables: Mapping[str, Rows]) -> tuple[Expected, ...]:
         """All expectations of all tables of one snapshot; ``moment`` names it within this context."""
@@ -155,17 +175,26 @@ class Suite:
         table = TABLES.get(name)
         columns = list(rows[0]) if rows else [column.name for column in table.columns] if table else []
         frame = pd.DataFrame([dict(row) for row in rows], columns=columns)
-        asset = source.add_dataframe_asset(name)
-        batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
-        suite = self._gx.ExpectationSuite(name=f"{source.name}.{name}")
+        title = f"{source.name}.{name}"
+        batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
+        suite = self._context.suites.add(self._gx.ExpectationSuite(name=title))
         for sentence, expectation in pairs:
             expectation.meta = {"sentence": sentence}
             suite.add_expectation(expectation)
-        outcome = batch.validate(suite).to_json_dict()
-        return [_expected(name, result) for result in outcome["results"]]
+        definition = self._gx.ValidationDefinition(name=title, data=batch, suite=suite)
+        outcome = self._context.validation_definitions.add(definition).run(
+            batch_parameters={"dataframe": frame}, result_format={"result_format": "COMPLETE"}
+        )
+        return [_expected(name, rows, result) for result in outcome.to_json_dict()["results"]]
 
 
-def _expected(table: str, result: Mapping[str, Any]) -> Expected:
+def _site(folder: Path) -> dict[str, Any]:
+    backend = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
+    index = {"class_name": "DefaultSiteIndexBuilder"}
+    return {"class_name": "SiteBuilder", "store_backend": backend, "site_index_builder": index}
+
+
+def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
     config = result["expectation_config"]
     success = bool(result["success"])
     return Expected(
@@ -174,7 +203,13 @@ def _expected(table: str, result: Mapping[str, Any]) -> Expected:
         severity=str(config.get("severity", "critical")),
         success=success,
         detail="" if success else _detail(result),
+        rows=() if success else tuple(rows[index] for index in _indices(result)),
     )
+
+
+def _indices(result: Mapping[str, Any]) -> list[int]:
+    """Positions of the rows that were not as expected."""
+    return [int(index) for index in result["result"].get("unexpected_index_list") or ()]
 
 
 def _detail(result: Mapping[str, Any]) -> str:
@@ -184,6 +219,46 @@ def _detail(result: Mapping[str, Any]) -> str:
     if result.get("exception_info", {}).get("raised_exception"):
         return str(result["exception_info"].get("exception_message", "could not be evaluated"))
     return f"found {found.get('observed_value', 'nothing')}"
+
+
+def expectation_data(results: Mapping[str, Sequence[Expected]]) -> tuple[dict[str, Any], ...]:
+    """What was expected of the snapshots (by moment) and came of it, for ``verdict.json``."""
+    return tuple(
+        {
+            "snapshot": moment,
+            "table": one.table,
+            "sentence": one.sentence,
+            "severity": one.severity,
+            "success": one.success,
+            "detail": one.detail,
+            "rows": len(one.rows),
+        }
+        for moment, found in results.items()
+        for one in found
+    )
+
+
+_TEXTS = ("snapshot", "table", "expectation", "severity", "topic", "row")
+FAILING_COLUMNS = {**dict.fromkeys(_TEXTS, "string"), "partition": "int"}
+"""Columns of ``failing_rows.parquet``: ``row`` is the whole row as JSON."""
+
+
+def failing_rows(results: Mapping[str, Sequence[Expected]]) -> list[dict[str, Any]]:
+    """Every row that an expectation named, by snapshot, table and expectation."""
+    return [
+        {
+            "snapshot": moment,
+            "table": one.table,
+            "expectation": one.sentence,
+            "severity": one.severity,
+            "topic": row.get("topic"),
+            "partition": row.get("partition"),
+            "row": json.dumps(dict(row), ensure_ascii=False),
+        }
+        for moment, found in results.items()
+        for one in found
+        for row in one.rows
+    ]
 
 
 def judged(rule: str, moment: str, results: Sequence[Expected]) -> Ruled:

@@ -28,6 +28,13 @@ JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
+def versions(spark: SparkSession) -> dict[str, str]:
+    """Spark and the Java that runs it, as they call themselves."""
+    java = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM's properties
+    found = java.System.getProperty("java.version") if java is not None else "unknown"
+    return {"spark": str(spark.version), "java": str(found)}
+
+
 def local_session(name: str) -> SparkSession:
     """The session of this process. Under ``spark-submit`` the master given there is used, else two
     local threads; workers run the interpreter that runs this code. A local master listens on the

@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks, sources
-from groupshift.spark.expectations import Library, Rows, Suite, judged
+from groupshift.spark.expectations import Library, Rows, Suite, expectation_data, judged
 from groupshift.spark.report import Compared
 from groupshift.spark.rules import Rules
+from groupshift.spark.session import versions
 from groupshift.spark.transforms import Difference, differences
 from groupshift.spark.verdicts import Offence, Outcome, Ruled, ruled
 
@@ -131,17 +132,25 @@ Manifests = Mapping[str, Manifest]
 
 
 def compare(
-    spark: SparkSession, library: Library, folders: Folders, manifests: Manifests, rules: Rules
+    spark: SparkSession,
+    library: Library,
+    folders: Folders,
+    manifests: Manifests,
+    rules: Rules,
+    *,
+    docs: Path | None = None,
 ) -> Compared:
-    """Compare the snapshots in `folders` (``before``, ``after``), already verified, under `rules`."""
+    """Compare the snapshots in `folders` (``before``, ``after``), already verified, under `rules`;
+    `docs` is the folder of the Data Docs."""
     found = _differences(spark, folders, manifests)
     tables = {moment: rows_of(folders[moment], manifests[moment]) for moment in folders}
     results = [sound(manifests), schemas(folders, manifests), *_by_class(found, rules)]
     results += checks.run(spark, rules)
     if ledger := _ledger(tables["after"], rules):
         results.append(ledger)
-    suite = Suite(library.get())
+    suite = Suite(library.get(), docs)
     expectations = {moment: suite.validate(moment, tables[moment]) for moment in ("before", "after")}
+    suite.publish()
     results.append(judged("V21", "before", expectations["before"]))
     results.append(judged("V22", "after", expectations["after"]))
     outcome = Outcome(
@@ -151,6 +160,8 @@ def compare(
         results=tuple(sorted(results, key=lambda result: result.finding.rule)),
         counts=counts(found),
         manifests={moment: manifest.digest for moment, manifest in manifests.items()},
+        expectations=expectation_data(expectations),
+        versions={**versions(spark), "great_expectations": str(library.get().__version__)},
     )
     return Compared(
         outcome=outcome,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from groupshift.domain.verdict import Finding, Verdict, worst
@@ -54,7 +54,8 @@ def ruled(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a comparison came to. ``counts`` are offset differences per class; ``manifests`` the
-    SHA-256 of both manifests (empty when one could not be read)."""
+    SHA-256 of both manifests (empty when one could not be read), ``expectations`` what each expectation
+    said, ``versions`` the programs that took part."""
 
     migration: str
     stage: str
@@ -62,6 +63,8 @@ class Outcome:
     results: tuple[Ruled, ...]
     counts: Mapping[str, int]
     manifests: Mapping[str, str]
+    expectations: tuple[Mapping[str, Any], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -79,6 +82,8 @@ class Outcome:
             "findings": [finding_data(result) for result in self.results],
             "counts": dict(self.counts),
             "manifests": dict(self.manifests),
+            "expectations": [dict(each) for each in self.expectations],
+            "versions": dict(self.versions),
             "report": "report.html",
         }
 

@@ -2,7 +2,8 @@
 
 ``spark-submit validate.py --before DIR --after DIR --output DIR --stage S --moment M --rules FILE``
 
-Writes ``verdict.json``, ``differences.parquet`` and ``report.html`` below ``--output``. Exit code 0 when
+Writes ``verdict.json``, ``differences.parquet``, ``failing_rows.parquet`` (what Great Expectations named),
+``report.html`` and ``data_docs/`` below ``--output``. Exit code 0 when
 a verdict was reached (whatever it says: the next step reads it), 5 when the evidence was altered (the
 verdict is then ``fail`` and names the file), 2 when an argument cannot be used.
 """
@@ -10,6 +11,7 @@ verdict is then ``fail`` and names the file), 2 when an argument cannot be used.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,13 +19,14 @@ from pathlib import Path
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.spark import report, sources, validation
-from groupshift.spark.expectations import Library
+from groupshift.spark.expectations import FAILING_COLUMNS, Library, failing_rows
 from groupshift.spark.output import fresh, write_parquet, write_text
 from groupshift.spark.rules import Rules, read
 from groupshift.spark.session import local_session
 from groupshift.spark.verdicts import Outcome, to_json
 
 VERDICT, REPORT, DIFFERENCES = "verdict.json", "report.html", "differences.parquet"
+FAILING, DOCS = "failing_rows.parquet", "data_docs"
 _COLUMNS = {
     "table": "string",
     "class": "string",
@@ -72,8 +75,10 @@ def _validate(given: argparse.Namespace) -> Verdict:
         raise Broken(shape.finding.reason)
     library = Library()
     spark = local_session(f"groupshift validate {given.stage} {given.moment}")
-    compared = validation.compare(spark, library, folders, manifests, rules)
+    docs = given.output.absolute() / DOCS
+    compared = validation.compare(spark, library, folders, manifests, rules, docs=docs)
     write_parquet(given.output / DIFFERENCES, compared.differences, _COLUMNS)
+    write_parquet(given.output / FAILING, failing_rows(compared.expectations), FAILING_COLUMNS)
     _leave(given.output, compared.outcome, report.render(compared))
     return compared.outcome.verdict
 
@@ -81,7 +86,8 @@ def _validate(given: argparse.Namespace) -> Verdict:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns the exit code (see the module text)."""
     given = _arguments(argv)
-    fresh(given.output, (VERDICT, REPORT, DIFFERENCES))
+    fresh(given.output, (VERDICT, REPORT, DIFFERENCES, FAILING))
+    shutil.rmtree(given.output / DOCS, ignore_errors=True)
     try:
         verdict = _validate(given)
     except GroupshiftError as error:
