@@ -1,19 +1,20 @@
 """Order-free checksums of rows, by file and by segment, computed by Catalyst and merged on the driver.
 
-A row gives two 64-bit hashes over key and compared values (xxHash64 under two seeds). A checksum is the
-number of rows, the exact sum of the first hash (its halves apart, so that nothing overflows) and the
-exclusive or of the second. The order of rows and files does not matter, and checksums of parts add up to
-that of the whole, which is what makes them resumable. That two different sets of rows get the same checksum
-takes a collision of both: about 2^-64 for the sums and 2^-64 for the exclusive or, if xxHash64 behaves as
-random on both seeds; over 2^18 segments less than 2^-109. It is no defence against an author of rows who
-aims at it; the SHA-256 of the manifest is.
+A row gives two 64-bit hashes (xxHash64): over its key and the compared values, and over its key under
+another seed and the values. A checksum is the number of rows, the exact sum of the first hash (its halves
+apart, so that nothing overflows) and the exclusive or of the second. The order of rows and files does not
+matter, and checksums of parts add up to that of the whole, which is what makes them resumable. That two
+different sets of rows get the same checksum takes a collision of both: about 2^-64 for the sums and 2^-64
+for the exclusive or, if xxHash64 behaves as random; over 2^18 segments less than 2^-109. It is no defence
+against an author of rows who aims at it; the SHA-256 of the manifest is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,8 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain.cluster_snapshot import KEY
 from groupshift.domain.equality_rules import Field
-from groupshift.spark.comparison.rows import segment
+from groupshift.spark.comparison.rows import key_hash, segment
 
 _LOW = 0xFFFFFFFF
 _SECOND_SEED = 0x5EED
@@ -32,25 +32,38 @@ SUMS = ("rows", "low", "high", "xor")
 Checksum = tuple[int, int, int, int]
 
 
-def _sums(values: Sequence[Field]) -> tuple[Column, ...]:
-    names = [F.col(f"`{name}`") for name in (*KEY, *values)]
-    first = F.xxhash64(*names)
-    return (
-        F.count(F.lit(1)).alias("rows"),
-        F.sum(first.bitwiseAND(F.lit(_LOW))).alias("low"),
-        F.sum(F.shiftrightunsigned(first, 32)).alias("high"),
-        F.bit_xor(F.xxhash64(F.lit(_SECOND_SEED), *names)).alias("xor"),
+def _hashed(committed: DataFrame, values: Sequence[Field]) -> DataFrame:
+    """``key, first, second``: the hash of the key, and both hashes of the row."""
+    names = [F.col(f"`{name}`") for name in values]
+    keys = committed.select(key_hash().alias("key"), key_hash(F.lit(_SECOND_SEED)).alias("other"), *names)
+    return keys.select(
+        "key", F.xxhash64("key", *names).alias("first"), F.xxhash64("other", *names).alias("second")
     )
 
 
-def by_file(committed: DataFrame, values: Sequence[Field]) -> DataFrame:
-    """One checksum a file: ``file, rows, low, high, xor``. The frame still knows its files."""
-    return committed.groupBy(F.input_file_name().alias("file")).agg(*_sums(values))
+def _sums() -> tuple[Column, ...]:
+    first = F.col("first")
+    return (
+        F.count(F.lit(1)).alias("rows"),
+        F.coalesce(F.sum(first.bitwiseAND(F.lit(_LOW))), F.lit(0)).alias("low"),
+        F.coalesce(F.sum(F.shiftrightunsigned(first, 32)), F.lit(0)).alias("high"),
+        F.coalesce(F.bit_xor("second"), F.lit(0)).alias("xor"),
+    )
+
+
+def by_file(committed: Mapping[str, DataFrame], values: Sequence[Field]) -> DataFrame:
+    """One checksum a file: ``file, rows, low, high, xor``; frames by the name of their file."""
+    frames = [
+        _hashed(frame, values).agg(*_sums()).select(F.lit(name).alias("file"), *SUMS)
+        for name, frame in committed.items()
+    ]
+    return reduce(DataFrame.unionAll, frames)
 
 
 def by_segment(committed: DataFrame, values: Sequence[Field], segments: int) -> DataFrame:
     """One checksum a segment: ``segment, rows, low, high, xor``."""
-    return committed.groupBy(segment(segments).alias("segment")).agg(*_sums(values))
+    rows = _hashed(committed, values)
+    return rows.groupBy(segment(F.col("key"), segments).alias("segment")).agg(*_sums())
 
 
 @dataclass(frozen=True, slots=True)

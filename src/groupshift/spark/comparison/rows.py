@@ -51,7 +51,12 @@ def committed(offsets: DataFrame) -> DataFrame:
     return offsets.where(F.col("offset") >= 0).select(*(F.col(f"`{name}`") for name in KEY), *values)
 
 
-def segment(segments: int) -> Column:
-    """The segment of a row: a hash of the *whole* key, so that a group of millions of rows is spread as
-    evenly as many groups of one."""
-    return F.pmod(F.xxhash64(*(F.col(f"`{name}`") for name in KEY)), F.lit(segments)).cast("int")
+def key_hash(*seed: Column) -> Column:
+    """64 bits of the whole key."""
+    return F.xxhash64(*seed, *(F.col(f"`{name}`") for name in KEY))
+
+
+def segment(hashed: Column, segments: int) -> Column:
+    """The segment of a row, by the hash of its *whole* key: a group of millions of rows is spread as evenly
+    as many groups of one."""
+    return F.pmod(hashed, F.lit(segments)).cast("int")

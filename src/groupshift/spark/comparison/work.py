@@ -121,8 +121,7 @@ def left_by_rows(work: Work, remaining: Remaining) -> Remaining:
     for side, number, files in work.each("checksums of files", parts):
         table = work.progress.table(f"files-{side}-{number:04d}", partial(_file_sums, work, side, files))
         found[side] += [
-            (row["file"].rsplit("/", 1)[-1], (row["rows"], row["low"], row["high"], row["xor"]))
-            for row in table.to_pylist()
+            (row["file"], (row["rows"], row["low"], row["high"], row["xor"])) for row in table.to_pylist()
         ]
     sums = [checksums.total(content for _, content in found[side]) for side in SIDES]
     if sums[0] == sums[1]:
@@ -131,7 +130,8 @@ def left_by_rows(work: Work, remaining: Remaining) -> Remaining:
 
 
 def _file_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
-    return checksums.by_file(work.rows(side, files), work.values).toArrow()
+    frames = {name: work.rows(side, [name]) for name in files}
+    return checksums.by_file(frames, work.values).toArrow()
 
 
 def differing_segments(work: Work, remaining: Remaining) -> NDArray[np.int64]:
@@ -179,7 +179,7 @@ def _wanted(work: Work, segments: NDArray[np.int64], ranges: int) -> Path:
 
 
 def _take(work: Work, given: tuple[str, Sequence[str]], wanted: Path, part: Path) -> None:
-    frame = work.rows(*given).withColumn("segment", rows.segment(work.segments))
+    frame = work.rows(*given).withColumn("segment", rows.segment(rows.key_hash(), work.segments))
     chosen = F.broadcast(work.spark.read.schema("segment int, range int").parquet(str(wanted)))
     frame.join(chosen, "segment").drop("segment").write.partitionBy("range").parquet(str(part))
 
