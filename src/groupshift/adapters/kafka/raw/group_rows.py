@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
@@ -139,5 +140,5 @@ def offset_rows(group: str, topics: Any) -> tuple[list[OffsetRow], list[tuple[st
                         metadata=each.metadata,
                     )
                 )
-    rows.sort(key=lambda row: (row.topic, row.partition))
+    rows.sort(key=attrgetter("topic", "partition"))
     return rows, failed
