@@ -40,7 +40,7 @@ demo: $(READY)  ## bring everything up and move one real group there and back (D
 	@$(BIN)/groupshift demo
 
 .PHONY: test
-test: check test-fast test-spark test-live test-airflow  ## all checks and all tests
+test: check test-fast test-spark test-live test-airflow test-browser  ## all checks and all tests
 
 .PHONY: check
 check: $(READY)  ## ruff, mypy strict, import-linter
@@ -65,6 +65,10 @@ test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeep
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (one process: Airflow keeps state per process)
 	$(PYTEST) tests/airflow
+
+.PHONY: test-browser
+test-browser: $(READY)  ## the report of a real run in Chromium (installs Debian's where it is missing and may)
+	$(PYTEST) tests/browser
 
 CONTROL_PLANE := .groupshift/control-plane-1.35.4
 APISERVER := tests/matrix/apiserver

@@ -116,6 +116,23 @@ class KubernetesHook(_ClusterHook):
         }
 
 
+class SigningHook(BaseHook):
+    """Connection type ``groupshift_signing``: password = private Ed25519 key in PEM; signs evidence packs."""
+
+    conn_name_attr = "signing_conn_id"
+    default_conn_name = "groupshift_signing_default"
+    conn_type = "groupshift_signing"
+    hook_name = "Groupshift evidence signing key"
+
+    def section(self) -> dict[str, Any]:
+        """What ``[evidence]`` needs to sign; nothing where there is no such connection."""
+        try:
+            found = self.get_connection(self.default_conn_name)
+        except AirflowNotFoundException:
+            return {}
+        return {"signing_key": found.password} if found.password else {}
+
+
 def _with_login(fleet: dict[str, Any]) -> dict[str, Any]:
     """The ``[fleet]`` section; where it says nothing of how to reach the Kubernetes API, the connection
     ``groupshift_kubernetes_default`` does, if there is one (inside a cluster none is needed)."""
@@ -209,6 +226,7 @@ def _settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
     sections["kafka"] = KafkaClusterHook(kafka_conn_id).section()
     sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
     sections["fleet"] = _with_login(sections.get("fleet", {}))
+    sections["evidence"] = {**SigningHook().section(), **sections.get("evidence", {})}
     base = os.environ.get(SETTINGS_VARIABLE, "the defaults")
     return parse(sections, source=f"connections {kafka_conn_id}, {zookeeper_conn_id} and {base}")
 

@@ -64,6 +64,18 @@ _KUBERNETES: dict[str, Any] = {
 }
 
 
+_SIGNING: dict[str, Any] = {
+    "connection-type": "groupshift_signing",
+    "hook-class-name": "groupshift_airflow.hooks.SigningHook",
+    "hook-name": "Groupshift evidence signing key",
+    "ui-field-behaviour": {
+        "hidden-fields": ["host", "schema", "login", "port", "extra"],
+        "relabeling": {"password": "Private Ed25519 key (PEM)"},
+    },
+    "conn-fields": {},
+}
+
+
 def get_provider_info() -> dict[str, Any]:
     """The provider description (schema: Airflow's provider_info; entry point in pyproject.toml)."""
     return {
@@ -71,5 +83,5 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Groupshift",
         "description": "Moves Kafka consumer groups between coordinators, and proves it.",
         "versions": ["0.1.0"],
-        "connection-types": [_KAFKA, _ZOOKEEPER, _KUBERNETES],
+        "connection-types": [_KAFKA, _ZOOKEEPER, _KUBERNETES, _SIGNING],
     }

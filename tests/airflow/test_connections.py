@@ -134,14 +134,32 @@ def test_the_login_of_the_kubernetes_api_is_a_connection(
     assert hooks._with_login(named) == named
 
 
+def test_the_key_that_signs_evidence_is_a_connection(
+    database: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its password is the key; without the connection nothing is signed; the key is in no representation."""
+    assert hooks.SigningHook().section() == {}
+    for name in ("kafka", "zookeeper"):
+        host = {"conn_type": f"groupshift_{name}", "host": "b:1"}
+        _connect(monkeypatch, f"groupshift_{name}_default", **host)
+    _connect(monkeypatch, "groupshift_signing_default", conn_type="groupshift_signing", password="hush-key")
+    monkeypatch.delenv(hooks.SETTINGS_VARIABLE, raising=False)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    found = hooks._settings("groupshift_kafka_default", "groupshift_zookeeper_default")
+    assert found.evidence.signing_key == "hush-key"
+    assert "hush" not in repr(found)
+
+
 def test_the_provider_describes_both_forms_with_hooks_that_exist() -> None:
     """Airflow's UI shows a form for each connection type, and its hook class is ours."""
     types = {each["connection-type"]: each for each in get_provider_info()["connection-types"]}
-    assert set(types) == {"groupshift_kafka", "groupshift_zookeeper", "groupshift_kubernetes"}
+    names = ("kafka", "zookeeper", "kubernetes", "signing")
+    assert set(types) == {f"groupshift_{name}" for name in names}
     for name, hook in (
         ("groupshift_kafka", hooks.KafkaClusterHook),
         ("groupshift_zookeeper", hooks.ZookeeperHook),
         ("groupshift_kubernetes", hooks.KubernetesHook),
+        ("groupshift_signing", hooks.SigningHook),
     ):
         assert types[name]["hook-class-name"] == f"{hook.__module__}.{hook.__name__}"
         assert (hook.conn_type, hook.hook_name) == (name, types[name]["hook-name"])

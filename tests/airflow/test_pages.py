@@ -8,18 +8,22 @@ from typing import Any, Self
 
 import pytest
 
+from groupshift.application.account import Account
 from groupshift.application.status import MigrationStatus, StageProgress, ValidationStatus
+from groupshift.domain.chronicle import KnownBy
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import StageName, Until
+from groupshift.domain.pack import Pack
 from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Stage
+from groupshift.domain.plan import Plan, Stage
 from groupshift.domain.steps import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Event, EventKind, StepState
 
 ADDRESSES = ("/groupshift/", "/groupshift/migrations/orders-1/", "/groupshift/run?dag_id=d&run_id=r")
+ONE = "/groupshift/migrations/orders-1/"
 EVIL = "<script>alert(1)</script>"
 
 
@@ -39,6 +43,42 @@ class _Journal:
         if migration not in {None, "orders-1"}:
             raise Rejected(f"migration {migration} is not known; list them with groupshift status")
         return (_migration(self.report),)
+
+    def account(self, migration: str) -> Account:
+        (status,) = self.status(migration)
+        step = ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE)
+        return Account(
+            status=status,
+            plan=Plan(
+                group="orders",
+                driver="manual",
+                until=Until.TOGGLE,
+                soak_s=1,
+                execute=True,
+                slots=(),
+                stages=(Stage(name=StageName.CANARY, step=step),),
+            ),
+            approvals=(),
+            modes=(),
+            sightings=(),
+            tenures=(),
+            known_by=KnownBy.SIGHTINGS,
+            members={EVIL: "old"},
+            compared=(),
+            audit=None,
+            files=(),
+        )
+
+    def pack(self, migration: str) -> Pack:
+        return Pack(
+            migration=migration,
+            group="orders",
+            plan_hash="f" * 64,
+            phase="rolling_back",
+            sealed_at_ms=0,
+            files=(),
+            doubts=(EVIL,),
+        )
 
 
 def _migration(report: Path) -> MigrationStatus:
@@ -97,7 +137,7 @@ def viewer(server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict
     return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
 
-@pytest.mark.parametrize("address", [*ADDRESSES, "/groupshift/migrations/orders-1/reports/canary/after"])
+@pytest.mark.parametrize("address", [*ADDRESSES, f"{ONE}reports/canary/after", f"{ONE}report"])
 def test_a_page_without_a_login_is_refused(server: Any, viewer: Any, address: str) -> None:
     """FastAPI apps of plugins are open unless they demand a user."""
     assert server.get(address, headers={"Accept": "application/json"}).status_code == 401
@@ -152,6 +192,18 @@ def test_a_report_is_shown_without_the_right_to_run_anything(server: Any, viewer
     answer = server.get("/groupshift/migrations/orders-1/reports/canary/after", headers=viewer)
     assert (answer.status_code, answer.text) == (200, "<h1>Compared</h1>")
     assert answer.headers["content-security-policy"].endswith("sandbox")
+
+
+def test_the_whole_report_is_made_when_it_is_asked_for(server: Any, viewer: dict[str, str]) -> None:
+    """From journal and evidence as they are now, sandboxed, nothing in it is markup."""
+    page = server.get("/groupshift/migrations/orders-1/", headers=viewer).text
+    assert 'href="report"' in page
+    answer = server.get("/groupshift/migrations/orders-1/report", headers=viewer)
+    assert answer.status_code == 200
+    assert "on its way back and not proven to be there" in answer.text
+    assert "<script" not in answer.text
+    assert answer.headers["content-security-policy"].endswith("sandbox")
+    assert server.get("/groupshift/migrations/orders-2/report", headers=viewer).status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -212,3 +212,33 @@ def test_a_small_text_is_read_back_and_a_missing_one_is_none(store: ParquetEvide
         path = store.write_text("mig-1", "canary", "validation-after", "rules.json", text=text)
         assert Path(path).read_text() == text
         assert store.read_text("mig-1", "canary", "validation-after", "rules.json") == text
+
+
+def test_every_file_is_listed_and_measured(any_store: EvidenceStore) -> None:
+    """Relative paths of snapshots and texts alike; size and SHA-256 of what is there now."""
+    assert any_store.files("mig-1") == ()
+    manifest = any_store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    any_store.write_text("mig-1", "canary", "validation-after", "verdict.json", text="{}")
+    any_store.write_text("mig-2", "other.json", text="{}")
+    paths = any_store.files("mig-1")
+    assert paths == tuple(sorted(paths))
+    assert "canary/validation-after/verdict.json" in paths
+    assert len(paths) == len(TABLES) + 2
+    measured = any_store.measured("mig-1", f"canary/before/{MANIFEST}")
+    assert measured is not None
+    assert measured.sha256 == manifest.digest
+    text = any_store.measured("mig-1", "canary/validation-after/verdict.json")
+    assert text is not None
+    assert (text.bytes, text.sha256) == (2, hashlib.sha256(b"{}").hexdigest())
+    assert any_store.measured("mig-1", "canary/absent") is None
+
+
+def test_rows_of_a_derived_table_are_read_or_absent(store: ParquetEvidence) -> None:
+    """A torn file is broken evidence, not an empty table."""
+    assert store.rows("mig-1", "canary", "differences.parquet") is None
+    store.write(WHERE, 42, {"log_ends": LOG_ENDS})
+    assert store.rows("mig-1", "canary", "before", "log_ends.parquet") == LOG_ENDS
+    path = folder(store) / "log_ends.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(Broken, match=r"log_ends\.parquet cannot be read"):
+        store.rows("mig-1", "canary", "before", "log_ends.parquet")

@@ -1,7 +1,7 @@
 """`groupshift run` on real servers: plants turn it red and take it back; kill -9 at any act does not.
 
 One sandbox of this module's own. Spark is started once: what the command line calls as ``spark-submit``
-hands the same job with the same arguments to the session of this process (`WarmSpark`).
+hands the same job with the same arguments to the session of this process (`warm_spark`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import hashlib
 import json
 import os
 import signal
-import socketserver
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -43,36 +41,9 @@ from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.up import UpOptions, up
 from groupshift.settings import Settings, load
 from simulated_move import Watcher
+from warm_spark import warm_spark
 
 GROUP, TOPIC, IDLE = "orders-app", "orders", 5
-SUBMIT = """#!{python}
-import json, socket, sys
-job = next(n for n, each in enumerate(sys.argv) if each.endswith("validate.py"))
-with socket.socket(socket.AF_UNIX) as talk:
-    talk.connect({path!r})
-    talk.sendall(json.dumps(sys.argv[job + 1:]).encode() + b"\\n")
-    sys.exit(int(talk.makefile().readline()))
-"""
-
-
-class WarmSpark(socketserver.ThreadingUnixStreamServer):
-    """Runs the real job in this process's Spark session, one at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self.lock = threading.Lock()
-        super().__init__(str(path), _Job)
-
-
-class _Job(socketserver.StreamRequestHandler):
-    """One submitted job: arguments in, exit code out."""
-
-    def handle(self) -> None:
-        from groupshift.spark.jobs import validate
-
-        arguments = json.loads(self.rfile.readline())
-        with self.server.lock:
-            code = validate.main(arguments)
-        self.wfile.write(f"{code}\n".encode())
 
 
 @dataclass
@@ -135,26 +106,20 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """Up once for the module; everything is ended by process id."""
     home = Home(tmp_path_factory.mktemp("move"))
     up(home, UpOptions(airflow=False, idle=(IDLE,)), lambda _line: None)
-    submit = home.root / "spark-submit"
-    submit.write_text(SUBMIT.format(python=sys.executable, path=str(home.root / "spark.sock")))
-    submit.chmod(0o755)
     with home.settings_file.open("a") as settings:
         settings.write("[thresholds]\npatience_s = 8\nsettle_s = 60\n")
-    text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
-    home.settings_file.write_text(text)
-    server = WarmSpark(home.root / "spark.sock")
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    parsed = load(home.settings_file)
-    zookeeper = KazooClient(parsed.zookeeper.hosts)
-    try:
-        zookeeper.start(30)
-        yield Sandbox(home, parsed, zookeeper)
-    finally:
-        zookeeper.stop()
-        zookeeper.close()
-        server.shutdown()
-        server.server_close()
-        down(home)
+    with warm_spark(home.root) as submit:
+        text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
+        home.settings_file.write_text(text)
+        parsed = load(home.settings_file)
+        zookeeper = KazooClient(parsed.zookeeper.hosts)
+        try:
+            zookeeper.start(30)
+            yield Sandbox(home, parsed, zookeeper)
+        finally:
+            zookeeper.stop()
+            zookeeper.close()
+            down(home)
 
 
 @pytest.fixture

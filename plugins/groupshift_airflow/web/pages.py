@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from groupshift.application.status import MigrationStatus
 from groupshift.errors import GroupshiftError, Rejected
+from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app
 from groupshift_airflow.web import view
 
@@ -86,6 +87,14 @@ def one(migration: str) -> str:
     return _page(found, base="")
 
 
+@pages.get("/migrations/{migration}/report")
+def whole_report(migration: str) -> Response:
+    """The report of the whole migration as it stands now, from journal and evidence."""
+    with build_reading_app() as app:
+        account, pack = app.account(migration), app.pack(migration)
+    return _sandboxed(render(account, sealed_rows(pack)))
+
+
 @pages.get("/migrations/{migration}/reports/{stage}/{moment}")
 def report(migration: str, stage: str, moment: str) -> Response:
     """A report as the Spark job wrote it, shown without any right to run or fetch anything."""
@@ -96,8 +105,12 @@ def report(migration: str, stage: str, moment: str) -> Response:
         path = None
     if path is None or not Path(path).is_file():
         raise HTTPException(404, "there is no such report")
+    return _sandboxed(Path(path).read_text(encoding="utf-8"))
+
+
+def _sandboxed(text: str) -> Response:
     policy = f"{_POLICY}; frame-ancestors 'self'; sandbox"
-    return HTMLResponse(Path(path).read_text(encoding="utf-8"), headers={"Content-Security-Policy": policy})
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
 def _found(migration: str | None) -> tuple[MigrationStatus, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from groupshift.application.event_text import event_text
 from groupshift.domain.evidence import Moment
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 from groupshift.ports.journal import Event, EventKind
@@ -60,7 +61,7 @@ def event_rows(events: Iterable[Event]) -> tuple[EventRow, ...]:
             at=moment(event.at_ms),
             kind=event.kind.value.replace("_", " "),
             stage=event.stage.value if event.stage else "",
-            text=_said(event),
+            text=event_text(event),
         )
         for event in events
         if event.kind not in _QUIET
@@ -113,30 +114,6 @@ def step_text(step: Step) -> str:
             return f"watch for {step.seconds} s"
         case DeleteModeNode():
             return "remove the mode node"
-
-
-def _said(event: Event) -> str:
-    """The sentence of an event; only known keys, so that nothing unexpected reaches a page."""
-    body = event.body
-    match event.kind:
-        case EventKind.GATE_ANSWERED:
-            return f"{body['gate']}: {body['choice']} by {body['who']}"
-        case EventKind.GATE_SHOWN:
-            return str(body["gate"])
-        case EventKind.JUDGED:
-            return _judged(f"{body['moment']}: {body['verdict']}", body["findings"])
-        case EventKind.REHEARSED | EventKind.SOAK_FAILED:
-            return _judged("", body["findings"])
-        case EventKind.PLANNED:
-            return f"by {body['actor']}: {', '.join(body['stages'])}"
-        case _:
-            shown = [str(body[key]) for key in ("run", "to", "detail", "verdict", "reason") if key in body]
-            return " · ".join(shown)
-
-
-def _judged(lead: str, findings: Iterable[dict[str, str]]) -> str:
-    bad = [f"{each['rule']}: {each['reason']}" for each in findings if each["verdict"] != "pass"]
-    return " · ".join([lead, *bad] if lead else bad)
 
 
 def report_path(found: MigrationStatus, stage: str, when: str) -> str | None:

@@ -20,7 +20,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import GroupshiftError
-from groupshift.ports.journal import EventKind
+from groupshift.ports.journal import Event, EventKind
 
 CONSUMPTION, AUDIT_FILE, DIFFERENCES = "consumption", "audit.json", "differences.parquet"
 SHOWN_DIFFERENCES = 10
@@ -63,6 +63,11 @@ class Account:
     files: tuple[StoredFile, ...]
     troubles: tuple[str, ...] = ()
 
+    @property
+    def ended_ms(self) -> int:
+        """When something happened last (epoch ms); sealing the evidence is nothing that happens."""
+        return _ended(self.status.events, self.status.created_at_ms)
+
 
 def account(env: Environment, migration: str) -> Account:
     """See `App.account`."""
@@ -87,6 +92,10 @@ def account(env: Environment, migration: str) -> Account:
         files=tuple(file for file in measured(env.evidence, migration) if file.path != REPORT),
         troubles=tuple(troubles),
     )
+
+
+def _ended(events: Sequence[Event], otherwise: int) -> int:
+    return max((event.at_ms for event in events if event.kind is not EventKind.SEALED), default=otherwise)
 
 
 _Tables = Mapping[str, Sequence[Row]]
@@ -154,7 +163,8 @@ def _tenures(
     env: Environment, found: Migration, sightings: Sequence[Sighting], audit: Mapping[str, Any] | None
 ) -> tuple[tuple[Tenure, ...], KnownBy]:
     """From the sharpest source that there is; what that one is silent about is as it was seen."""
-    from_ms, to_ms = found.record.created_at_ms, max(found.record.updated_at_ms, found.record.created_at_ms)
+    from_ms = found.record.created_at_ms
+    to_ms = _ended(found.events, from_ms)
     if audit and audit.get("hand_overs"):
         sharp = audited(audit["hand_overs"], from_ms, to_ms)
         if sharp:

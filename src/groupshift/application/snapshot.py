@@ -35,7 +35,7 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
             at_ms=env.clock.now_ms(),
             kind=EventKind.SNAPSHOT,
             stage=stage,
-            body={"moment": moment.value, "digest": manifest.digest},
+            body={"moment": moment.value, "digest": manifest.digest, "brokers": list(view.brokers)},
         )
     )
     return manifest

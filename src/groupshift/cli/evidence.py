@@ -68,18 +68,11 @@ def report(
 def _rendered(opened: App, migration: str) -> tuple[tuple[str, str], Pack]:
     """(path, text) of the report, written and then sealed with everything else."""
     from groupshift.spark.account.document import render as document
+    from groupshift.spark.account.document import sealed_rows
 
     text = document(opened.account(migration), sealed_rows(opened.pack(migration)))
     where = opened.write_report(migration, text)
     return (where, text), opened.seal(migration)
-
-
-def sealed_rows(pack: Pack) -> tuple[tuple[str, object], ...]:
-    """What a pack says of itself, for the report."""
-    met = ((name, ", ".join(found)) for name, found in pack.versions.items())
-    brokers = (("brokers met", "; ".join(pack.brokers)),) if pack.brokers else ()
-    doubts = tuple(("doubted", each) for each in pack.doubts)
-    return (("plan hash approved", pack.plan_hash), *met, *brokers, *doubts)
 
 
 def _write(path: Path, text: str) -> None:

@@ -90,7 +90,7 @@ class GroupView:
 
     ``ids_pzxid`` changes with every member that comes to ZooKeeper or leaves it (-1: nobody was ever there).
     ``problems`` are sentences about nodes that could not be understood (malformed registration,
-    mode node, owner or offset): they are findings, never silently dropped.
+    mode node, owner or offset): they are findings, never silently dropped. ``brokers`` say who answered.
     """
 
     group: str
@@ -107,6 +107,7 @@ class GroupView:
     kafka_offsets: tuple[CommittedOffset, ...] = ()
     log_ends: tuple[LogEnd, ...] = ()
     problems: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
 
     @property
     def effective_mode(self) -> Mode:

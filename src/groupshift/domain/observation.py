@@ -49,7 +49,7 @@ class KafkaSide:
     """What the brokers answer: the group, the topics its members asked for, its committed offsets.
 
     ``subscriptions`` maps a Kafka member id to its topics (only members whose bytes could be read);
-    ``topics`` maps every topic of the cluster to its number of partitions.
+    ``topics`` maps every topic of the cluster to its number of partitions; ``brokers`` are those met.
     """
 
     group: KafkaGroup
@@ -57,6 +57,7 @@ class KafkaSide:
     topics: Mapping[str, int] = field(default_factory=dict)
     offsets: tuple[CommittedOffset, ...] = ()
     problems: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,7 @@ def merge(
         zookeeper_offsets=zookeeper.offsets,
         kafka_offsets=tuple(sorted((*kafka.offsets, *positions.offsets), key=lambda at: at.partition)),
         log_ends=positions.log_ends,
+        brokers=kafka.brokers,
         problems=(
             *zookeeper.problems,
             *kafka.problems,

@@ -71,7 +71,7 @@ async def _observe(requests: Requests, group: str, embedded: frozenset[str]) -> 
     fetched = protocol.fetched(group, await fetching)
     topics = await requests.topics()
     counts = {name: len(partitions) for name, partitions in topics.items()}
-    side = kafka_side(group, described, fetched, (embedded, counts))
+    side = replace(kafka_side(group, described, fetched, (embedded, counts)), brokers=requests.met())
     if described.group_state != "Dead":
         return side
     return replace(side, problems=(*side.problems, *await _contradicted(requests, group)))

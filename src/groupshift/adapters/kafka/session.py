@@ -112,6 +112,18 @@ class Requests:
         """Node ids of all brokers, as of the last `topics`."""
         return tuple(broker.node_id for broker in self._manager.cluster.brokers())
 
+    def met(self) -> tuple[str, ...]:
+        """Every broker with its address; the release that its requests belong to, where it was asked."""
+        return tuple(
+            f"broker {broker.node_id} at {broker.host}:{broker.port}{self._release(broker.node_id)}"
+            for broker in sorted(self._manager.cluster.brokers(), key=lambda each: str(each.node_id))
+        )
+
+    def _release(self, node_id: Any) -> str:
+        connection = self._manager._conns.get(node_id)  # noqa: SLF001 - get_connection would open one
+        version = connection.broker_version if connection is not None else None
+        return f", speaks {'.'.join(map(str, version))}" if version else ""
+
 
 class Session:
     """Connections, driven by the thread that calls `run`: there is no other, so none can be left behind.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from groupshift.application.account import Account
 from groupshift.domain.chronicle import KnownBy, hand_overs, lags
+from groupshift.domain.pack import Pack
 from groupshift.spark import picture
 from groupshift.spark.account import tables
 from groupshift.spark.account.axis import Axis, axis_of, clock
@@ -62,7 +63,7 @@ def render(account: Account, sealed: tuple[tuple[str, object], ...] = ()) -> str
 
 
 def _axis(account: Account) -> Axis:
-    times = [event.at_ms for event in account.status.events]
+    times = [event.at_ms for event in account.status.events if event.at_ms <= account.ended_ms]
     times += [sighting.at_ms for sighting in account.sightings]
     times += {tenure.start_ms for tenure in account.tenures}
     return axis_of([*times, account.status.created_at_ms])
@@ -93,7 +94,7 @@ def _summary(account: Account) -> Markup:
     }
     audit = account.audit or {}
     pairs: list[tuple[str, object]] = [
-        ("took", duration(account.status.updated_at_ms - account.status.created_at_ms)),
+        ("took", duration(account.ended_ms - account.status.created_at_ms)),
         ("partitions", len(last.owners) if last else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
         ("mode now", account.modes[-1][1] if account.modes else "zookeeper (never written)"),
@@ -207,3 +208,11 @@ def _lag(account: Account, axis: Axis) -> Markup:
 def _lag_rows(account: Account) -> Iterator[tuple[object, ...]]:
     for each in lags(account.sightings)[:_MOST_PARTITIONS]:
         yield clock(each.at_ms), each.what, each.total, each.worst, str(each.worst_at)
+
+
+def sealed_rows(pack: Pack) -> tuple[tuple[str, object], ...]:
+    """What a pack says of itself, for the report."""
+    met = ((name, ", ".join(found)) for name, found in pack.versions.items())
+    brokers = (("brokers met", "; ".join(pack.brokers)),) if pack.brokers else ()
+    doubts = tuple(("doubted", each) for each in pack.doubts)
+    return (("plan hash approved", pack.plan_hash), *met, *brokers, *doubts)

@@ -119,7 +119,8 @@ def _now(account: Account) -> tuple[tuple[str, str], ...]:
     kept = ("Nothing has to be done now. The way back stays open.", "")
     go_on = ("To go on where it stopped:", f"groupshift run --migration {me}")
     start = ("To run it:", f"groupshift run --migration {me}")
-    ready = ("To try again, once the findings below are understood:", f"groupshift assess --group {group}")
+    once = "" if status.verdict is Verdict.PASS else ", once the findings below are understood"
+    ready = (f"To try again{once}:", f"groupshift assess --group {group}")
     correct = (
         "Correct what the first finding below names, then run this again:",
         f"groupshift roll-back {me}",

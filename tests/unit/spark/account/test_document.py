@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from groupshift.application.account import Account, Compared
-from groupshift.cli.evidence import sealed_rows
 from groupshift.domain.chronicle import KnownBy, Tenure
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import Until
@@ -18,7 +17,7 @@ from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import Event, EventKind
 from groupshift.spark.account.axis import LEFT, axis_of
-from groupshift.spark.account.document import render
+from groupshift.spark.account.document import render, sealed_rows
 from groupshift.spark.account.headline import headline
 from groupshift.spark.account.lag_picture import nice
 from simulated_move import Bench, make_bench

@@ -1,0 +1,135 @@
+"""Debian's Chromium driven by Playwright, and the report of one real run there and back.
+
+Chromium is installed where it is missing and this user may; else its absence is a failure, not a skip.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.bootstrap import App, build
+from groupshift.cli.live import Agreed
+from groupshift.cli.main import main
+from groupshift.cli.runner import Runner, claim
+from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.moves import MoveRequest, Until, WayBack
+from groupshift.domain.verdict import Verdict
+from groupshift.sandbox.down import down
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.up import UpOptions, up
+from groupshift.settings import load
+from simulated_move import Watcher
+from warm_spark import warm_spark
+
+GROUP, IDLE = "orders-app", 5
+
+
+def chromium() -> str:
+    """The path of Chromium, installed first where there is none and we are root on a Debian."""
+    found = shutil.which("chromium")
+    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
+            subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=600)
+        found = shutil.which("chromium")
+    assert found, "Chromium is missing and cannot be installed by this user: apt-get install chromium"
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One headless Chromium; as root it cannot have a sandbox of its own."""
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Opened:
+    """A page with everything it asked for and complained about."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def opened(browser: Browser, report: Path) -> Iterator[Opened]:
+    """The report of the real run, opened from its file."""
+    page = browser.new_page(viewport={"width": 1180, "height": 900}, color_scheme="light")
+    seen = watched(page)
+    page.goto(report.as_uri())
+    yield seen
+    page.close()
+
+
+def watched(page: Page) -> Opened:
+    """The page with its requests, console messages and errors noted down."""
+    seen = Opened(page)
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.on("console", lambda said: seen.complaints.append(said.text))
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: (seen.complaints.append("dialog"), dialog.dismiss()))
+    return seen
+
+
+@pytest.fixture(scope="session")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A real group moved until toggle and taken back, audited, and reported by the command line."""
+    home = Home(tmp_path_factory.mktemp("browser"))
+    try:
+        up(home, UpOptions(airflow=False, idle=(IDLE,)), lambda _line: None)
+        with warm_spark(home.root) as submit:
+            text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
+            home.settings_file.write_text(text + "[thresholds]\npatience_s = 8\nsettle_s = 60\n")
+            with build(load(home.settings_file)) as app:
+                migration = moved_and_back(app, home)
+            written = home.root / "report.html"
+            given = ["report", migration, "--output", str(written), "--settings", str(home.settings_file)]
+            assert main(given) == 0
+            assert main(["verify-evidence", migration, "--settings", str(home.settings_file)]) == 0
+        yield written
+    finally:
+        down(home)
+
+
+def moved_and_back(app: App, home: Home) -> str:
+    """The migration, after it went there and back and was audited."""
+    wait_until(lambda: app.assess(MoveRequest(group=GROUP)).ready, 90.0, "the group is ready")
+    asked = MoveRequest(
+        group=GROUP, until=Until.TOGGLE, soak_s=1, canary_watch_s=20, execute=True, actor="browser test"
+    )
+    migration = app.plan(asked).migration
+    assert runner(app, migration, "there").forward().verdict is Verdict.PASS
+    assert runner(app, migration, "back").back(WayBack.OLD_MEMBERS).verdict is Verdict.PASS
+    output = home.evidence / migration / "consumption"
+    job = files("groupshift.spark.jobs") / "audit_consumption.py"
+    arguments = (
+        *("--ledgers", str(home.ledgers), "--zookeeper-log", str(home.zookeeper)),
+        *("--group", GROUP, "--output", str(output)),
+    )
+    app.prove(ProofRequest(job=str(job), arguments=arguments, output=str(output)))
+    return migration
+
+
+def runner(app: App, migration: str, run: str) -> Runner:
+    """What drives the migration in this process; every gate is approved."""
+    return Runner(
+        app=app,
+        claimed=claim(app, migration, run, "browser test"),
+        decide=Agreed(),
+        listener=Watcher(),
+        clock=SystemClock(),
+        settle_s=60,
+    )

@@ -1,0 +1,148 @@
+"""The report of a real run in a real browser: from its file, alone, readable in light, dark and on paper."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from browser.conftest import Opened, watched
+from groupshift.domain.moves import Until
+from groupshift.spark.account.document import render
+from simulated_move import make_bench
+
+CONTRAST = """() => {
+  const parse = c => { const n = c.match(/[\\d.]+/g).map(Number); return [n[0], n[1], n[2], n[3] ?? 1]; };
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = e => { for (; e; e = e.parentElement) {
+    const c = parse(getComputedStyle(e).backgroundColor);
+    if (c[3] > 0.99) return c; } return [255, 255, 255]; };
+  const bad = [];
+  let looked = 0;
+  for (const e of document.querySelectorAll('main *:not(svg *)')) {
+    if (e.matches('svg') || ![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+    looked += 1;
+    const [a, b] = [light(parse(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    const where = `${e.tagName}.${e.className}`;
+    if (ratio < 4.5) bad.push(`${where}: ${ratio.toFixed(2)} ${e.textContent.slice(0, 30)}`);
+  }
+  return {bad, looked};
+}"""
+"""Every element with text of its own whose contrast with its background is below WCAG AA."""
+
+
+def keep(page: Page, name: str, tmp_path: Path, *, whole: bool = False) -> Path:
+    """A screenshot; copied to the folder GROUPSHIFT_SCREENSHOTS where that is set."""
+    path = tmp_path / f"{name}.png"
+    page.screenshot(path=path, full_page=whole)
+    if wanted := os.environ.get("GROUPSHIFT_SCREENSHOTS"):
+        shutil.copy(path, Path(wanted) / path.name)
+    return path
+
+
+def test_it_opens_from_its_file_and_asks_for_nothing(opened: Opened, report: Path) -> None:
+    """One request, for itself; no word on the console."""
+    opened.page.wait_for_load_state("networkidle")
+    assert opened.requests == [report.as_uri()]
+    assert opened.complaints == []
+    assert "Group orders-app: taken back" in opened.page.title()
+
+
+def test_it_says_first_what_became_of_the_group(opened: Opened, tmp_path: Path) -> None:
+    """Without scrolling: the sentence, the next command, the audit's figures."""
+    page = opened.page
+    banner = page.locator(".banner")
+    assert "is back where it came from" in banner.inner_text()
+    assert "groupshift verify-evidence" in banner.inner_text()
+    box = page.locator("dl").first.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < 900, "the figures are on the first screen"
+    assert "not audited" not in page.locator("dl").first.inner_text()
+    assert keep(page, "migration-report", tmp_path).stat().st_size > 20_000
+
+
+def test_the_pictures_have_names_and_show_what_happened(opened: Opened) -> None:
+    """Run, owners and lag by role; both writes of the mode node in each; hand-overs with gaps in red."""
+    page = opened.page
+    for name in ("The run over time", "Owners over time", "Lag over time"):
+        picture = page.get_by_role("img", name=name)
+        assert picture.count() == 1
+        assert picture.locator("text=mode kafka").count() == 1
+        assert picture.locator("text=mode zookeeper").count() == 1
+    owners = page.get_by_role("img", name="Owners over time")
+    assert owners.locator("rect.unowned").count() > 0
+    assert owners.locator("text=orders-5").count() == 1, "also the idle partition has a lane"
+    run = page.get_by_role("img", name="The run over time")
+    assert run.locator("circle.dot.pass").count() == 12
+    assert run.locator("circle.gate").count() == 3
+    for shape in run.locator("circle").all():
+        assert float(shape.get_attribute("cx") or 0) + 8 <= 1000, "nothing is cut off at the edge"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_light_and_dark(opened: Opened, scheme: str, tmp_path: Path) -> None:
+    """The page follows the system; every text has the contrast of WCAG AA on its ground."""
+    page = opened.page
+    page.emulate_media(color_scheme=scheme)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") is (scheme == "light")
+    for summary in page.locator("summary").all():
+        summary.click()
+    found = page.evaluate(CONTRAST)
+    assert found["bad"] == []
+    assert found["looked"] > 300
+    page.reload()
+    assert keep(page, f"migration-report-{scheme}", tmp_path, whole=True).stat().st_size > 50_000
+
+
+def test_it_prints_on_white_without_losing_anything(opened: Opened, tmp_path: Path) -> None:
+    """On paper the dark scheme is white, and a PDF of several pages comes out."""
+    page = opened.page
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert keep(page, "migration-report-print", tmp_path, whole=True).stat().st_size > 50_000
+    pdf = page.pdf(format="A4", print_background=True)
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type/Page") > 1
+
+
+def test_a_narrow_screen_scrolls_only_inside_tables(opened: Opened) -> None:
+    """Nothing sticks out of the page of a telephone."""
+    page = opened.page
+    page.set_viewport_size({"width": 390, "height": 800})
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
+def test_every_table_has_heads_that_name_its_columns(opened: Opened) -> None:
+    """For those who listen to a page."""
+    page = opened.page
+    tables = page.locator("table").count()
+    assert tables >= 6
+    assert page.locator("table:has(thead th[scope=col])").count() == tables
+    assert page.locator("html[lang=en]").count() == 1
+
+
+def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
+    """What a group or a person is called is never run."""
+    bench = make_bench()
+    migration, _ = bench.move(Until.CANARY)
+    account = bench.app().account(migration)
+    evil = "<img src=x onerror=alert(1)><script>console.log('run')</script>"
+    status = replace(account.status, group=evil, reason=evil)
+    path = tmp_path / "hostile.html"
+    path.write_text(render(replace(account, status=status, members={evil: evil}, troubles=(evil,))))
+    seen = watched(browser.new_page())
+    seen.page.goto(path.as_uri())
+    assert seen.requests == [path.as_uri()]
+    assert seen.complaints == []
+    assert evil in seen.page.locator("h1").inner_text()
+    seen.page.close()
