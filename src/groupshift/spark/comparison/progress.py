@@ -84,8 +84,11 @@ class Progress:
             shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True, exist_ok=True)
         self.sweep()
-        if not bound.is_file():
-            write_text(bound, text)
+        try:
+            if not bound.is_file():
+                write_text(bound, text)
+        finally:
+            self.sweep()
 
     def sweep(self) -> None:
         """Remove what has a temporary name."""
