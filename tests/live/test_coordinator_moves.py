@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -39,6 +39,41 @@ def offsets(state: ClusterState) -> dict[tuple[str, int], int]:
 def coordinators(state: ClusterState) -> dict[str, int | None]:
     """Node id of each group's coordinator."""
     return {row.group: row.coordinator for row in state.groups}
+
+
+class Stale(KafkaCluster):
+    """Looks coordinators up, but answers the first time as if each were still on the node before."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(bootstrap, timeout_s=60.0)
+        self.asked: list[int] = []
+
+    def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """The right ones from the second time on."""
+        wanted = set(groups)
+        nodes, errors = super().coordinators(wanted)
+        self.asked.append(len(wanted))
+        if len(self.asked) == 1:
+            nodes = {group: node % 3 + 1 for group, node in nodes.items()}
+        return nodes, errors
+
+
+def test_a_broker_that_is_no_coordinator_any_more_is_not_believed(three: KraftCluster) -> None:
+    """Every group is asked of a wrong broker first, which answers 16: it is looked up and asked again."""
+    right = KafkaCluster(three.bootstrap, timeout_s=60.0)
+    create_topic(three.bootstrap, "payments", 1)
+    commit(right, {f"p-{group}": {TopicPartition("payments", 0): (5, "")} for group in GROUPS})
+    right.close()
+    stale = Stale(three.bootstrap)
+    snapshots = LiveGroupSnapshots(stale, SystemClock(), patience_s=60.0)
+    try:
+        state = snapshots.take([f"p-{group}" for group in GROUPS])
+    finally:
+        snapshots.close()
+    assert stale.asked[:2] == [len(GROUPS), len(GROUPS)]
+    assert offsets(state) == {(f"p-{group}", 0): 5 for group in GROUPS}
+    assert {row.state for row in state.groups} == {"Empty"}
+    assert state.problems == []
 
 
 def test_groups_are_read_whole_while_their_coordinators_move(three: KraftCluster) -> None:
