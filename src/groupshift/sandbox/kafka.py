@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from groupshift.errors import Transient
-from groupshift.sandbox.artifacts import BROKER, LOGGING, class_path
+from groupshift.sandbox.artifacts import BROKER, LOGGING, Artifact, class_path
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.logging_properties import write_logging
@@ -34,13 +34,15 @@ class RelayedListener:
 class KafkaOptions:
     """``relayed`` extra listeners for members behind a relay; ``secured_port`` that of a listener SECURED
     with TLS and SASL (0: none), which ``properties`` have to describe; ``initial_rebalance_delay_ms`` None
-    is the broker's own 3 s; ``java`` are options of its JVM; ``properties`` come last and win."""
+    is the broker's own 3 s; ``java`` are options of its JVM; ``release`` is another broker than 3.9.2;
+    ``properties`` come last and win."""
 
     relayed: int = 0
     initial_rebalance_delay_ms: int | None = None
     heap: str = "512m"
     secured_port: int = 0
     java: Sequence[str] = ()
+    release: Artifact = BROKER
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -64,7 +66,7 @@ def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions
     argv = [
         java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}", *options.java,
         f"-Dlog4j.configuration=file:{write_logging(home)}",
-        "-cp", class_path(LOGGING, BROKER), "kafka.Kafka", str(configuration),
+        "-cp", class_path(LOGGING, options.release), "kafka.Kafka", str(configuration),
     ]  # fmt: skip
     process = start(home, Command(name=NAME, argv=argv))
     broker = Broker(address=f"127.0.0.1:{port}", relayed=relayed)
