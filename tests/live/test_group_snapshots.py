@@ -23,7 +23,7 @@ from groupshift.errors import Transient
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.spark.comparison.inputs import verify
 from native_member import NativeMember
@@ -264,6 +264,15 @@ def test_offsets_of_a_topic_that_is_gone_are_kept_and_said(
         assert [row.problem for row in state.problems] == [
             f"topic {doomed!r} has committed offsets or members but does not exist (any more)"
         ]
+
+
+def test_a_bootstrap_server_that_is_down_is_passed_over(kraft: KraftCluster) -> None:
+    """Whichever is tried first, the broker is met; its connection then is to the advertised address."""
+    for _ in range(6):
+        cluster = KafkaCluster(f"127.0.0.1:1,{kraft.bootstrap}", timeout_s=20.0)
+        assert [node.node_id for node in cluster.brokers()] == [1]
+        assert cluster.broker(1).address == kraft.bootstrap
+        cluster.close()
 
 
 def test_nobody_at_the_address_is_one_sentence() -> None:
