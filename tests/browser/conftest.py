@@ -107,9 +107,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def moved_and_back(app: App, home: Home) -> str:
     """The migration, after it went there and back and was audited."""
     wait_until(lambda: app.assess(MoveRequest(group=GROUP)).ready, 90.0, "the group is ready")
-    asked = MoveRequest(
-        group=GROUP, until=Until.TOGGLE, soak_s=1, canary_watch_s=20, execute=True, actor="browser test"
-    )
+    asked = MoveRequest(group=GROUP, until=Until.TOGGLE, soak_s=1, execute=True, actor="browser test")
     migration = app.plan(asked).migration
     assert runner(app, migration, "there").forward().verdict is Verdict.PASS
     assert runner(app, migration, "back").back(WayBack.OLD_MEMBERS).verdict is Verdict.PASS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from browser.conftest import Opened, watched
 from groupshift.domain.moves import Until
 from groupshift.spark.account.document import render
 from simulated_move import make_bench
+
+pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run there and back
 
 CONTRAST = """() => {
   const parse = c => { const n = c.match(/[\\d.]+/g).map(Number); return [n[0], n[1], n[2], n[3] ?? 1]; };
@@ -78,7 +81,8 @@ def test_the_pictures_have_names_and_show_what_happened(opened: Opened) -> None:
         assert picture.locator("text=mode zookeeper").count() == 1
     owners = page.get_by_role("img", name="Owners over time")
     assert owners.locator("rect.unowned").count() > 0
-    assert owners.locator("text=orders-5").count() == 1, "also the idle partition has a lane"
+    lanes = owners.locator("css=text.soft").filter(has_text=re.compile("^orders-"))
+    assert lanes.count() == 6, "also the idle partition has a lane"
     run = page.get_by_role("img", name="The run over time")
     assert run.locator("circle.dot.pass").count() == 12
     assert run.locator("circle.gate").count() == 3
@@ -99,7 +103,8 @@ def test_text_can_be_read_in_light_and_dark(opened: Opened, scheme: str, tmp_pat
     assert found["bad"] == []
     assert found["looked"] > 300
     page.reload()
-    assert keep(page, f"migration-report-{scheme}", tmp_path, whole=True).stat().st_size > 50_000
+    page.locator("h2", has_text="Owners over time").scroll_into_view_if_needed()
+    assert keep(page, f"migration-report-{scheme}", tmp_path).stat().st_size > 20_000
 
 
 def test_it_prints_on_white_without_losing_anything(opened: Opened, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from groupshift.application.environment import Environment
+from groupshift.application.journal_export import exported, snapshots_in
 from groupshift.application.records import Migration, load
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.pack import (
@@ -57,17 +58,19 @@ class Verification:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known of a pack besides its own manifest: SHA-256 of each sealing, oldest first (none: not
-    known), SHA-256 of each snapshot's manifest by path, the plan's JSON and hash."""
+    known), SHA-256 of each snapshot's manifest by path, the plan's JSON and hash, and the prefixes of paths
+    that were written again since the last sealing."""
 
     sealed: tuple[str, ...] = ()
     snapshots: Mapping[str, str]
     plan: tuple[str, str] | None = None
+    renewed: tuple[str, ...] = ()
 
 
 def seal(env: Environment, migration: str) -> Pack:
     """See `App.seal`. Journaled before the manifest is in its place, so that no other one is believed."""
     found = load(env, migration)
-    env.evidence.write_text(migration, JOURNAL, text=_exported(found))
+    env.evidence.write_text(migration, JOURNAL, text=exported(found))
     pack = _composed(env, found)
     text = pack.to_json()
     signature = env.signer.sign(text.encode()) if env.signer else ""
@@ -110,6 +113,7 @@ def verify(
         sealed=tuple(str(e.body["digest"]) for e in found.events if e.kind is EventKind.SEALED),
         snapshots={f"{name}/{moment}/{MANIFEST}": digest for name, moment, digest in found.snapshots()},
         plan=(found.record.plan, found.record.plan_hash),
+        renewed=_renewed(found),
     )
     if not known.sealed:
         raise Rejected(
@@ -128,7 +132,7 @@ def verify_folder(
     Raises `Rejected` where no pack is, `Broken` for a manifest that cannot be read."""
     if evidence.read_text(name, PACK) is None:
         raise Rejected(f"folder {name} holds no {PACK}: name the folder of one migration")
-    return verified(evidence, name, _exported_known(evidence, name), verifier, told)
+    return verified(evidence, name, _of_export(evidence, name), verifier, told)
 
 
 def verified(
@@ -139,11 +143,13 @@ def verified(
     if text is None:
         raise Broken(f"{PACK} of {name} is gone although it was sealed: take no decision on this evidence")
     pack, signature = pack_from_json(text), evidence.read_text(name, SIGNATURE) or ""
+    found = tuple(measured(evidence, name, told))
+    anew = {file.path: file.sha256 for file in found if file.path.startswith(known.renewed)}
     checks = [
         *_of_manifest(text, known.sealed),
         *_of_signature(text, signature, verifier),
-        *held_against(pack, measured(evidence, name, told)),
-        *swapped(pack, known.snapshots, known.plan),
+        *held_against(pack, found, known.renewed),
+        *swapped(pack, known.snapshots, known.plan, anew),
         *(Check(path=said.split(" ")[0], state=State.DOUBTED, reason=said) for said in pack.doubts),
     ]
     return Verification(
@@ -216,13 +222,19 @@ def _doubts(env: Environment, found: Migration, files: tuple[StoredFile, ...]) -
     sealed = {str(event.body["digest"]) for event in found.events if event.kind is EventKind.SEALED}
     if text is None or _sha256(text) not in sealed:
         return (f"{PACK} was {'missing' if text is None else 'altered'} after it was sealed at {last.at_ms}",)
-    renewed = [
+    return doubts(pack_from_json(text), files, _renewed(found))
+
+
+def _renewed(found: Migration) -> tuple[str, ...]:
+    """Folders (as prefixes) of snapshots and validations that were made since the last sealing."""
+    last = found.latest(EventKind.SEALED)
+    since = last.seq if last else 0
+    return tuple(
         f"{event.stage}/{folder}{event.body['moment']}/"
         for kind, folder in ((EventKind.SNAPSHOT, ""), (EventKind.PROOF_REQUESTED, "validation-"))
         for event in found.events
-        if event.kind is kind and event.seq > last.seq
-    ]
-    return doubts(pack_from_json(text), files, renewed)
+        if event.kind is kind and event.seq > since
+    )
 
 
 def _versions(
@@ -255,36 +267,12 @@ def _brokers(events: tuple[Event, ...]) -> tuple[str, ...]:
     return tuple(sorted(met))
 
 
-def _exported(found: Migration) -> str:
-    """The journal of the migration as JSON, so that the pack can be read without a database."""
-    record = found.record
-    data = {
-        "version": 1,
-        **asdict(record),
-        "phase": record.phase.value,
-        "events": [
-            {**asdict(e), "kind": e.kind.value, "stage": e.stage.value if e.stage else None}
-            for e in found.events
-        ],
-        "steps": {
-            name.value: {"state": step.state.value, "intent": step.intent, "result": step.result}
-            for name, step in found.steps.items()
-        },
-    }
-    return json.dumps(data, indent=1, sort_keys=True) + "\n"
-
-
-def _exported_known(evidence: EvidenceStore, name: str) -> Known:
+def _of_export(evidence: EvidenceStore, name: str) -> Known:
     """What ``journal.json`` of a folder says; nothing where it is gone (the manifest then misses it)."""
     data = journal_data(evidence.read_text(name, JOURNAL) or "")
     if data is None:
         return Known(snapshots={})
-    snapshots = {
-        f"{event['stage']}/{event['body']['moment']}/{MANIFEST}": str(event["body"]["digest"])
-        for event in data["events"]
-        if event["kind"] == EventKind.SNAPSHOT.value
-    }
-    return Known(snapshots=snapshots, plan=(str(data["plan"]), str(data["plan_hash"])))
+    return Known(snapshots=snapshots_in(data), plan=(str(data["plan"]), str(data["plan_hash"])))
 
 
 def _sha256(text: str) -> str:

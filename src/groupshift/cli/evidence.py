@@ -23,7 +23,7 @@ from groupshift.domain.pack import Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
 
-_COLOUR = {State.SOUND: "green", State.UNCHECKED: "yellow"}
+_COLOUR = {State.SOUND: "green", State.UNCHECKED: "yellow", State.UNSEALED: "yellow"}
 Output = Annotated[
     Path | None,
     typer.Option("--output", help="Write the page here too (one HTML file).", show_default=False),

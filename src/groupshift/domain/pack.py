@@ -21,7 +21,9 @@ JOURNAL, REPORT = "journal.json", "report.html"
 PACK_VERSION = 1
 OWN = frozenset({PACK, SIGNATURE})
 """The files that the manifest cannot name."""
-RENEWED = (JOURNAL, REPORT, "consumption/")
+AUDITED = "consumption/"
+"""Where the audit of consumption leaves its files, also after the last run has ended."""
+RENEWED = (JOURNAL, REPORT, AUDITED)
 """What sealing or a new audit writes again: its change between two sealings says nothing."""
 
 
@@ -114,11 +116,13 @@ class State(StrEnum):
     """The signature is not that of the key."""
     UNCHECKED = "unchecked"
     """Signed, and no public key was given."""
+    UNSEALED = "unsealed"
+    """Written since the last sealing by a stage or an audit that is known; the next sealing names it."""
 
     @property
     def sound(self) -> bool:
         """Whether this is no reason to doubt the evidence."""
-        return self in {State.SOUND, State.UNCHECKED}
+        return self in {State.SOUND, State.UNCHECKED, State.UNSEALED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +134,21 @@ class Check:
     reason: str = ""
 
 
-def held_against(pack: Pack, found: Iterable[StoredFile]) -> tuple[Check, ...]:
-    """Every file of the manifest and every file that is there, by path; `OWN` are left out."""
+def held_against(pack: Pack, found: Iterable[StoredFile], renewed: tuple[str, ...] = ()) -> tuple[Check, ...]:
+    """Every file of the manifest and every file that is there, by path; `OWN` are left out. What was written
+    since below one of the ``renewed`` prefixes, and a new audit, is unsealed, not altered."""
     there = {file.path: file for file in found if file.path not in OWN}
     listed = {file.path: file for file in pack.files}
-    return tuple(_check(path, listed.get(path), there.get(path)) for path in sorted({*listed, *there}))
+    checks = (_check(path, listed.get(path), there.get(path)) for path in sorted({*listed, *there}))
+    return tuple(_excused(check, renewed) for check in checks)
+
+
+def _excused(check: Check, renewed: tuple[str, ...]) -> Check:
+    anew = check.state in {State.ALTERED, State.UNLISTED} and check.path.startswith(renewed)
+    if anew or (check.state is State.UNLISTED and check.path.startswith(AUDITED)):
+        reason = "it was written since the last sealing; seal again with: groupshift report"
+        return Check(path=check.path, state=State.UNSEALED, reason=reason)
+    return check
 
 
 def _check(path: str, listed: StoredFile | None, there: StoredFile | None) -> Check:
@@ -152,11 +166,15 @@ def _check(path: str, listed: StoredFile | None, there: StoredFile | None) -> Ch
 
 
 def swapped(
-    pack: Pack, journaled: Mapping[str, str], plan: tuple[str, str] | None = None
+    pack: Pack,
+    journaled: Mapping[str, str],
+    plan: tuple[str, str] | None = None,
+    now: Mapping[str, str] | None = None,
 ) -> tuple[Check, ...]:
     """What the journal knows better than the manifest. ``journaled`` maps the path of a snapshot's manifest
-    to the SHA-256 journaled when it was taken; ``plan`` is the plan's JSON and the hash people approved."""
-    listed = pack.sha256_of
+    to the SHA-256 journaled when it was taken; ``plan`` is the plan's JSON and the hash people approved;
+    ``now`` are SHA-256 of files written since the sealing."""
+    listed = {**pack.sha256_of, **(now or {})}
     found = [
         Check(
             path=path,

@@ -144,6 +144,23 @@ def test_a_stage_proven_again_is_no_doubt(moved: tuple[Bench, str]) -> None:
     assert any(check.path.startswith("undo_members/") for check in found.checks)
 
 
+def test_what_is_written_on_purpose_since_is_unsealed_not_altered(moved: tuple[Bench, str]) -> None:
+    """A stage proven again, a way back under way, an audit: no false alarm before the next sealing."""
+    bench, migration = moved
+    app = bench.app()
+    app.prove(app.proof(migration, StageName.CANARY, Moment.AFTER))
+    token = app.claim(migration, "back")
+    app.begin_roll_back(migration, "old_members", token)
+    app.snapshot(migration, "undo_members", "before")
+    bench.evidence.write_text(migration, "consumption", "audit.json", text="{}")
+    found = app.verify_evidence(migration)
+    assert found.troubles == ()
+    unsealed = {check.path for check in found.checks if check.state is State.UNSEALED}
+    assert {"consumption/audit.json", f"undo_members/before/{MANIFEST}"} <= unsealed
+    bench.evidence.alter((migration, "undo_members", Moment.BEFORE), "members", [], rehash=True)
+    assert troubles(app.verify_evidence(migration)) == {f"undo_members/before/{MANIFEST}": State.SWAPPED}
+
+
 def test_a_pack_without_its_manifest_is_broken(moved: tuple[Bench, str]) -> None:
     """It was sealed, so its absence is no innocent one; an unreadable one is no better."""
     bench, migration = moved

@@ -74,7 +74,8 @@ def _sentence(account: Account) -> str:
         case Phase.ROLLED_BACK if status.verdict is Verdict.PASS:
             return f"{group} is back where it came from ({reason}). {_proven(account)}"
         case Phase.ROLLED_BACK:
-            return f"{group} was taken back to where it came from, and that is proven; {_trimmed(reason)}."
+            why = _trimmed(reason).removeprefix("rolled back: ")
+            return f"{group} was taken back to where it came from, and that is proven. The reason: {why}."
         case Phase.ROLLING_BACK:
             return (
                 f"{group} is on its way back and not proven to be there: {_trimmed(reason or 'under way')}."

@@ -16,7 +16,8 @@ _MOST_LANES = 240
 _MOST_TITLES = 1500
 """Up to so many bars each tells who, when and how long; beyond, bars of a member are one path."""
 _LEAST_LABEL_PX = 12
-_PIXEL = 1.0
+_PIXEL, _SEEN = 1.0, 3.0
+"""The least width of a bar among many, and where there is room for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,8 @@ def owners_picture(
     gap = 3 if height >= _LEAST_LABEL_PX else 1
     bottom = _TOP + len(lanes) * (height + gap)
     of = {at: list(group) for at, group in groupby(_sorted(tenures), key=lambda each: each.partition)}
-    drawn = [(line, _bars(of[lane], axis)) for line, lane in enumerate(lanes)]
+    least = _SEEN if len(tenures) <= _MOST_TITLES else _PIXEL
+    drawn = [(line, _bars(of[lane], axis, least)) for line, lane in enumerate(lanes)]
     tops = {line: round(_TOP + line * (height + gap), 1) for line in range(len(lanes))}
     single = sum(len(bars) for _, bars in drawn) <= _MOST_TITLES
     parts = [ticks(axis, _TOP, bottom), *_labels(lanes, tops, height)]
@@ -61,11 +63,13 @@ def _sorted(tenures: Iterable[Tenure]) -> list[Tenure]:
     return sorted(tenures, key=lambda each: (each.partition, each.start_ms))
 
 
-def _bars(tenures: Sequence[Tenure], axis: Axis) -> list[_Bar]:
-    """Bars of one lane, left to right; one that lies within a pixel that is taken is left out."""
+def _bars(tenures: Sequence[Tenure], axis: Axis, least: float) -> list[_Bar]:
+    """Bars of one lane, left to right, at least `least` wide where the next one leaves room for it; one that
+    lies within a pixel that is taken is left out."""
     bars: list[_Bar] = []
     free = float("-inf")
-    for tenure in tenures:
+    ends = [tenure.start_ms for tenure in tenures[1:]] + [axis.to_ms]
+    for tenure, end_ms in zip(tenures, ends, strict=True):
         right = axis.x(tenure.end_ms)
         if right < free:
             continue
@@ -74,11 +78,10 @@ def _bars(tenures: Sequence[Tenure], axis: Axis) -> list[_Bar]:
             since = max(axis.x(tenure.start_ms - tenure.unowned_ms), free)
             if left - since >= _PIXEL:
                 bars.append(_Bar(left=since, right=left, member="", tenure=tenure))
-        if max(right, left + _PIXEL) - max(left, free) >= _PIXEL:
-            begin = max(left, free)
-            bars.append(
-                _Bar(left=begin, right=max(right, begin + _PIXEL), member=tenure.member, tenure=tenure)
-            )
+        begin = max(left, free)
+        if max(right, left + _PIXEL) - begin >= _PIXEL:
+            room = max(begin + _PIXEL, min(begin + least, axis.x(end_ms)))
+            bars.append(_Bar(left=begin, right=max(right, room), member=tenure.member, tenure=tenure))
             free = bars[-1].right
     return bars
 
