@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from batch_encoder import TRANSACTIONAL, Record, batch, marker, message_set
 from groupshift.errors import Broken, Rejected
+from groupshift.spark.batches.records import Keep
 from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.segments import Copies, read_segments, scan_segments, segments
 
@@ -220,3 +221,18 @@ def test_a_place_without_segments_is_refused(spark: SparkSession, tmp_path: Path
         segments(spark, str(tmp_path), topic="orders")
     with pytest.raises(Rejected, match="cannot be opened"):
         segments(spark, "gopher://there/here")
+
+
+def test_records_that_a_later_one_replaces_can_be_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    """The newest of a key stays, tombstones too; an aborted one replaces nothing."""
+    log = batch(
+        [
+            Record(offset=at, timestamp_ms=at, key=key, value=value)
+            for at, (key, value) in enumerate([(b"a", b"1"), (b"b", b"2"), (b"a", None), (b"c", b"3")])
+        ]
+    )
+    aborted = Record(offset=4, timestamp_ms=4, key=b"c", value=b"never")
+    log += batch([aborted], attributes=TRANSACTIONAL, producer=9) + marker(5, 9, commit=False)
+    write(tmp_path, 0, 0, log)
+    found = segments(spark, str(tmp_path), keep=Keep.NEWEST)
+    assert [row[1:] for row in values(found)] == [(1, 1, b"b", b"2"), (2, 2, b"a", None), (3, 3, b"c", b"3")]

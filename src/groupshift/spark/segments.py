@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Rejected
 from groupshift.spark.batches.files import filesystem, read_parts
 from groupshift.spark.batches.inflation import Origin
-from groupshift.spark.batches.records import Records, read_records
+from groupshift.spark.batches.records import Keep, Records, newest, read_records
 from groupshift.spark.batches.transactions import Transactions, Visible, visible
 from groupshift.spark.segment_folders import Replica, find_replicas
 from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan
@@ -60,6 +60,7 @@ def segments(
     *,
     topic: str = OFFSETS_TOPIC,
     wanted: Visible = Visible.DECIDED,
+    keep: Keep = Keep.ALL,
     copies: Copies = Copies.REFUSE,
 ) -> DataFrame:
     """The records of ``topic`` in the folder ``uri`` as rows of `SCHEMA`; each partition in log order.
@@ -68,7 +69,7 @@ def segments(
     for. Raises `Rejected` when there are no segments, or several copies of a partition and none may be
     chosen; `Broken` for damage, naming file and byte. An unfinished batch at the end is left out.
     """
-    return read_segments(spark, scan_segments(spark, uri, topic=topic, copies=copies), wanted)
+    return read_segments(spark, scan_segments(spark, uri, topic=topic, copies=copies), wanted, keep)
 
 
 def scan_segments(
@@ -102,7 +103,9 @@ def _chosen(
     return tuple(longest[number] for number in sorted(found))
 
 
-def read_segments(spark: SparkSession, log: SegmentLog, wanted: Visible = Visible.DECIDED) -> DataFrame:
+def read_segments(
+    spark: SparkSession, log: SegmentLog, wanted: Visible = Visible.DECIDED, keep: Keep = Keep.ALL
+) -> DataFrame:
     """The wanted records of a scanned log as rows of `SCHEMA`. Reads nothing yet."""
     tasks = _tasks(spark, log)
     transactions = {each.replica.partition: each.transactions for each in log.partitions}
@@ -112,7 +115,8 @@ def read_segments(spark: SparkSession, log: SegmentLog, wanted: Visible = Visibl
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for unit in tasks[number]:
-                    yield from _rows(uri, unit, transactions[unit.partition], wanted)
+                    for rows in _rows(uri, unit, transactions[unit.partition], wanted):
+                        yield kept(rows, keep)
 
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, SCHEMA)
 
@@ -159,3 +163,8 @@ def raw_rows(partition: int, records: Records) -> pa.RecordBatch:
             "value": records.value,
         }
     )
+
+
+def kept(rows: pa.RecordBatch, keep: Keep) -> pa.RecordBatch:
+    """Those rows of a piece that are to be kept."""
+    return rows if keep is Keep.ALL else rows.take(newest(rows.column("key")))

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_se
 from groupshift.errors import Broken
 from groupshift.spark.batches.headers import CONTROL, Ending, read_headers
 from groupshift.spark.batches.inflation import Origin
-from groupshift.spark.batches.records import read_records
+from groupshift.spark.batches.records import newest, read_records
 
 ORIGIN = Origin(name="00000000000000000000.log")
 SHAPES = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if not (magic < 2 and codec == "zstd")]
@@ -234,3 +235,11 @@ def test_kafka_python_writes_what_we_read(magic: int, codec: int) -> None:
     if magic == 1 and codec:
         log[:8] = struct.pack(">q", 49)  # a producer leaves the wrapper's offset to the broker
     assert read(bytes(log)) == rows
+
+
+def test_of_a_key_the_last_record_is_kept_and_every_one_without_key() -> None:
+    """The rows come in log order; no keys are no rows."""
+    keys = pa.array([b"a", b"b", b"a", None, b"b", None, b"c"], pa.binary())
+    assert newest(keys).to_pylist() == [2, 3, 4, 5, 6]
+    assert newest(pa.array([None, None], pa.binary())).to_pylist() == [0, 1]
+    assert newest(pa.array([], pa.binary())).to_pylist() == []

@@ -1,4 +1,4 @@
-"""Functions compiled by numba, their machine code kept where it disturbs nobody (ADR 9).
+"""Functions compiled by numba, their machine code kept where it disturbs nobody (ADR 10).
 
 Numba keeps compiled code beside the source by default: in the repository, or nowhere on a read-only
 install. Here it is kept in one folder below the temporary one, which belongs to this user alone (what is

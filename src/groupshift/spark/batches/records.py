@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,26 @@ class Records:
             "is_transactional": pa.array(attributes & TRANSACTIONAL != 0),
             "batch_version": pa.array(self.table[self.batch, MAGIC].astype(np.int8)),
         }
+
+
+class Keep(StrEnum):
+    """Which records of one key are kept."""
+
+    ALL = "all"
+    NEWEST = "newest"
+    """Of each piece that is read only the last one, tombstones too; which is enough where only the newest
+    record of a key counts, and leaves Spark a fraction to do. Records without key are all kept."""
+
+
+def newest(keys: pa.Array) -> pa.Array:
+    """The rows, ascending, of the last one of each key, and of those without key."""
+    codes = keys.dictionary_encode().indices
+    absent = np.flatnonzero(codes.is_null().to_numpy(zero_copy_only=False))
+    codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
+    last = np.full(int(codes.max(initial=-1)) + 2, -1, dtype=np.int64)
+    last[codes] = np.arange(len(codes))  # of several assignments the last remains; -1 is the end's own
+    found = last[:-1]
+    return pa.array(np.sort(np.concatenate((found[found >= 0], absent))))
 
 
 def read_records(log: Any, table: Any, origin: Origin) -> Iterator[Records]:

@@ -29,7 +29,7 @@ from groupshift.spark.batches.headers import (
 )
 
 _OPEN = 2
-_FOR_EVER = np.iinfo(np.int64).max
+FOR_EVER = np.iinfo(np.int64).max
 
 
 class Visible(StrEnum):
@@ -104,7 +104,7 @@ def visible(table: Any, transactions: Transactions, wanted: Visible) -> Any:
     if wanted is Visible.READ_UNCOMMITTED:
         return table[data]
     undecided = np.array(
-        [(producer, first, _FOR_EVER) for producer, first in sorted(transactions.open.items())],
+        [(producer, first, FOR_EVER) for producer, first in sorted(transactions.open.items())],
         dtype=np.int64,
     ).reshape(-1, 3)
     if wanted is Visible.UNDECIDED:
@@ -112,7 +112,7 @@ def visible(table: Any, transactions: Transactions, wanted: Visible) -> Any:
     kept = data & ~within(table, transactions.aborted)
     if wanted is Visible.DECIDED:
         return table[kept & ~within(table, undecided)]
-    return table[kept & (table[:, OFFSET] < transactions.stable_end(_FOR_EVER))]
+    return table[kept & (table[:, OFFSET] < transactions.stable_end(FOR_EVER))]
 
 
 def within(table: Any, ranges: Any) -> Any:
