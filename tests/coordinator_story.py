@@ -98,6 +98,12 @@ def target(group: str = "g", member_id: str = "m1") -> Line:
     return 7, {"groupId": group, "memberId": member_id}, 0, value
 
 
+def early_target(group: str = "g", member_id: str = "m1") -> Line:
+    """A member's target assignment as 3.7 wrote it: another layout under the same version."""
+    value = {"error": 0, "topicPartitions": [], "metadataVersion": 0, "metadataBytes": ""}
+    return 7, {"groupId": group, "memberId": member_id}, 0, value
+
+
 def current(group: str = "g", member_id: str = "m1", number: int = 5) -> Line:
     """A member's current assignment."""
     value = {
@@ -145,9 +151,10 @@ def to_classic(group: str = "g", member_id: str = "m1") -> list[Line]:
     ]
 
 
-def record(line: Line, offset: int, *, partition: int | None = None, layout: str = "current") -> LogRecord:
+def record(line: Line, offset: int, *, partition: int | None = None) -> LogRecord:
     """One line as a record at this offset, by default in its group's partition."""
     number, key, version, value = line
+    layout = "early-access" if value is not None and "error" in value else "current"
     group = key.get("group") or key["groupId"]
     return LogRecord(
         partition=partition_of(group, PARTITIONS) if partition is None else partition,

@@ -59,13 +59,23 @@ LOGGING = Artifact(
 
 BROKERS = {
     "3.9.2": BROKER,
-    "4.3.1": Artifact(
-        organisation="org.apache.kafka",
-        module="kafka_2.13",
-        version="4.3.1",
-        entry="kafka/Kafka.class",
-        jars=45,
-    ),
+    **{
+        version: Artifact(
+            organisation="org.apache.kafka",
+            module="kafka_2.13",
+            version=version,
+            entry="kafka/Kafka.class",
+            jars=jars,
+        )
+        for version, jars in (
+            ("4.3.1", 45),
+            ("4.1.2", 40),
+            ("4.0.2", 40),
+            ("3.7.2", 35),
+            ("3.4.1", 35),
+            ("3.4.0", 35),
+        )
+    },
 }
 """Releases that run in KRaft mode here, by version."""
 

@@ -12,12 +12,12 @@ from coordinator_story import (
     compacted,
     consumer_group,
     current,
+    early_target,
     epoch,
     gone,
     log,
     member,
     partition_metadata,
-    record,
     target,
     target_epoch,
     to_classic,
@@ -191,16 +191,7 @@ def test_records_that_cannot_be_read(number: int, value: bytes, old: str, new: s
 
 def test_early_access_layouts_fail_in_later_releases_and_the_other_way_round() -> None:
     """3.7 wrote other layouts under the same version; each release reads its own."""
-    early = (
-        7,
-        {"groupId": "g", "memberId": "m1"},
-        0,
-        {"error": 0, "topicPartitions": [], "metadataVersion": 0, "metadataBytes": ""},
-    )
-    records = [
-        *log(epoch(), start=0),
-        decode(record(early, 1, layout="early-access"), partitions=PARTITIONS),
-    ]
+    records = log(epoch(), early_target())
     assert lint(records, "3.7.2", NEW)["g"].rule == "L0"
     assert lint(records, "3.9.2", NEW)["g"].rule == "N6"
     assert judge([epoch(), target()], "3.7.2", NEW).rule == "N6"

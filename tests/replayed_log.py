@@ -1,0 +1,225 @@
+"""A broker that loads a log which a test wrote: what it makes of each group, beside what the lint says.
+
+The records are produced into ``__consumer_offsets`` (client id ``__admin_client``, the only one that may);
+the coordinator looks at them at its next load, so the broker is started again on the same folder.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Producer
+
+from coordinator_story import (
+    Line,
+    classic,
+    commit,
+    consumer_group,
+    current,
+    early_target,
+    epoch,
+    gone,
+    member,
+    partition_metadata,
+    record,
+    target,
+    target_epoch,
+    to_classic,
+)
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
+from groupshift.domain.coordinator_log import LogRecord, decode
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.coordinator_log.replay import lint
+from groupshift.domain.coordinator_log.replay_rules import GroupVerdict, LoadOutcome
+from groupshift.domain.placement import partition_of
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kraft import KraftOptions, await_node, start_kraft, start_node
+from groupshift.sandbox.processes import marked, stop, wait_until
+
+TOPIC = "__consumer_offsets"
+PARTITIONS = 50
+NOT_COORDINATOR = 16
+_PASSING = frozenset({14, 15})
+_LOAD_S = 180.0
+
+
+def now() -> int:
+    """Epoch ms: commits of today are not expired."""
+    return time.time_ns() // 1_000_000
+
+
+def _commit(group: str, **more: int) -> Line:
+    return commit(group, offset=77, at=now(), **more)
+
+
+Story = Callable[[str], list[Line]]
+
+STORIES: dict[str, Story] = {
+    "offsets only": lambda g: [_commit(g)],
+    "classic": lambda g: [_commit(g), classic(g)],
+    "value version 4": lambda g: [_commit(g, version=4)],
+    "consumer group": lambda g: [*consumer_group(g), _commit(g)],
+    "converted to classic": lambda g: [*consumer_group(g), _commit(g), *to_classic(g)],
+    "offsets before the consumer group": lambda g: [_commit(g), *consumer_group(g)],
+    "a, live member after a classic group": lambda g: [_commit(g), classic(g), member(g)],
+    "a, tombstone after a classic group": lambda g: [_commit(g), classic(g, "m1"), gone(current(g))],
+    "b, member before its assignments": lambda g: [*consumer_group(g), _commit(g), gone(member(g))],
+    "b, its target remains": lambda g: [*consumer_group(g), _commit(g), gone(current(g)), gone(member(g))],
+    "b, in order": lambda g: [
+        *consumer_group(g), _commit(g), gone(current(g)), gone(target(g)), gone(member(g)),
+    ],
+    "c, members remain": lambda g: [*consumer_group(g), _commit(g), gone(epoch(g))],
+    "c, assignment epoch remains": lambda g: [epoch(g), _commit(g), gone(epoch(g))],
+    "c, targets remain": lambda g: [epoch(g), target(g), _commit(g), gone(target_epoch(g))],
+    "members before their group": lambda g: [target(g), member(g), epoch(g), _commit(g)],
+    "tombstones of nobody": lambda g: [gone(current(g)), gone(epoch(g)), _commit(g)],
+    "topics before their group": lambda g: [partition_metadata(g), epoch(g), _commit(g)],
+    "early-access layout": lambda g: [epoch(g), early_target(g), _commit(g)],
+    "removed after its offsets": lambda g: [_commit(g), gone(classic(g))],
+}  # fmt: skip
+"""What lies in the log of one group each, in a partition of its own."""
+
+COPIES: dict[str, Story] = {
+    "a copy elsewhere": lambda g: [_commit(g)],
+    "everything elsewhere": lambda _: [],
+}
+"""The same for groups that have a commit of 55 in another partition too, as an expansion leaves it. The old
+coordinator of a single node answers out of one cache over both, so only the new one is asked."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One story: what the lint says, and what the broker answers: error code and offset (None: none).
+
+    ``stopped_at`` is the offset at which the broker's log says that the load failed, where it says so."""
+
+    verdict: GroupVerdict
+    code: int
+    offset: int | None
+    stopped_at: int | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the broker does what the lint says; O4 keeps offsets, other losses lose them."""
+        if self.verdict.outcome is LoadOutcome.FAILS_SHARD:
+            said = self.verdict.record.src_offset if self.verdict.record else None
+            return self.code == NOT_COORDINATOR and self.stopped_at in {None, said}
+        lost = self.verdict.outcome is LoadOutcome.LOADS_WITH_LOSS and self.verdict.rule != "O4"
+        return (self.code, self.offset, self.stopped_at) == (0, None if lost else 77, None)
+
+
+def _elsewhere(group: str) -> int:
+    return (partition_of(group, PARTITIONS) + PARTITIONS // 2) % PARTITIONS
+
+
+def groups_of(stories: Iterable[str]) -> dict[str, str]:
+    """Story → a group whose partition, and the one opposite, no other story has."""
+    found: dict[str, str] = {}
+    taken: set[int] = set()
+    for number, story in enumerate(stories):
+        names = (f"s{number}-{n}" for n in range(9999))
+        found[story] = next(name for name in names if partition_of(name, PARTITIONS) not in taken)
+        taken |= {partition_of(found[story], PARTITIONS), _elsewhere(found[story])}
+    return found
+
+
+def _written(stories: Mapping[str, str]) -> list[LogRecord]:
+    records = []
+    for story, group in stories.items():
+        lines = (STORIES | COPIES)[story](group)
+        records += [
+            record(line, n, partition=partition_of(group, PARTITIONS)) for n, line in enumerate(lines)
+        ]
+        if story in COPIES:
+            copy = commit(group, offset=55, at=now())
+            records.append(record(copy, 0, partition=_elsewhere(group)))
+    return records
+
+
+def replay(
+    home: Home, release: str, coordinator: Coordinator, properties: Mapping[str, str]
+) -> dict[str, Replayed]:
+    """Every story, written into a broker of this release, loaded by it, and linted. Ends the broker."""
+    options = KraftOptions(
+        release=release, properties={**properties, "offsets.topic.num.partitions": str(PARTITIONS)}
+    )
+    groups = groups_of([*STORIES, *(COPIES if coordinator is Coordinator.NEW else ())])
+    written = _written(groups)
+    try:
+        cluster = start_kraft(home, options)
+        _produce(cluster.bootstrap, written)
+        (node,) = cluster.nodes
+        for process in marked(home):
+            stop(process, 60.0)
+        await_node(cluster, node, start_node(cluster, node))
+        answers = _answers(cluster.bootstrap, list(groups.values()))
+        stopped = _stopped(home, node.name)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+    verdicts = lint([decode(one, partitions=PARTITIONS) for one in written], release, coordinator)
+    return {
+        story: Replayed(verdicts[group], *answers[group], stopped.get(partition_of(group, PARTITIONS)))
+        for story, group in groups.items()
+    }
+
+
+_STOPPED = re.compile(rf"Replaying record .* from {TOPIC}-(\d+) at offset (\d+)")
+
+
+def _stopped(home: Home, name: str) -> dict[int, int]:
+    """Partition → offset of the record that its load failed at, as releases from 4.0 on log it."""
+    found = _STOPPED.findall((home.logs / f"{name}.log").read_text(errors="replace"))
+    return {int(partition): int(offset) for partition, offset in found}
+
+
+def _produce(bootstrap: str, written: Iterable[LogRecord]) -> None:
+    asked = KafkaCluster(bootstrap, timeout_s=30.0)
+    try:
+        wait_until(
+            lambda: not asked.coordinators(["probe"])[1], _LOAD_S, "the offsets topic is there", every_s=0.2
+        )
+    finally:
+        asked.close()
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client"})
+    failed: list[object] = []
+    for one in written:
+        producer.produce(
+            TOPIC, one.value, one.key, one.partition,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )  # fmt: skip
+    assert producer.flush(60.0) == 0
+    assert failed == []
+
+
+def _answers(bootstrap: str, groups: list[str]) -> dict[str, tuple[int, int | None]]:
+    """Error code and offset by group, once no partition loads any more and the plain one is served."""
+    asked = KafkaCluster(bootstrap, timeout_s=30.0)
+    found: dict[str, tuple[int, int | None]] = {}
+
+    def settled() -> bool:
+        found.update(_ask(asked, groups))
+        return found[groups[0]][0] == 0 and not any(code in _PASSING for code, _ in found.values())
+
+    try:
+        wait_until(settled, _LOAD_S, "the coordinator has loaded its partitions", every_s=0.2)
+        asked.coordinators(groups)
+        found.update(_ask(asked, groups))
+    finally:
+        asked.close()
+    return found
+
+
+def _ask(cluster: KafkaCluster, groups: list[str]) -> dict[str, tuple[int, int | None]]:
+    (node,) = cluster.brokers()
+    connection = cluster.broker(node.node_id)
+    rows: dict[str, tuple[int, int | None]] = {}
+    for request, part in fetch_offsets(connection, groups):
+        for group, code, topics in fetched(part, connection.ask(request)):
+            offsets = [each.committed_offset for topic in topics or () for each in topic.partitions]
+            rows[group] = code, next((offset for offset in offsets if offset >= 0), None)
+    return rows
