@@ -84,14 +84,15 @@ def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
     from groupshift.adapters.zookeeper.rights import ZookeeperRights
 
-    zookeeper = _zookeeper(settings.zookeeper)
+    zookeeper = zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
     access = LiveAccess(ZookeeperRights(zookeeper), KafkaRights(kafka))
     return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
 
 
-def _zookeeper(where: ZookeeperSettings) -> ZookeeperConnection:
+def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
+    """A connection with this login; it opens at its first use."""
     from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 
     return ZookeeperConnection(
@@ -112,7 +113,7 @@ def connect_scans(settings: Settings) -> FleetScans:
     from groupshift.adapters.zookeeper.brake import ZookeeperBrake
     from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
 
-    env, zookeeper = connect(settings), _zookeeper(settings.zookeeper)
+    env, zookeeper = connect(settings), zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), env.clock)
     scans = SqlScans(settings.journal.url)

@@ -68,6 +68,24 @@ class Looked:
         return tuple(one for one in self.mismatches if one.weight is not Weight.EXPLAINED)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What an audit found, and of what. ``began_ms`` and ``ended_ms`` are epoch ms; ``zookeeper`` is whether
+    there was one to ask; ``retention_ms`` None: the brokers do not tell."""
+
+    began_ms: int
+    ended_ms: int
+    cluster_id: str
+    zookeeper: bool
+    retention_ms: int | None
+    looked: Looked
+
+    @property
+    def clean(self) -> bool:
+        """Whether every difference is explained."""
+        return not self.looked.suspicious
+
+
 def audit(
     admin: ClusterState, log: LogSide, zookeeper: Mapping[str, ZookeeperGroup] | None, terms: Terms
 ) -> Looked:
@@ -95,8 +113,13 @@ def audit(
 
 
 def judge(case: Case) -> AuditRule | None:
-    """The rule that speaks about this key, or None when its sources agree."""
-    return _first(KAFKA_RULES, case) or _first(STORE_RULES, case)
+    """The rule that speaks about this key, or None when its sources agree. What is explained on Kafka's side
+    hides no difference between the stores that is not."""
+    kafka = _first(KAFKA_RULES, case)
+    if kafka is not None and kafka.weight is not Weight.EXPLAINED:
+        return kafka
+    stores = _first(STORE_RULES, case)
+    return stores if kafka is None or (stores and stores.weight is not Weight.EXPLAINED) else kafka
 
 
 def confirmed(first: Looked, second: Looked) -> Looked:

@@ -39,8 +39,8 @@ class ZookeeperGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """``now_ms`` is when the bracket was closed (epoch), ``commit_interval_ms`` how far one store may be
-    behind the other, ``retention_ms`` the brokers' ``offsets.retention.minutes`` (None: not known)."""
+    """``now_ms`` is just before the sources were asked (epoch), ``commit_interval_ms`` how long one store may
+    be behind the other, ``retention_ms`` the brokers' ``offsets.retention.minutes`` (None: not known)."""
 
     now_ms: int
     commit_interval_ms: int = 5000

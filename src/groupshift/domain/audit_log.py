@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from groupshift.domain.coordinator_log import Decoded, DecodeStatus, LogRecord, decode
 from groupshift.domain.coordinator_log.materialise import materialise
 from groupshift.domain.coordinator_log.state import State
+from groupshift.domain.placement import partition_of
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""
@@ -61,6 +62,10 @@ class LogSide:
         on nothing is missing, unless compaction removed it since."""
         found = (_written(decode(each, partitions=len(self.closed))) for each in self.lines.get(key, ()))
         return tuple(sorted(found, key=lambda one: one.record_offset))
+
+    def homes(self, groups: Collection[str]) -> frozenset[int]:
+        """The partitions to which these groups belong."""
+        return frozenset(partition_of(group, len(self.closed)) for group in groups)
 
 
 def read_log(

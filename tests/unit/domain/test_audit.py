@@ -225,6 +225,17 @@ def test_offsets_lie_within_the_topics_log() -> None:
         assert [one.kind for one in world.look().mismatches] == ([] if kind is None else [kind])
 
 
+def test_what_is_in_flight_hides_nothing_that_is_not_explained() -> None:
+    """Wrong metadata, an offset beyond the log end, a znode that stands still: a busy group has them too."""
+    records = (record(said(5), 99), record(said(6), 100))
+    busy = World(records=records, answers=(answer(5),), zookeeper=zookeeper(5))
+    assert busy.only().kind is Kind.IN_FLIGHT
+    assert replace(busy, answers=(answer(5, metadata="x"),)).only().kind is Kind.DETAILS
+    short = LogEndRow(topic="t1", partition=0, log_start=0, log_end=4)
+    assert replace(busy, ends=(short,)).only().kind is Kind.BEYOND_END
+    assert replace(busy, zookeeper=zookeeper(3)).only().kind is Kind.STORES_DIVERGE
+
+
 def test_a_tombstone_is_expired_removed_or_unknown_by_its_time() -> None:
     """The last commit and the retention tell; ZooKeeper's word counts in its own mode only."""
     for at, retention, kind in (

@@ -1,0 +1,115 @@
+"""Audit: the coordinators, their log and ZooKeeper, read within one bracket and held against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from groupshift.domain.audit import Audit, Looked, audit, confirmed
+from groupshift.domain.audit_case import Terms
+from groupshift.domain.audit_log import LogSide, read_log
+from groupshift.ports.audits import AuditStore, LogReader, OffsetNodes
+from groupshift.ports.clock import Clock
+from groupshift.ports.group_snapshots import GroupSnapshots
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being read, how much is done, and of how much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSources:
+    """The three sources, and a clock. ``zookeeper`` is None for a cluster that has none."""
+
+    admin: GroupSnapshots
+    log: LogReader
+    zookeeper: OffsetNodes | None
+    clock: Clock
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.admin.close()
+        self.log.close()
+        if self.zookeeper is not None:
+            self.zookeeper.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditOptions:
+    """``settle_ms``: how long a record has to have been replicated before its coordinator must answer it;
+    ``commit_interval_ms``: how far one store may be behind the other; ``retention_ms``: instead of what the
+    brokers say."""
+
+    settle_ms: int = 1000
+    commit_interval_ms: int = 5000
+    retention_ms: int | None = None
+
+
+def audit_offsets(
+    sources: AuditSources,
+    options: AuditOptions,
+    groups: Collection[str] | None = None,
+    told: Progress = lambda *_: None,
+) -> Audit:
+    """Audit these groups, or all of any source. Differences that one look cannot explain are looked at once
+    more, their groups asked for by name; only what both looks see counts. Raises as the ports."""
+    began_ms = sources.clock.now_ms()
+    retention = sources.log.retention_ms() if options.retention_ms is None else options.retention_ms
+    look = _Look(sources, options, retention, told)
+    found, log = look.at(groups)
+    if found.suspicious:
+        named = {one.group for one in found.suspicious}
+        again, _ = look.at(named, _partitions_of(log, found))
+        found = confirmed(found, again)
+    return Audit(
+        began_ms=began_ms,
+        ended_ms=sources.clock.now_ms(),
+        cluster_id=look.cluster_id,
+        zookeeper=sources.zookeeper is not None,
+        retention_ms=retention,
+        looked=found,
+    )
+
+
+def keep(store: AuditStore, folder: Path, found: Audit) -> None:
+    """Write the audit into ``folder``. Raises as `AuditStore.write`."""
+    store.write(folder, found)
+
+
+def _partitions_of(log: LogSide, found: Looked) -> frozenset[int]:
+    """Where in the log the groups of the suspicious keys belong, and where else their records lie."""
+    named = {one.group for one in found.suspicious}
+    foreign = log.state.foreign_commits
+    away = {one.commit.src_partition for one in foreign if one.commit.group_id in named}
+    return log.homes(named) | away
+
+
+class _Look:
+    """One bracket after another over the same sources."""
+
+    def __init__(
+        self, sources: AuditSources, options: AuditOptions, retention_ms: int | None, told: Progress
+    ) -> None:
+        self._sources, self._options, self._retention_ms, self._told = sources, options, retention_ms, told
+        self.cluster_id = ""
+
+    def at(
+        self, groups: Collection[str] | None, partitions: Collection[int] | None = None
+    ) -> tuple[Looked, LogSide]:
+        """The log's position, a pause, the other two sources, the position again; then the log up to it."""
+        sources, options = self._sources, self._options
+        opened = sources.log.position()
+        sources.clock.sleep(options.settle_ms / 1000)
+        now_ms = sources.clock.now_ms()
+        admin = sources.admin.take(groups, progress=self._told)
+        zookeeper = None if sources.zookeeper is None else sources.zookeeper.read(groups)
+        closed = sources.log.position()
+        terms = Terms(
+            now_ms=now_ms,
+            commit_interval_ms=options.commit_interval_ms,
+            retention_ms=self._retention_ms,
+        )
+        records = sources.log.read(closed, partitions, lambda done, of: self._told("log", done, of))
+        log = read_log(records, opened=opened, closed=closed, groups=groups)
+        self.cluster_id = admin.cluster_id
+        return audit(admin, log, zookeeper, terms), log

@@ -1,0 +1,40 @@
+"""Audits: which adapters read the coordinators and ZooKeeper, and keep what was found.
+
+The reader of the log belongs to the layer ``spark`` above; the caller hands it over.
+"""
+
+from __future__ import annotations
+
+from groupshift.application.audit import AuditSources
+from groupshift.bootstrap.snapshots import group_snapshots
+from groupshift.ports.audits import AuditStore, LogReader, OffsetNodes
+from groupshift.settings import KafkaSettings, ZookeeperSettings
+
+
+def audit_sources(
+    kafka: KafkaSettings, zookeeper: ZookeeperSettings | None, log: LogReader, *, timeout_s: float = 10.0
+) -> AuditSources:
+    """The sources of these clusters; they open nothing before they are used, close them after. Raises
+    `Rejected` for an address or a property that cannot be used."""
+    from groupshift.adapters.clock import SystemClock
+
+    return AuditSources(
+        admin=group_snapshots(kafka, timeout_s=timeout_s),
+        log=log,
+        zookeeper=None if zookeeper is None else _nodes(zookeeper),
+        clock=SystemClock(),
+    )
+
+
+def audit_store() -> AuditStore:
+    """Where audits are kept: folders of Parquet files."""
+    from groupshift.adapters.parquet.audits import ParquetAudits
+
+    return ParquetAudits()
+
+
+def _nodes(where: ZookeeperSettings) -> OffsetNodes:
+    from groupshift.adapters.zookeeper.offset_nodes import ZookeeperOffsetNodes
+    from groupshift.bootstrap.connections import zookeeper_connection
+
+    return ZookeeperOffsetNodes(zookeeper_connection(where))

@@ -1,0 +1,68 @@
+"""What an audit reads besides the coordinators' answers (`groupshift.ports.group_snapshots`), and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from groupshift.domain.audit import Audit
+from groupshift.domain.audit_case import ZookeeperGroup
+from groupshift.domain.audit_log import Position
+from groupshift.domain.coordinator_log import LogRecord
+
+LogProgress = Callable[[int, int], None]
+"""Called with how much of the log has been read, and of how much, in offsets."""
+
+
+class LogReader(Protocol):
+    """Reads ``__consumer_offsets`` itself, past the coordinators, and changes nothing.
+
+    Raises `Transient` when brokers do not answer in time, `Rejected` when the topic is not there or may not
+    be read, `Broken` for damage."""
+
+    def position(self) -> Position:
+        """The end of every partition now: behind what is replicated, open transactions included."""
+        ...
+
+    def read(
+        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
+    ) -> Iterator[LogRecord]:
+        """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
+        markers and without records of transactions that were aborted or are open."""
+        ...
+
+    def retention_ms(self) -> int | None:
+        """``offsets.retention.minutes`` of the brokers in ms; None when they do not tell."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class OffsetNodes(Protocol):
+    """Reads the committed offsets of groups in ZooKeeper and changes nothing. Raises `Transient` when it
+    does not answer in time, `Rejected` where there is no Kafka cluster."""
+
+    def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
+        """These groups, or all; those that ZooKeeper does not have are left out."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class AuditStore(Protocol):
+    """Keeps audits: a folder each."""
+
+    def refuse(self, folder: Path) -> None:
+        """Raise `Rejected` when ``folder`` cannot become one: it is there and not empty."""
+        ...
+
+    def write(self, folder: Path, audit: Audit) -> None:
+        """Write every difference (Parquet) and a summary; the folder appears whole or not at all.
+
+        Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
+        ...
