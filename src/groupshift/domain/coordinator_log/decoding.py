@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from groupshift.domain.coordinator_log.embedded import attach
@@ -23,6 +24,7 @@ from groupshift.domain.placement import partition_of
 
 _INT16 = struct.Struct(">h")
 _GUESS = TYPES[3].key
+_REMEMBERED = 1 << 14
 _READABLE = frozenset({DecodeStatus.OK, DecodeStatus.TRAILING_BYTES})
 _WORSE = frozenset({DecodeStatus.ERROR, DecodeStatus.UNKNOWN_VERSION})
 
@@ -93,7 +95,9 @@ def _columns(record: LogRecord, key: _Key, value: Value, partitions: int | None)
     )
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _key(raw: bytes | None) -> _Key:
+    """Keys come again and again in a log: the latest are remembered."""
     if raw is None or len(raw) < _INT16.size:
         return _Key(status=DecodeStatus.ERROR, problem=f"the key has {len(raw or b'')} bytes and no type")
     number: int = _INT16.unpack_from(raw)[0]

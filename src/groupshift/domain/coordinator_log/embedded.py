@@ -11,6 +11,7 @@ Source: specs/group-coordinator.md §1.5.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Any
 
 from groupshift.domain.coordinator_log.fields import (
@@ -27,6 +28,7 @@ from groupshift.domain.coordinator_log.fields import (
 from groupshift.domain.coordinator_log.reading import Unreadable, read_message
 
 _INT16 = struct.Struct(">h")
+_REMEMBERED = 1 << 12
 _USER_DATA = Field(name="userData", kind=Kind.BYTES, nullable=True)
 _TOPIC_PARTITIONS = (text("topic"), numbers("partitions"))
 
@@ -85,9 +87,15 @@ def attach(record_type: int, value: dict[str, Any]) -> None:
     if record_type == 2 and value["protocolType"] == CONSUMER:  # noqa: PLR2004
         for member in value["members"]:
             member["embedded"] = {
-                "subscription": read_blob(SUBSCRIPTION, bytes.fromhex(member["subscription"])),
-                "assignment": read_blob(ASSIGNMENT, bytes.fromhex(member["assignment"])),
+                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
+                "assignment": _shown(ASSIGNMENT, member["assignment"]),
             }
     elif record_type == 5 and value.get("classicMemberMetadata"):  # noqa: PLR2004
         for protocol in value["classicMemberMetadata"]["supportedProtocols"]:
-            protocol["embedded"] = {"metadata": read_blob(SUBSCRIPTION, bytes.fromhex(protocol["metadata"]))}
+            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _shown(schema: Schema, blob: str) -> dict[str, Any]:
+    """Members of a group mostly say the same, record after record; rows share what they show."""
+    return read_blob(schema, bytes.fromhex(blob))

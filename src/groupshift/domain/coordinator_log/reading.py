@@ -214,7 +214,9 @@ def _element_reader(field: Field, version: int, *, flexible: bool) -> Read:
         return _number_reader(_FORMS[field.kind])
     text = field.kind is Kind.STRING
     length = _compact_length if flexible else _short_length if text else _long_length
-    return _bytes_reader(length, _text if text else bytes.hex, nullable=field.nullable and not field.array)
+    nullable = field.nullable and not field.array
+    general = _bytes_reader(length, _text if text else bytes.hex, nullable=nullable)
+    return _short_text_reader(general) if text and flexible else general
 
 
 def _number_reader(form: str) -> Read:
@@ -235,6 +237,18 @@ def _bytes_reader(
         if size < 0:
             return _null(nullable), at
         return shown(_taken(data, at, size)), at + size
+
+    return read
+
+
+def _short_text_reader(general: Read) -> Read:
+    """Compact text of up to 126 bytes without a detour: most of what there is."""
+
+    def read(data: bytes, at: int, unknown: Unknown) -> tuple[str | None, int]:
+        stop = at + data[at]
+        if at < stop <= len(data) and stop - at < _MORE:
+            return data[at + 1 : stop].decode(), stop
+        return general(data, at, unknown)
 
     return read
 
