@@ -26,6 +26,8 @@ from spark_cluster import PROPERTIES, WORKERS, SparkCluster, spark_cluster
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 
+pytestmark = pytest.mark.timeout(600)  # several Java processes start one after another
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
@@ -64,7 +66,7 @@ def test_spark_submit_takes_our_code_with_its_sql_to_the_workers(
 ) -> None:
     """Executors on both workers import the zip that was sent, and read the SQL files out of it."""
     settings = SparkSettings(
-        master=cluster.master, java_home=str(java_home()), timeout_s=280, properties=PROPERTIES
+        master=cluster.master, java_home=str(java_home()), timeout_s=500, properties=PROPERTIES
     )
     job = ProofRequest(
         job=str(HERE / "cluster_probe.py"), arguments=("--output", str(tmp_path)), output=str(tmp_path)
@@ -106,7 +108,7 @@ def test_airflow_gets_the_verdict_of_a_local_master_from_the_cluster(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
