@@ -14,6 +14,7 @@ from groupshift.adapters.kafka.raw.wire import raise_for
 from groupshift.sandbox.processes import wait_until
 
 _HEARTBEAT = 68
+_SHARE_HEARTBEAT = 76
 _LEAVE = -1
 
 
@@ -73,3 +74,35 @@ class NativeMember:
             self.assigned = {
                 (each.topic_id, n) for each in answer.assignment.topic_partitions for n in each.partitions
             }
+
+
+class ShareMember:
+    """A member of a share group (KIP-932, brokers since 4.1), likewise."""
+
+    def __init__(self, coordinator: BrokerConnection, group: str, topics: Sequence[str]) -> None:
+        self._coordinator, self._group, self._topics = coordinator, group, tuple(topics)
+        version = coordinator.versions[_SHARE_HEARTBEAT].highest
+        self._request = load_payload_module(
+            _SHARE_HEARTBEAT, version, EntityType.request
+        ).ShareGroupHeartbeatRequest
+        self.member_id, self.epoch, self.assigned = str(uuid.uuid4()), 0, 0
+
+    def beat(self) -> None:
+        """One heartbeat."""
+        answer = self._coordinator.ask(
+            self._request(
+                group_id=self._group,
+                member_id=self.member_id,
+                member_epoch=self.epoch,
+                subscribed_topic_names=self._topics,
+            )
+        )
+        raise_for(answer.error_code, f"heartbeat in {self._group}", said=answer.error_message)
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self.assigned = sum(len(each.partitions) for each in answer.assignment.topic_partitions)
+
+    def leave(self) -> None:
+        """Leave the group."""
+        self.epoch = _LEAVE
+        self.beat()

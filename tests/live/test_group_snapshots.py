@@ -26,7 +26,7 @@ from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.spark.comparison.inputs import verify
-from native_member import NativeMember
+from native_member import NativeMember, ShareMember
 
 PARTITIONS = 3
 
@@ -136,6 +136,35 @@ def test_a_consumer_group_is_read_with_its_epochs(take, raw: KafkaCluster, order
     assert [(each.topic, each.partition) for each in state.assignments] == [(orders, n) for n in range(3)]
     assert [each.topic for each in state.subscriptions] == [orders]
     assert state.problems == []
+
+
+def test_a_share_group_is_read_with_two_members_of_one_partition(kraft: KraftCluster, group: str) -> None:
+    """ShareGroupDescribe; such a group commits no offsets, and none are asked for."""
+    create_topic(kraft.bootstrap, f"shared-{group}", 1)
+    cluster = KafkaCluster(kraft.bootstrap, timeout_s=20.0)
+    snapshots = LiveGroupSnapshots(cluster, SystemClock())
+    try:
+        wait_until(lambda: group in cluster.coordinators([group])[0], 30.0, "a coordinator")
+        coordinator = cluster.broker(cluster.coordinators([group])[0][group])
+        members = [ShareMember(coordinator, group, [f"shared-{group}"]) for _ in range(2)]
+
+        def shared() -> bool:
+            for member in members:
+                member.beat()
+            return all(member.assigned == 1 for member in members)
+
+        wait_until(shared, 30.0, "both members have the partition", every_s=0.2)
+        state = snapshots.take([group])
+        for member in members:
+            member.leave()
+    finally:
+        snapshots.close()
+    row = row_of(state, group)
+    assert (row.type, row.protocol_type, row.state) == ("share", "share", "Stable")
+    assert row.generation == row.assignment_epoch
+    assert {each.member_id for each in state.members} == {member.member_id for member in members}
+    assert [(each.topic, each.partition) for each in state.assignments] == [(f"shared-{group}", 0)] * 2
+    assert (state.offsets, state.problems) == ([], [])
 
 
 def test_a_group_that_nobody_knows_is_dead_and_no_problem(take, group: str) -> None:

@@ -90,7 +90,7 @@ def start_kraft(home: Home, options: KraftOptions = KraftOptions()) -> KraftClus
     The caller ends them with `processes.stop` (``marked(home)`` finds them all)."""
     cluster = KraftCluster(
         home=home,
-        cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
+        cluster_id=_cluster_id(),
         options=options,
         nodes=tuple(_node(home, options, number) for number in range(1, options.nodes + 1)),
     )
@@ -125,6 +125,14 @@ def await_node(cluster: KraftCluster, node: KraftNode, process: Running) -> None
     )
     if not is_running(process):
         raise Transient(f"{node.name} ended at start; its log is {cluster.home.logs / (node.name + '.log')}")
+
+
+def _cluster_id() -> str:
+    """A random id in the form of Kafka's, which never begins like an option of a command."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
 
 
 def _named(address: str) -> set[int]:
@@ -182,6 +190,9 @@ def node_properties(cluster: KraftCluster, node: KraftNode) -> dict[str, str]:
         "transaction.state.log.num.partitions": "5",
         "transaction.state.log.replication.factor": str(count),
         "transaction.state.log.min.isr": str(min(count, 2)),
+        "share.coordinator.state.topic.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": str(count),
+        "share.coordinator.state.topic.min.isr": str(min(count, 2)),
         "group.initial.rebalance.delay.ms": "0",
         "leader.imbalance.check.interval.seconds": "5",
         "log.retention.ms": "-1",

@@ -43,6 +43,12 @@ def describe_consumer(connection: BrokerConnection, groups: Sequence[str]) -> li
     return [(schema(group_ids=part, include_authorized_operations=False), part) for part in _parts(groups)]
 
 
+def describe_share(connection: BrokerConnection, groups: Sequence[str]) -> list[Question]:
+    """State, epochs and members of groups of type share (KIP-932)."""
+    schema = connection.messages(Api.SHARE_GROUP_DESCRIBE).ShareGroupDescribeRequest
+    return [(schema(group_ids=part, include_authorized_operations=False), part) for part in _parts(groups)]
+
+
 def fetch_offsets(connection: BrokerConnection, groups: Sequence[str]) -> list[Question]:
     """All stable committed offsets; a request for each group at brokers before 3.0."""
     if connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:

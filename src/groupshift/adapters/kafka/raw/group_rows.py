@@ -10,7 +10,7 @@ from typing import Any
 from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
 from groupshift.domain.cluster_rows import AssignmentRow, GroupRow, MemberRow, OffsetRow, SubscriptionRow
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 _CONSUMERS = "consumer"
 _MEMBER_TYPES = {0: CLASSIC, 1: CONSUMER}
 _NO_EPOCH = -1
@@ -64,12 +64,21 @@ def _classic_member(found: Described, group: str, member: Any) -> None:
 def consumer_rows(answer: Any, coordinator: int) -> Described:
     """From one group of ConsumerGroupDescribe: group epoch as generation, the server's assignor as
     protocol, and what members have now (their target is not yet theirs)."""
+    return _epoch_rows(answer, coordinator, CONSUMER)
+
+
+def share_rows(answer: Any, coordinator: int) -> Described:
+    """From one group of ShareGroupDescribe, as `consumer_rows`; several members may have one partition."""
+    return _epoch_rows(answer, coordinator, SHARE)
+
+
+def _epoch_rows(answer: Any, coordinator: int, kind: str) -> Described:
     name = answer.group_id
     row = GroupRow(
         group=name,
-        type=CONSUMER,
+        type=kind,
         state=answer.group_state,
-        protocol_type=_CONSUMERS,
+        protocol_type=kind,
         protocol=answer.assignor_name,
         generation=int(answer.group_epoch),
         assignment_epoch=int(answer.assignment_epoch),
@@ -77,10 +86,10 @@ def consumer_rows(answer: Any, coordinator: int) -> Described:
     )
     found = Described(group=row)
     for member in sorted(answer.members, key=lambda member: str(member.member_id)):
-        kind = _MEMBER_TYPES.get(int(getattr(member, "member_type", -1)))
-        epoch = int(member.member_epoch)
-        found.members.append(_member(name, member, member.instance_id, member_epoch=epoch, member_type=kind))
-        expression = member.subscribed_topic_regex
+        speaks = _MEMBER_TYPES.get(int(getattr(member, "member_type", -1)))
+        epoch, instance_id = int(member.member_epoch), getattr(member, "instance_id", None)
+        found.members.append(_member(name, member, instance_id, member_epoch=epoch, member_type=speaks))
+        expression = getattr(member, "subscribed_topic_regex", None)
         topics = {*member.subscribed_topic_names, *([f"~{expression}"] if expression else ())}
         _subscribe(found, member.member_id, sorted(topics))
         assigned = member.assignment.topic_partitions

@@ -4,8 +4,9 @@ coordinates the group by then. Each round asks every coordinator once, for all i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from groupshift.adapters.kafka.raw import group_calls
@@ -13,10 +14,12 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.group_rows import (
     CLASSIC,
     CONSUMER,
+    SHARE,
     Described,
     classic_rows,
     consumer_rows,
     offset_rows,
+    share_rows,
 )
 from groupshift.adapters.kafka.raw.wire import Api, error_name, raise_for
 from groupshift.domain.cluster_rows import GONE, GroupRow, OffsetRow, ProblemRow
@@ -24,7 +27,14 @@ from groupshift.domain.cluster_rows import GONE, GroupRow, OffsetRow, ProblemRow
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""
 _GROUP_ID_NOT_FOUND, _UNSTABLE = 69, 88
-_DESCRIBED = frozenset({"", CLASSIC, CONSUMER})
+_DESCRIBED = frozenset({"", CLASSIC, CONSUMER, SHARE})
+
+Make = Callable[[Any, int], Described]
+_DESCRIBE: Mapping[str, tuple[Api, Callable[..., list[group_calls.Question]], Make]] = {
+    CLASSIC: (Api.DESCRIBE_GROUPS, group_calls.describe_classic, classic_rows),
+    CONSUMER: (Api.CONSUMER_GROUP_DESCRIBE, group_calls.describe_consumer, consumer_rows),
+    SHARE: (Api.SHARE_GROUP_DESCRIBE, group_calls.describe_share, share_rows),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +93,7 @@ class Reading:
                 self._ask[group] = kind or CLASSIC
             else:
                 self._undescribed(group, f"its members are not read, for it is of type {kind}")
-            if kind != "share":  # share groups commit no offsets
+            if kind != SHARE:  # share groups commit no offsets
                 self._unfetched.add(group)
 
     @property
@@ -111,7 +121,8 @@ class Reading:
     def give_up(self) -> None:
         """Say of every group that is still pending what could not be read, and end."""
         for group in sorted(self._unfetched | self._ask.keys()):
-            what = "offsets" if group not in self._ask else "members"
+            missing = {"members": self._ask, "offsets": self._unfetched}
+            what = " and ".join(name for name, groups in missing.items() if group in groups)
             self._problem(group, f"{what} are not read in full ({self._causes.get(group, 'no answer')})")
             if group in self._ask:
                 self._undescribed(group, "")
@@ -119,28 +130,22 @@ class Reading:
 
     def _questions(self, cluster: KafkaCluster, node: int, groups: Sequence[str]) -> list[tuple[Any, Any]]:
         connection = cluster.broker(node)
-        knows = connection.highest(Api.CONSUMER_GROUP_DESCRIBE) >= 0
-        native = [group for group in groups if knows and self._ask.get(group) == CONSUMER]
-        classic = [group for group in groups if group in self._ask and group not in set(native)]
+        kinds: dict[str, list[str]] = defaultdict(list)
+        for group in groups:
+            if group in self._ask:
+                api = _DESCRIBE[self._ask[group]][0]
+                kinds[self._ask[group] if connection.highest(api) >= 0 else CLASSIC].append(group)
+        asked: list[tuple[Any, Any]] = []
+        for kind, names in kinds.items():
+            _, describe, make = _DESCRIBE[kind]
+            told = partial(self._read_described, node, make)
+            asked += [(request, told) for request, _ in describe(connection, names)]
         unfetched = [group for group in groups if group in self._unfetched]
+        for request, part in group_calls.fetch_offsets(connection, unfetched) if unfetched else ():
+            asked.append((request, partial(self._read_fetched, part)))
+        return asked
 
-        def told(make: Callable[[Any, int], Described]) -> Callable[[Any], None]:
-            return lambda answer: self._read_described(answer, node, make)
-
-        def fetched(asked: tuple[str, ...]) -> Callable[[Any], None]:
-            return lambda answer: self._read_fetched(group_calls.fetched(asked, answer))
-
-        calls = group_calls
-        natives = calls.describe_consumer(connection, native) if native else []
-        classics = calls.describe_classic(connection, classic) if classic else []
-        offsets = calls.fetch_offsets(connection, unfetched) if unfetched else []
-        return [
-            *((request, told(consumer_rows)) for request, _ in natives),
-            *((request, told(classic_rows)) for request, _ in classics),
-            *((request, fetched(names)) for request, names in offsets),
-        ]
-
-    def _read_described(self, answer: Any, node: int, make: Callable[[Any, int], Described]) -> None:
+    def _read_described(self, node: int, make: Make, answer: Any) -> None:
         for each in answer.groups:
             group, code = each.group_id, int(each.error_code)
             if group not in self._ask:
@@ -162,15 +167,15 @@ class Reading:
         kind = self._ask[group]
         if group not in self._tried and group in self.listed:
             self._tried.add(group)
-            self._ask[group] = CLASSIC if kind == CONSUMER else CONSUMER
+            self._ask[group] = CLASSIC if kind != CLASSIC else CONSUMER
             return
         del self._ask[group]
         self.described[group] = Described(
             group=GroupRow(group=group, type="", state=GONE, coordinator=self._coordinators.get(group))
         )
 
-    def _read_fetched(self, answers: Iterable[tuple[str, int, Any]]) -> None:
-        for group, code, topics in answers:
+    def _read_fetched(self, asked: Sequence[str], answer: Any) -> None:
+        for group, code, topics in group_calls.fetched(asked, answer):
             if code == _GROUP_ID_NOT_FOUND:
                 self._unfetched.discard(group)
             elif not code:

@@ -41,14 +41,17 @@ class Api(IntEnum):
     LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
+    DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
     CONSUMER_GROUP_DESCRIBE = 69
+    SHARE_GROUP_DESCRIBE = 77
 
 
 class BrokerError(Exception):
     """A broker answered with an error code.
 
-    ``code`` is Kafka's number and ``name`` its name, ``what`` the subject (no secret)."""
+    ``code`` is Kafka's number, ``what`` the subject, ``said`` the broker's words; ``retriable`` says whether
+    asking again may help."""
 
     def __init__(self, code: int, what: str, *, said: str | None = None) -> None:
         super().__init__(f"{what}: {error_name(code)}" + (f", {said}" if said else ""))
