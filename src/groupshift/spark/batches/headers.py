@@ -91,7 +91,7 @@ def read_headers(data: Any, *, check: bool = True, capacity: int = _CAPACITY) ->
     ``check`` compares checksums. Positions are those in ``data``.
     """
     table = np.empty((capacity, COLUMNS), dtype=np.int64)
-    rows, end, code = _walk(data, table, check)
+    rows, end, code = _walk(data, table, int(check))
     return Headers(table=table[:rows], end=int(end), ending=Ending[_Code(code).name])
 
 
@@ -148,7 +148,7 @@ def _marker(data: Any, start: int, end: int) -> Any:
 
 
 @compiled
-def _walk(data: Any, table: Any, check: bool) -> Any:  # noqa: FBT001, PLR0911 - numba
+def _walk(data: Any, table: Any, check: int) -> Any:  # noqa: PLR0911 - numba
     at, size, row = 0, len(data), 0
     while size - at >= _ENOUGH:
         if row == len(table):

@@ -127,6 +127,7 @@ class _Column:
 
     def __init__(self, rows: int, size: int) -> None:
         self.offsets = np.empty(rows + 1, dtype=np.int32)
+        self.offsets[0] = 0
         self.data = np.empty(size + _SLACK, dtype=np.uint8)
         self.bits = np.zeros((rows + 7) // 8, dtype=np.uint8)
 
@@ -147,7 +148,7 @@ def _filled(plain: Plain, table: Any, origin: Origin) -> Records:
         (plain.log, plain.inflated),
         table,
         (offset, time, batch),
-        (key.offsets, key.data, key.bits, value.offsets, value.data, value.bits),
+        ((key.offsets, key.data, key.bits), (value.offsets, value.data, value.bits)),
         nulls,
     )
     if failed >= 0:
@@ -175,13 +176,22 @@ def _copied(source: Any, at: int, length: int, target: Any, to: int) -> Any:
 
 
 @compiled
-def _fill(sources: Any, table: Any, fixed: Any, variable: Any, nulls: Any) -> Any:
+def _put(value: Any, column: Any, row: int, to: int) -> Any:
+    """Append a value to a column (its offsets, bytes and validity bits); returns where its bytes end."""
+    data, at, length = value
+    offsets, target, bits = column
+    if length >= 0:
+        to = _copied(data, at, length, target, to)
+        bits[row >> 3] |= 1 << (row & 7)
+    offsets[row + 1] = to
+    return to
+
+
+@compiled
+def _fill(sources: Any, table: Any, fixed: Any, columns: Any, nulls: Any) -> Any:
     """Write all records; returns -1, or the row of a batch whose records cannot be read."""
     offsets, times, batches = fixed
-    key_offsets, key_data, key_bits, value_offsets, value_data, value_bits = variable
     row, keys, values = 0, 0, 0
-    key_offsets[0] = 0
-    value_offsets[0] = 0
     for number in range(len(table)):
         head = table[number]
         data = sources[1] if head[SOURCE] else sources[0]
@@ -194,19 +204,11 @@ def _fill(sources: Any, table: Any, fixed: Any, variable: Any, nulls: Any) -> An
             offsets[row] = head[OFFSET] + delta
             times[row] = head[MAX_TIMESTAMP] if head[ATTRIBUTES] & APPEND_TIME else head[TIMESTAMP] + time
             batches[row] = number
-            if key_length >= 0:
-                keys = _copied(data, key, key_length, key_data, keys)
-                key_bits[row >> 3] |= 1 << (row & 7)
-            else:
-                nulls[0] += 1
-            if value_length >= 0:
-                values = _copied(data, value, value_length, value_data, values)
-                value_bits[row >> 3] |= 1 << (row & 7)
-            else:
-                nulls[1] += 1
+            keys = _put((data, key, key_length), columns[0], row, keys)
+            values = _put((data, value, value_length), columns[1], row, values)
+            nulls[0] += key_length < 0
+            nulls[1] += value_length < 0
             row += 1
-            key_offsets[row] = keys
-            value_offsets[row] = values
         if at != end:
             return number
     return -1
