@@ -204,7 +204,8 @@ def _expectations(compared: Compared) -> Markup:
         line = f"Snapshot {moment}: {len(results) - len(failed)} of {len(results)} hold"
         everything = tag("details", tag("summary", line), _expected(results))
         parts.append(join([_expected(failed) if failed else "", everything]))
-    return section("Great Expectations", *parts)
+    where = "Rows that an expectation names are in failing_rows.parquet, Data Docs in data_docs/."
+    return section("Great Expectations", *parts, tag("p", where, class_="note"))
 
 
 def _expected(results: Sequence[Expected]) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +109,7 @@ def signed(tmp_path: Path) -> tuple[Bench, str, ParquetEvidence]:
         store.write((name, stage, moment), manifest.taken_at_ms, tables)
     (store_path := Path(store.path(migration)) / PACK).unlink()
     assert not store_path.exists()
-    env = bench.app()._env
-    signing = type(env)(
-        **{name: getattr(env, name) for name in env.__slots__ if name not in {"evidence", "signer"}},
-        evidence=store,
-        signer=Ed25519Signer(PRIVATE),
-    )
+    signing = replace(bench.app()._env, evidence=store, signer=Ed25519Signer(PRIVATE))
     App(signing).seal(migration)
     return bench, migration, store
 
@@ -153,3 +149,13 @@ def test_a_changed_byte_and_a_removed_file_on_disk_are_named(
     assert found["canary/after/offsets.parquet"] is State.ALTERED
     assert found["canary/before/owners.parquet"] is State.MISSING
     assert found["canary/left.part"] is State.UNLISTED
+
+
+def test_a_bad_key_is_found_before_anything_begins() -> None:
+    """Planning refuses it; a run would only find out at its end."""
+    bench = make_bench()
+    app = bench.app()
+    app._env = replace(app._env, signer=Ed25519Signer("/nowhere/key.pem"))
+    with pytest.raises(Rejected, match=r"evidence\.signing_key"):
+        app.plan(bench.request())
+    assert bench.journal.recent(9) == ()

@@ -147,6 +147,7 @@ def _owners(account: Account, axis: Axis) -> Markup:
         tag("p", " ".join(notes), class_="note"),
         picture.legend(shown, account.members),
         owners_picture(account.tenures, account.modes, axis, colours),
+        tag("ul", _key("unowned", "no owner"), class_="key") if account.known_by is KnownBy.LOG else "",
         _by_partition(account),
     )
 
