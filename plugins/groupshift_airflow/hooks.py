@@ -209,17 +209,18 @@ def build_app(kafka_conn_id: str, zookeeper_conn_id: str) -> App:
     Raises `Rejected` for a missing or wrong connection or setting."""
     from groupshift.bootstrap import build
 
-    return build(_settings(kafka_conn_id, zookeeper_conn_id))
+    return build(cluster_settings(kafka_conn_id, zookeeper_conn_id))
 
 
 def build_scans(kafka_conn_id: str, zookeeper_conn_id: str) -> FleetScans:
     """The use cases of a whole ensemble over these two connections. Raises as `build_app`."""
     from groupshift.bootstrap import build_scans as build
 
-    return build(_settings(kafka_conn_id, zookeeper_conn_id))
+    return build(cluster_settings(kafka_conn_id, zookeeper_conn_id))
 
 
-def _settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
+def cluster_settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
+    """The deployment's settings with these two connections. Raises `Rejected` for a missing or wrong one."""
     from groupshift.settings import parse
 
     sections = base_settings()

@@ -145,7 +145,7 @@ def test_the_key_that_signs_evidence_is_a_connection(
     _connect(monkeypatch, "groupshift_signing_default", conn_type="groupshift_signing", password="hush-key")
     monkeypatch.delenv(hooks.SETTINGS_VARIABLE, raising=False)
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
-    found = hooks._settings("groupshift_kafka_default", "groupshift_zookeeper_default")
+    found = hooks.cluster_settings("groupshift_kafka_default", "groupshift_zookeeper_default")
     assert found.evidence.signing_key == "hush-key"
     assert "hush" not in repr(found)
 

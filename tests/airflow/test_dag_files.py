@@ -49,7 +49,7 @@ def parsed() -> dict[str, Any]:
 def test_dags_import_without_errors(parsed: dict[str, Any]) -> None:
     """Every runbook parses."""
     assert parsed["errors"] == {}
-    assert len(parsed["seconds"]) == len(DAG_FILES) == 3
+    assert len(parsed["seconds"]) == len(DAG_FILES) == 4
 
 
 def test_each_dag_file_parses_in_less_than_a_second(parsed: dict[str, Any]) -> None:
@@ -71,6 +71,7 @@ def test_a_dag_file_is_at_most_eighty_lines(file: Path) -> None:
 def test_the_defaults_of_every_form_change_nothing(dagbag: Any) -> None:
     """Noop unless execute; group and migration have no default, so they must be filled in."""
     forms = {name: dag.params for name, dag in dagbag.dags.items()}
+    assert "execute" not in forms.pop("audit_offsets")  # it cannot change anything
     assert {name: form["execute"] for name, form in forms.items()} == {
         "migrate_coordination": False,
         "roll_back": False,
@@ -95,6 +96,14 @@ def test_the_verdict_is_the_only_leaf_and_always_runs(dagbag: Any, dag: str) -> 
     """A run is green when its leaves are, so the only leaf is the task that raises on a bad verdict."""
     leaves = [task for task in dagbag.dags[dag].tasks if not task.downstream_task_ids]
     assert [(task.task_id, task.trigger_rule.value) for task in leaves] == [("verdict", "all_done")]
+
+
+def test_an_audit_ends_with_its_verdict_and_covers_every_group_by_default(dagbag: Any) -> None:
+    """The verdict is its only leaf; without a choice no group is left out."""
+    dag = dagbag.dags["audit_offsets"]
+    assert [task.task_id for task in dag.topological_sort()] == ["audit", "verdict"]
+    assert [task.task_id for task in dag.tasks if not task.downstream_task_ids] == ["verdict"]
+    assert dag.params["groups"] == []
 
 
 def test_stages_come_in_order_with_the_rehearsal_before_the_toggles_approval(dagbag: Any) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from groupshift.domain.audit import Audit, Looked, audit, confirmed
 from groupshift.domain.audit_case import Terms
 from groupshift.domain.audit_log import LogSide, read_log
-from groupshift.ports.audits import AuditStore, LogReader, OffsetNodes
+from groupshift.ports.audits import LogReader, OffsetNodes
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import GroupSnapshots
 
@@ -69,11 +68,6 @@ def audit_offsets(
         retention_ms=retention,
         looked=found,
     )
-
-
-def keep(store: AuditStore, folder: Path, found: Audit) -> None:
-    """Write the audit into ``folder``. Raises as `AuditStore.write`."""
-    store.write(folder, found)
 
 
 def _partitions_of(log: LogSide, found: Looked) -> frozenset[int]:

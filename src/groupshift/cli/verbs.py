@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from groupshift.cli import render
+from groupshift.cli.audit import audit
 from groupshift.cli.compare import compare
 from groupshift.cli.demo import demo
 from groupshift.cli.evidence import report, verify_evidence
@@ -60,6 +61,7 @@ app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)
 app.command("snapshot")(snapshot)
+app.command("audit")(audit)
 app.command("compare")(compare)
 app.command("report")(report)
 app.command("verify-evidence")(verify_evidence)

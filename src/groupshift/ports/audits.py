@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from groupshift.domain.audit import Audit
 from groupshift.domain.audit_case import ZookeeperGroup
@@ -55,14 +54,20 @@ class OffsetNodes(Protocol):
 
 
 class AuditStore(Protocol):
-    """Keeps audits: a folder each."""
+    """Keeps audits: a folder each, named by its path or URI."""
 
-    def refuse(self, folder: Path) -> None:
+    def refuse(self, folder: str) -> None:
         """Raise `Rejected` when ``folder`` cannot become one: it is there and not empty."""
         ...
 
-    def write(self, folder: Path, audit: Audit) -> None:
+    def write(self, folder: str, audit: Audit) -> None:
         """Write every difference (Parquet) and a summary; the folder appears whole or not at all.
 
         Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
+        ...
+
+    def summary(self, folder: str) -> Mapping[str, Any]:
+        """What `groupshift.domain.audit_table.summary` said of the audit that is kept there.
+
+        Raises `Rejected` when there is none, `Broken` when it cannot be read."""
         ...

@@ -3,61 +3,105 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.domain.audit import Audit
 from groupshift.domain.audit_table import DIFFERENCES, summary
 from groupshift.domain.evidence import MANIFEST, FileEntry
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import Broken, Rejected, Transient
 
 _FILE = "differences.parquet"
 
 
 class ParquetAudits:
-    """Folders on a local file system, each put in place whole: written beside its place under another name,
-    manifest last, then renamed; whatever goes wrong leaves nothing behind."""
+    """Local folders, or any URI that Arrow's file systems open. A local one is put in place whole: written
+    beside its place under another name, then renamed. Elsewhere an audit is its manifest, written last."""
 
-    def write(self, folder: Path, audit: Audit) -> None:
+    def write(self, folder: str, audit: Audit) -> None:
         """See the port."""
-        folder = folder.absolute()
         self.refuse(folder)
+        files = _files(audit)
+        store, path = _opened(folder)
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-            try:
-                _fill(draft, audit)
-                draft.rename(folder)
-            except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
-                raise
+            if isinstance(store, fs.LocalFileSystem):
+                _put(Path(path), files)
+                return
+            store.create_dir(path, recursive=True)
+            for name, data in files.items():
+                with store.open_output_stream(f"{path}/{name}") as out:
+                    out.write(data)
         except OSError as failed:
             raise Transient(
-                f"audit {folder} cannot be written ({failed.strerror or failed}); nothing of it was left: "
+                f"audit {folder} cannot be written ({failed.strerror or failed}): "
                 "make room or choose another folder, then audit again"
             ) from failed
 
-    def refuse(self, folder: Path) -> None:
+    def refuse(self, folder: str) -> None:
         """See the port."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        store, path = _opened(folder)
+        (there,) = store.get_file_info([path])
+        if there.type is fs.FileType.File or store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
             raise Rejected(f"{folder} is not an empty folder: an audit is never overwritten; name another")
 
+    def summary(self, folder: str) -> Mapping[str, Any]:
+        """See the port."""
+        store, path = _opened(folder)
+        try:
+            with store.open_input_stream(f"{path}/{MANIFEST}") as stream:
+                found = json.loads(stream.read())
+        except FileNotFoundError:
+            raise Rejected(f"there is no audit in {folder}: name the folder of one, or audit again") from None
+        except ValueError as wrong:
+            raise Broken(f"{folder}/{MANIFEST} is no longer what was written ({wrong})") from wrong
+        return dict(found)
 
-def _fill(draft: Path, audit: Audit) -> None:
-    draft.chmod(0o755)
+
+def _opened(folder: str) -> tuple[fs.FileSystem, str]:
+    if "://" not in folder:
+        return fs.LocalFileSystem(), str(Path(folder).absolute())
+    try:
+        store, path = fs.FileSystem.from_uri(folder)
+    except (pa.ArrowInvalid, OSError) as wrong:
+        raise Rejected(
+            f"{folder!r} cannot be opened ({type(wrong).__name__}): name a folder or a URI that Arrow knows"
+        ) from wrong
+    return store, path
+
+
+def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        draft.chmod(0o755)
+        for name, data in files.items():
+            (draft / name).write_bytes(data)
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def _files(audit: Audit) -> dict[str, bytes]:
+    """The files by name, manifest last."""
     rows = audit.looked.mismatches
     schema = schema_of(DIFFERENCES)
     columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
-    pq.write_table(pa.Table.from_pydict(columns, schema=schema), draft / _FILE, compression="zstd")
-    data = (draft / _FILE).read_bytes()
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pydict(columns, schema=schema), out, compression="zstd")
+    data = out.getvalue()
     entry = FileEntry(
         table=DIFFERENCES.name,
         file=_FILE,
@@ -67,4 +111,4 @@ def _fill(draft: Path, audit: Audit) -> None:
     )
     versions = {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)}
     document = {"version": 1, **summary(audit), "files": [asdict(entry)], "versions": versions}
-    (draft / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
+    return {_FILE: data, MANIFEST: (json.dumps(document, indent=1) + "\n").encode()}

@@ -1,0 +1,128 @@
+"""The three-way audit of committed offsets: schedule, form, two operators; XCom carries a folder name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, Param
+from airflow.sdk.exceptions import AirflowFailException
+
+from groupshift_airflow import form
+from groupshift_airflow.hooks import cluster_settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.settings import Settings
+
+SCHEDULE_VARIABLE = "GROUPSHIFT_AUDIT_SCHEDULE"
+"""Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
+SHOWN = 50
+"""Lines of a kind in a task's log; the evidence holds all."""
+
+_SCOPE = "1. Scope"
+
+
+def schedule() -> str:
+    """When offsets are audited: daily, unless this deployment's environment says otherwise."""
+    return os.environ.get(SCHEDULE_VARIABLE) or "@daily"
+
+
+def parameters() -> dict[str, Any]:
+    """Parameters of ``audit_offsets``; by default every group is audited."""
+    return {
+        **form.clusters(),
+        "groups": Param(
+            [],
+            type="array",
+            items={"type": "string"},
+            title="Groups",
+            section=_SCOPE,
+            description_md="Names of groups; **empty: every group** that any source has.",
+        ),
+        "commit_interval_s": form.number(
+            "Commit interval (seconds)", "How long one store may be behind the other.", 5, (0, 86_400)
+        ),
+    }
+
+
+class AuditTask(BaseOperator):
+    """Base: over which connections; ``settings()`` are the deployment's with these clusters."""
+
+    template_fields: Sequence[str] = ("kafka_conn_id", "zookeeper_conn_id", "folder")
+
+    def __init__(
+        self,
+        *,
+        folder: str,
+        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
+        zookeeper_conn_id: str = "{{ params.zookeeper_conn_id }}",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.folder = folder
+        self.kafka_conn_id = kafka_conn_id
+        self.zookeeper_conn_id = zookeeper_conn_id
+
+    def settings(self) -> Settings:
+        """Raises `Rejected` for a missing or wrong connection or setting."""
+        return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id)
+
+    def place(self, settings: Settings) -> str:
+        """Where this audit is kept: below the evidence of the deployment."""
+        return f"{settings.evidence.root.rstrip('/')}/audits/{self.folder}"
+
+
+class Audit(AuditTask):
+    """Audits, keeps every difference as Parquet, and returns the folder's name."""
+
+    def __init__(self, *, folder: str = "{{ ts_nodash }}-{{ ti.try_number }}", **kwargs: Any) -> None:
+        super().__init__(folder=folder, **kwargs)
+
+    def execute(self, context: Context) -> str:
+        """Log what is not explained, a line each."""
+        from groupshift.application.audit import AuditOptions
+        from groupshift.spark.offsets_audit import AuditRequest, run_audit
+
+        settings, params = self.settings(), context["params"]
+        request = AuditRequest(
+            kafka=settings.kafka,
+            zookeeper=settings.zookeeper,
+            groups=params["groups"] or None,
+            output=self.place(settings),
+            options=AuditOptions(commit_interval_ms=params["commit_interval_s"] * 1000),
+        )
+        found = run_audit(request)
+        for problem in islice(found.looked.problems, SHOWN):
+            self.log.warning("problem: %s", problem)
+        for one in islice(found.looked.suspicious, SHOWN):
+            said = (one.kind, one.group, one.topic, one.partition, one.answered, one.logged, one.zookeeper)
+            self.log.warning("%s: %s %s-%d: coordinator %s, log %s, ZooKeeper %s", *said)
+        agree = (found.looked.agreeing, found.looked.keys, request.output)
+        self.log.info("%d of %d offsets agree; all differences: %s", *agree)
+        return self.folder
+
+
+class AuditVerdict(AuditTask):
+    """The last task: red when a difference is not explained."""
+
+    def __init__(self, *, folder: str = "{{ ti.xcom_pull(task_ids='audit') }}", **kwargs: Any) -> None:
+        super().__init__(folder=folder, **kwargs)
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002
+        """Log how many there are of each kind."""
+        from groupshift.bootstrap.audits import audit_store
+
+        place = self.place(self.settings())
+        told = audit_store().summary(place)
+        for kind, count in told["kinds"].items():
+            self.log.info("%s: %d", kind, count)
+        if not told["clean"]:
+            left = told["weights"]["mismatch"] + told["weights"]["unknown"]
+            raise AirflowFailException(
+                f"{left} of {told['keys']} committed offsets differ between their sources without an "
+                f"explanation: read the log of 'audit', {place}, and docs/audit.md for each kind"
+            )

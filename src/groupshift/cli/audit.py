@@ -1,0 +1,196 @@
+"""``groupshift audit``: coordinators, their log and ZooKeeper held against each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from groupshift.application.audit import AuditOptions, Progress
+from groupshift.cli import render
+from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.domain.audit import Audit, Mismatch
+from groupshift.domain.audit_rules import Weight
+from groupshift.domain.audit_table import summary
+from groupshift.errors import Rejected
+from groupshift.settings import KafkaSettings, ZookeeperSettings
+
+NEEDS_SPARK = "audit needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
+_COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
+_MINUTE_MS = 60_000
+
+Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]
+All = Annotated[bool, typer.Option("--all", help="Every group that any of the three sources has.")]
+Servers = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-servers",
+        help="Brokers without login; else those and the properties of the settings file.",
+        show_default=False,
+    ),
+]
+Ensemble = Annotated[
+    str,
+    typer.Option(
+        "--zookeeper",
+        help="With --bootstrap-servers: host:port[,host:port][/chroot]; without: two sources.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", help="A new folder (or URI) for all differences.", show_default=False),
+]
+Interval = Annotated[float, typer.Option(help="Seconds that one store may be behind the other.", min=0.0)]
+Settle = Annotated[float, typer.Option(help="Seconds a commit may take until it is answered.", min=0.0)]
+Retention = Annotated[
+    int | None,
+    typer.Option(help="offsets.retention.minutes; without it what the brokers say.", min=1),
+]
+Limit = Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.")]
+
+
+def audit(  # noqa: PLR0913 - the options of a verb
+    *,
+    groups: Groups = "",
+    every: All = False,
+    bootstrap_servers: Servers = "",
+    zookeeper: Ensemble = "",
+    output: Output = None,
+    commit_interval: Interval = 5.0,
+    settle: Settle = 1.0,
+    retention_minutes: Retention = None,
+    limit: Limit = 40,
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Hold what coordinators answer against their log and ZooKeeper, offset by offset; nothing is changed.
+
+    Exit code 0: every difference is explained (a commit in flight, a store within its interval); 1: not."""
+    try:
+        from groupshift.spark.offsets_audit import AuditRequest, run_audit
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("groupshift"):
+            raise
+        raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
+    wanted = _wanted(groups, every=every)
+    kafka, ensemble = _where(bootstrap_servers, zookeeper, settings_file)
+    options = AuditOptions(
+        settle_ms=round(settle * 1000),
+        commit_interval_ms=round(commit_interval * 1000),
+        retention_ms=None if retention_minutes is None else retention_minutes * _MINUTE_MS,
+    )
+    request = AuditRequest(
+        kafka=kafka, zookeeper=ensemble, groups=wanted, output=output, options=options, timeout_s=timeout
+    )
+    with _shown(Console(stderr=True)) as progress:
+        found = run_audit(request, progress)
+    if as_json:
+        rows = {"differences": found.looked.mismatches, "next": _next(found, output)}
+        render.print_json({**summary(found), **rows, "output": output})
+    else:
+        _show(Console(), found, output, limit)
+    return 0 if found.clean else 1
+
+
+def _wanted(groups: str, *, every: bool) -> list[str] | None:
+    names = [name.strip() for name in groups.split(",") if name.strip()]
+    if every == bool(names):
+        raise Rejected("audit needs either --groups NAME,NAME or --all: say which groups are meant")
+    return names or None
+
+
+def _where(
+    bootstrap_servers: str, zookeeper: str, settings_file: Path | None
+) -> tuple[KafkaSettings, ZookeeperSettings | None]:
+    if bootstrap_servers and settings_file is not None:
+        raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
+    if zookeeper and not bootstrap_servers:
+        raise Rejected("--zookeeper goes with --bootstrap-servers; the settings file names its own")
+    if not bootstrap_servers:
+        found = settings(settings_file)
+        return found.kafka, found.zookeeper
+    hosts, slash, chroot = zookeeper.partition("/")
+    ensemble = ZookeeperSettings(hosts=hosts, chroot=slash + chroot) if hosts else None
+    return KafkaSettings(bootstrap_servers=bootstrap_servers), ensemble
+
+
+def _show(console: Console, found: Audit, output: str | None, limit: int) -> None:
+    looked = found.looked
+    if looked.mismatches:
+        console.print(_counts(found))
+    shown = sorted(looked.mismatches, key=lambda one: (one.weight is Weight.EXPLAINED, one.key))[:limit]
+    suspicious = [one for one in shown if one.weight is not Weight.EXPLAINED]
+    if suspicious:
+        console.print(_rows(suspicious))
+    for remedy in dict.fromkeys(f"{one.kind} ({one.rule}): {one.reason}; {one.remedy}" for one in suspicious):
+        console.print(escape(remedy), soft_wrap=True)
+    for problem in looked.problems[:limit]:
+        console.print(escape(f"problem: {problem}"), style="yellow", soft_wrap=True)
+    sources = "three sources" if found.zookeeper else "two sources (no ZooKeeper)"
+    verdict = "[green]clean[/]" if found.clean else f"[red]{len(looked.suspicious):,} not explained[/]"
+    console.print(f"{verdict}: {looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}")
+    if output is not None:
+        console.print(escape(f"differences: {output}"), soft_wrap=True)
+    render.next_command(console, _next(found, output))
+
+
+def _counts(found: Audit) -> Table:
+    table = Table(title="differences by kind", title_justify="left")
+    for name in ("rule", "kind", "weight", "offsets", "reason"):
+        table.add_column(name, justify="right" if name == "offsets" else "left", overflow="fold")
+    first = {one.rule: one for one in found.looked.mismatches}
+    for rule, count in sorted(Counter(one.rule for one in found.looked.mismatches).items()):
+        one = first[rule]
+        weight = f"[{_COLOUR[one.weight]}]{one.weight}[/]"
+        table.add_row(rule, str(one.kind), weight, f"{count:,}", escape(one.reason))
+    return table
+
+
+def _rows(rows: list[Mismatch]) -> Table:
+    table = Table(title="not explained", title_justify="left")
+    for name in ("group", "topic-partition", "kind", "coordinator", "log", "zookeeper", "mode"):
+        number = name in {"coordinator", "log", "zookeeper"}
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for one in rows:
+        said = [_said(each) for each in (one.answered, one.logged, one.zookeeper)]
+        place = escape(f"{one.topic}-{one.partition}")
+        kind = f"[{_COLOUR[one.weight]}]{one.kind}[/]"
+        table.add_row(escape(one.group), place, kind, *said, one.mode or "-")
+    return table
+
+
+def _said(offset: int | None) -> str:
+    return "-" if offset is None else f"{offset:,}"
+
+
+def _next(found: Audit, output: str | None) -> str:
+    """What to do now."""
+    if found.clean:
+        return "nothing: repeat it before and after every move"
+    named = ",".join(dict.fromkeys(one.group for one in found.looked.suspicious[:5]))
+    place = f"read {output}, then " if output is not None else ""
+    return f"{place}see docs/audit.md for each kind, and: groupshift audit --groups {named}"
+
+
+@contextmanager
+def _shown(console: Console) -> Iterator[Progress]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("listing groups", total=None)
+
+        def told(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+
+        yield told
