@@ -273,6 +273,31 @@ def test_a_transaction_that_stays_open_is_a_problem_of_its_group_only(
     assert f"a transaction that commits {orders}-0 is open" in problem.problem
 
 
+def test_a_first_commit_in_an_open_transaction_is_waited_for(
+    bootstrap: str, raw: KafkaCluster, orders: str, group: str
+) -> None:
+    """The coordinator says nothing of it, but the transaction does: without its end the group is a problem
+    that names it, with it the offset is there."""
+    pending = OpenTransaction(bootstrap, group, At(orders, 0, 7))
+    impatient = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=20.0), SystemClock(), patience_s=0.5)
+    state = impatient.take([group])
+    impatient.close()
+    assert state.offsets == []
+    (problem,) = state.problems
+    assert f"its first commit may be in a transaction that is open: {group!r}" in problem.problem
+    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=20.0), SystemClock(), patience_s=60.0)
+    with ThreadPoolExecutor(1) as pool:
+        rounds = threading.Semaphore(0)
+        waiting = pool.submit(snapshots.take, [group], progress=lambda *_: rounds.release())
+        assert all(rounds.acquire(timeout=30) for _ in range(6)), "the group is not asked again"
+        assert not waiting.done()
+        pending.commit()
+        state = waiting.result(60)
+    snapshots.close()
+    assert [(row.partition, row.offset) for row in state.offsets] == [(0, 7)]
+    assert state.problems == []
+
+
 def test_offsets_of_a_topic_that_is_gone_are_kept_and_said(
     bootstrap: str, take, raw: KafkaCluster, orders: str, group: str
 ) -> None:

@@ -21,6 +21,7 @@ from groupshift.adapters.kafka.raw.group_rows import (
     offset_rows,
     share_rows,
 )
+from groupshift.adapters.kafka.raw.transactions import FirstCommits
 from groupshift.adapters.kafka.raw.wire import Api, error_name, raise_for
 from groupshift.domain.cluster_rows import GONE, GroupRow, OffsetRow, ProblemRow
 
@@ -85,6 +86,7 @@ class Reading:
     _tried: set[str] = field(init=False, default_factory=set)
     _causes: dict[str, str] = field(init=False, default_factory=dict)
     _coordinators: dict[str, int] = field(init=False, default_factory=dict)
+    _first: FirstCommits = field(init=False, default_factory=FirstCommits)
 
     def __post_init__(self) -> None:
         for group in self.groups:
@@ -117,6 +119,23 @@ class Reading:
         for read, answer in cluster.ask_each(asked):
             read(answer)
             done()
+        if not self.pending:
+            self._doubt(cluster)
+
+    def _doubt(self, cluster: KafkaCluster) -> None:
+        """Ask groups again whose first commit may be on its way."""
+        lacking = [group for group in self.offsets if self._lacks_offsets(group)]
+        for group, why in self._first.doubtful(cluster, lacking).items():
+            self._causes[group] = why
+            self._unfetched.add(group)
+
+    def _lacks_offsets(self, group: str) -> bool:
+        """No offset at all, or none of a partition that a member has."""
+        found, rows = self.described[group], self.offsets[group]
+        if found.group.state == GONE or (rows and not found.assignments):
+            return False
+        committed = {(row.topic, row.partition) for row in rows}
+        return not rows or any((at.topic, at.partition) not in committed for at in found.assignments)
 
     def give_up(self) -> None:
         """Say of every group that is still pending what could not be read, and end."""
