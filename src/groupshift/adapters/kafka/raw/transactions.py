@@ -1,0 +1,92 @@
+"""Transactions that are open and commit offsets, and the groups whose first commit may be in one of them.
+
+``require_stable`` tells of an open transaction only where an offset was committed before: a coordinator
+that is asked for all offsets of a group leaves out a partition whose first one is pending (seen on 3.9.2 and
+4.3.1). Open transactions name the partitions of ``__consumer_offsets`` they write, and so the groups they
+may concern.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.wire import Api, fill, raise_for
+from groupshift.domain.placement import partition_of
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_GONE = frozenset({48, 105})
+"""INVALID_TXN_STATE and TRANSACTIONAL_ID_NOT_FOUND: ended since it was listed."""
+
+
+class OpenTransaction(NamedTuple):
+    """One transaction of a producer; its next one starts at another time (epoch milliseconds)."""
+
+    transactional_id: str
+    started_ms: int
+
+
+def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]:
+    """Open transactions by the partition of ``__consumer_offsets`` that they write.
+
+    Brokers before 3.0 cannot tell; of transactional ids that this user may not describe nothing is told."""
+    nodes = [node.node_id for node in cluster.brokers()]
+    able = [node for node in nodes if cluster.broker(node).highest(Api.LIST_TRANSACTIONS) >= 0]
+    listing = {node: [(_list(cluster, node), node)] for node in able}
+    listed: dict[int, tuple[str, ...]] = {}
+    for node, answer in cluster.ask_each(listing):
+        raise_for(answer.error_code, f"broker {node} does not list its transactions")
+        listed[node] = tuple(str(each.transactional_id) for each in answer.transaction_states)
+    found: dict[int, set[OpenTransaction]] = defaultdict(set)
+    describing = {node: [(_describe(cluster, node, ids), node)] for node, ids in listed.items() if ids}
+    for node, answer in cluster.ask_each(describing):
+        for each in answer.transaction_states:
+            if each.error_code not in _GONE:
+                raise_for(each.error_code, f"broker {node} does not describe {each.transactional_id!r}")
+            at = OpenTransaction(
+                str(each.transactional_id), int(each.transaction_start_time.timestamp() * 1000)
+            )
+            for topic in each.topics:
+                for partition in topic.partitions if topic.topic == OFFSETS_TOPIC else ():
+                    found[int(partition)].add(at)
+    return {partition: frozenset(transactions) for partition, transactions in found.items()}
+
+
+def _list(cluster: KafkaCluster, node: int) -> object:
+    schema = cluster.broker(node).messages(Api.LIST_TRANSACTIONS).ListTransactionsRequest
+    return fill(schema, state_filters=_OPEN, producer_id_filters=())
+
+
+def _describe(cluster: KafkaCluster, node: int, ids: tuple[str, ...]) -> object:
+    schema = cluster.broker(node).messages(Api.DESCRIBE_TRANSACTIONS).DescribeTransactionsRequest
+    return schema(transactional_ids=ids)
+
+
+@dataclass(slots=True)
+class FirstCommits:
+    """The groups that lack an offset and are asked again, until every transaction that was open when they
+    were looked at first has ended; those begun later do not count, for somebody commits all the time."""
+
+    _waiting: dict[str, frozenset[OpenTransaction]] = field(default_factory=dict)
+
+    def doubtful(self, cluster: KafkaCluster, lacking: Collection[str]) -> dict[str, str]:
+        """Of the groups ``lacking`` an offset those to ask again, and why."""
+        undecided = [group for group in lacking if self._waiting.get(group) != frozenset()]
+        if not undecided:
+            return {}
+        opened = open_commits(cluster)
+        count = len(cluster.leaders({OFFSETS_TOPIC})) if opened else 0
+        again: dict[str, str] = {}
+        for group in undecided:
+            now = opened.get(partition_of(group, count), frozenset()) if opened else frozenset()
+            before = self._waiting.get(group)
+            if before is None and not now:
+                continue
+            self._waiting[group] = now if before is None else before & now
+            ids = ", ".join(sorted({repr(each.transactional_id) for each in now}))
+            again[group] = f"its first commit may be in a transaction that is open: {ids}"
+        return again
