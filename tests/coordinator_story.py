@@ -116,6 +116,34 @@ def current(group: str = "g", member_id: str = "m1", number: int = 5) -> Line:
     return 8, {"groupId": group, "memberId": member_id}, 0, value
 
 
+def share_member(group: str = "g", member_id: str = "m1") -> Line:
+    """A member of a share group."""
+    value = {"rackId": None, "clientId": "c", "clientHost": "/h", "subscribedTopicNames": ["t1"]}
+    return 10, {"groupId": group, "memberId": member_id}, 0, value
+
+
+def share_current(group: str = "g", member_id: str = "m1") -> Line:
+    """The current assignment of a member of a share group."""
+    value = {"memberEpoch": 5, "previousMemberEpoch": 4, "state": 0, "assignedPartitions": []}
+    return 14, {"groupId": group, "memberId": member_id}, 0, value
+
+
+def streams_member(group: str = "g", member_id: str = "m1") -> Line:
+    """A member of a streams group."""
+    value = {
+        "instanceId": None,
+        "rackId": None,
+        "clientId": "c",
+        "clientHost": "/h",
+        "rebalanceTimeoutMs": 1,
+        "topologyEpoch": 0,
+        "processId": "p",
+        "userEndpoint": None,
+        "clientTags": [],
+    }
+    return 19, {"groupId": group, "memberId": member_id}, 0, value
+
+
 def partition_metadata(group: str = "g") -> Line:
     """The topics of a consumer group up to 4.0."""
     return 4, {"groupId": group}, 0, {"topics": []}

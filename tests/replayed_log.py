@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from confluent_kafka import Producer
 
@@ -25,6 +26,9 @@ from coordinator_story import (
     member,
     partition_metadata,
     record,
+    share_current,
+    share_member,
+    streams_member,
     target,
     target_epoch,
     to_classic,
@@ -32,7 +36,7 @@ from coordinator_story import (
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
 from groupshift.domain.coordinator_log import LogRecord, decode
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.coordinator_log.releases import Coordinator, loader
 from groupshift.domain.coordinator_log.replay import lint
 from groupshift.domain.coordinator_log.replay_rules import GroupVerdict, LoadOutcome
 from groupshift.domain.placement import partition_of
@@ -43,7 +47,6 @@ from groupshift.sandbox.processes import marked, stop, wait_until
 TOPIC = "__consumer_offsets"
 PARTITIONS = 50
 NOT_COORDINATOR = 16
-_PASSING = frozenset({14, 15})
 _LOAD_S = 180.0
 
 
@@ -91,6 +94,30 @@ COPIES: dict[str, Story] = {
 coordinator of a single node answers out of one cache over both, so only the new one is asked."""
 
 
+NEIGHBOURS: dict[str, Story] = {
+    "share: in order": lambda n: [
+        epoch(n, kind=11), share_member(n), share_current(n), gone(share_current(n)), gone(share_member(n)),
+    ],
+    "share: a member without its group": lambda n: [share_current(n), share_member(n), epoch(n, kind=11)],
+    "share: a member before its assignment": lambda n: [
+        share_member(n), share_current(n), gone(share_member(n)),
+    ],
+    "share: its group while members remain": lambda n: [
+        epoch(n, kind=11), share_member(n), gone(epoch(n, kind=11)),
+    ],
+    "share: after offsets": lambda n: [_commit(n), epoch(n, kind=11)],
+    "share: member of a consumer group": lambda n: [epoch(n), share_member(n)],
+    "streams: in order": lambda n: [epoch(n, kind=17), streams_member(n)],
+    "streams: after offsets": lambda n: [_commit(n), epoch(n, kind=17)],
+    "streams: after a classic group": lambda n: [_commit(n), classic(n), epoch(n, kind=17)],
+    "streams: a member before its assignment": lambda n: [streams_member(n), gone(streams_member(n))],
+    "streams: its group while members remain": lambda n: [
+        epoch(n, kind=17), streams_member(n), gone(epoch(n, kind=17)),
+    ],
+}  # fmt: skip
+"""Share and streams groups (from 4.1 on), each in the partition of a plain group that is asked instead."""
+
+
 @dataclass(frozen=True)
 class Replayed:
     """One story: what the lint says, and what the broker answers: error code and offset (None: none).
@@ -117,27 +144,41 @@ def _elsewhere(group: str) -> int:
 
 
 def groups_of(stories: Iterable[str]) -> dict[str, str]:
-    """Story → a group whose partition, and the one opposite, no other story has."""
+    """Story → a group whose partition no other story has, nor the copies of one."""
     found: dict[str, str] = {}
     taken: set[int] = set()
     for number, story in enumerate(stories):
         names = (f"s{number}-{n}" for n in range(9999))
-        found[story] = next(name for name in names if partition_of(name, PARTITIONS) not in taken)
-        taken |= {partition_of(found[story], PARTITIONS), _elsewhere(found[story])}
+        found[story] = next(
+            name
+            for name in names
+            if partition_of(name, PARTITIONS) not in taken
+            and not (story in COPIES and _elsewhere(name) in taken)
+        )
+        taken.add(partition_of(found[story], PARTITIONS))
+        if story in COPIES:
+            taken.add(_elsewhere(found[story]))
     return found
 
 
 def _written(stories: Mapping[str, str]) -> list[LogRecord]:
     records = []
     for story, group in stories.items():
-        lines = (STORIES | COPIES)[story](group)
-        records += [
-            record(line, n, partition=partition_of(group, PARTITIONS)) for n, line in enumerate(lines)
-        ]
+        lines = [_commit(group)] if story in NEIGHBOURS else (STORIES | COPIES)[story](group)
+        if story in NEIGHBOURS:
+            lines += NEIGHBOURS[story](f"{group}-neighbour")
+        home = partition_of(group, PARTITIONS)
+        records += [record(line, offset, partition=home) for offset, line in enumerate(lines)]
         if story in COPIES:
-            copy = commit(group, offset=55, at=now())
-            records.append(record(copy, 0, partition=_elsewhere(group)))
+            records.append(record(commit(group, offset=55, at=now()), 0, partition=_elsewhere(group)))
     return records
+
+
+def _stories(release: str, coordinator: Coordinator) -> list[str]:
+    if coordinator is Coordinator.OLD:
+        return list(STORIES)
+    newest = loader(release, coordinator).types >= {17}
+    return [*COPIES, *STORIES, *(NEIGHBOURS if newest else ())]
 
 
 def replay(
@@ -147,7 +188,7 @@ def replay(
     options = KraftOptions(
         release=release, properties={**properties, "offsets.topic.num.partitions": str(PARTITIONS)}
     )
-    groups = groups_of([*STORIES, *(COPIES if coordinator is Coordinator.NEW else ())])
+    groups = groups_of(_stories(release, coordinator))
     written = _written(groups)
     try:
         cluster = start_kraft(home, options)
@@ -155,26 +196,34 @@ def replay(
         (node,) = cluster.nodes
         for process in marked(home):
             stop(process, 60.0)
+        log = home.logs / f"{node.name}.log"
+        since = log.stat().st_size
         await_node(cluster, node, start_node(cluster, node))
-        answers = _answers(cluster.bootstrap, list(groups.values()))
-        stopped = _stopped(home, node.name)
+        answers = _answers(cluster.bootstrap, list(groups.values()), lambda: _failed(log, since))
+        failed = _failed(log, since)
     finally:
         for process in reversed(marked(home)):
             stop(process, 20.0)
     verdicts = lint([decode(one, partitions=PARTITIONS) for one in written], release, coordinator)
     return {
-        story: Replayed(verdicts[group], *answers[group], stopped.get(partition_of(group, PARTITIONS)))
+        story: Replayed(verdicts[group], *answers[group], failed.get(partition_of(group, PARTITIONS)))
         for story, group in groups.items()
     }
 
 
+_FAILED = re.compile(
+    rf"Failed to load metadata from {TOPIC}-(\d+) with epoch \d+ due to (?!.*(?:NotLeader|Stopped ))"
+)
 _STOPPED = re.compile(rf"Replaying record .* from {TOPIC}-(\d+) at offset (\d+)")
 
 
-def _stopped(home: Home, name: str) -> dict[int, int]:
-    """Partition → offset of the record that its load failed at, as releases from 4.0 on log it."""
-    found = _STOPPED.findall((home.logs / f"{name}.log").read_text(errors="replace"))
-    return {int(partition): int(offset) for partition, offset in found}
+def _failed(log: Path, since: int) -> dict[int, int | None]:
+    """Partition that could not be loaded → offset of the record that stopped it, where the log names it.
+
+    ``since`` is the position in the broker's log from which it is read: its last start."""
+    text = log.read_bytes()[since:].decode(errors="replace")
+    found: dict[int, int | None] = {int(partition): None for partition in _FAILED.findall(text)}
+    return found | {int(partition): int(offset) for partition, offset in _STOPPED.findall(text)}
 
 
 def _produce(bootstrap: str, written: Iterable[LogRecord]) -> None:
@@ -196,18 +245,20 @@ def _produce(bootstrap: str, written: Iterable[LogRecord]) -> None:
     assert failed == []
 
 
-def _answers(bootstrap: str, groups: list[str]) -> dict[str, tuple[int, int | None]]:
-    """Error code and offset by group, once no partition loads any more and the plain one is served."""
+def _answers(
+    bootstrap: str, groups: list[str], failed: Callable[[], Collection[int]]
+) -> dict[str, tuple[int, int | None]]:
+    """Error code and offset by group, once each is served or its partition is known not to load."""
     asked = KafkaCluster(bootstrap, timeout_s=30.0)
     found: dict[str, tuple[int, int | None]] = {}
 
     def settled() -> bool:
         found.update(_ask(asked, groups))
-        return found[groups[0]][0] == 0 and not any(code in _PASSING for code, _ in found.values())
+        broken = failed()
+        return all(code == 0 or partition_of(g, PARTITIONS) in broken for g, (code, _) in found.items())
 
     try:
-        wait_until(settled, _LOAD_S, "the coordinator has loaded its partitions", every_s=0.2)
-        asked.coordinators(groups)
+        wait_until(settled, _LOAD_S, "every partition is loaded, or known not to load", every_s=0.2)
         found.update(_ask(asked, groups))
     finally:
         asked.close()

@@ -34,6 +34,7 @@ class Loader:
     * ``commit_version`` and ``group_version`` are the newest versions of the values of types 1 and 2
       that it reads.
     * ``strict``: families whose records must not come before those that create their group (NEW).
+    * ``replaces_simple``: families whose records may come after offsets of the same group (NEW).
     * ``early``: types that it reads in their early-access layout (NEW).
     """
 
@@ -45,12 +46,14 @@ class Loader:
     group_version: int = 4
     ignores_unknown_types: bool = True
     strict: frozenset[Family] = frozenset()
+    replaces_simple: frozenset[Family] = frozenset()
     early: frozenset[int] = frozenset()
     source: str
 
 
 _CLASSIC = frozenset({0, 1, 2})
 _CONSUMER = frozenset(range(9))
+_NEWEST = frozenset(range(24)) - {9, 18}
 _LAST = (99,)
 _BOTH = frozenset({Family.CONSUMER, Family.SHARE})
 
@@ -72,9 +75,14 @@ LOADERS = (
     Loader(coordinator=Coordinator.NEW, since=(3, 9), before=(4, 0), types=frozenset(range(12)),
            strict=_BOTH, early=frozenset({9, 11}), source="classes of 3.9.2"),
     Loader(coordinator=Coordinator.NEW, since=(4, 0), before=(4, 1), types=frozenset(range(17)),
-           strict=frozenset({Family.SHARE}), early=frozenset({11, 15}), source="classes of 4.0.2"),
-    Loader(coordinator=Coordinator.NEW, since=(4, 1), before=_LAST, types=frozenset(range(24)) - {9, 18},
-           source="classes of 4.1.2, 4.2.1, 4.3.1, 4.4.0"),
+           strict=frozenset({Family.SHARE}), replaces_simple=frozenset({Family.CONSUMER}),
+           early=frozenset({11, 15}), source="classes of 4.0.2"),
+    Loader(coordinator=Coordinator.NEW, since=(4, 1), before=(4, 2, 1), types=_NEWEST,
+           replaces_simple=frozenset({Family.CONSUMER}),
+           source="classes of 4.1.2; KAFKA-20254 was fixed after 4.2.0"),
+    Loader(coordinator=Coordinator.NEW, since=(4, 2, 1), before=_LAST, types=_NEWEST,
+           replaces_simple=frozenset({Family.CONSUMER, Family.STREAMS}),
+           source="classes of 4.2.1, 4.3.1, 4.4.0"),
 )  # fmt: skip
 """Every release from 0.9 on, with each coordinator that it offers."""
 

@@ -82,7 +82,7 @@ _TABLE = (
     _rule(
         "N1", _FAILS,
         "a record of one kind of group comes while the group is of another kind, the coordinator stops with",
-        "'Group ... is not a consumer group' (class of KAFKA-21117; compaction can leave this order)",
+        "'Group ... is not a consumer group' (class of KAFKA-21117 and KAFKA-20254; compaction does it)",
     ),
     _rule(
         "N2", _FAILS,

@@ -34,7 +34,6 @@ _CREATE = frozenset({_Role.HEAD, _Role.MEMBER})
 """Records that create their group even where a release is strict."""
 _NESTED = frozenset({4, 5, 7})
 """Types whose readers check the version inside."""
-_REPLACE_SIMPLE = frozenset({Family.CONSUMER, Family.STREAMS})
 _TWO_LAYOUTS = frozenset(number for number, known in TYPES.items() if len(known.values) > 1)
 
 
@@ -150,7 +149,8 @@ class _Shard:
                 raise Stopped("N4")
             group.assignment_epoch = _LEFT if record.is_tombstone else _number(record, "assignmentEpoch")
         elif role is _Role.HEAD and record.is_tombstone:
-            if group.members or group.targets or group.assignment_epoch != _LEFT:
+            targets = group.targets if family is not Family.STREAMS else None
+            if group.members or targets or group.assignment_epoch != _LEFT:
                 raise Stopped("N3")
             self._remove(group_id, record)
 
@@ -159,8 +159,7 @@ class _Shard:
         group = self.groups.get(group_id)
         if group is not None and group.kind is family:
             return group
-        replaceable = group is not None and group.kind is None
-        replaceable = replaceable and family in _REPLACE_SIMPLE and family not in self._loader.strict
+        replaceable = group is not None and group.kind is None and family in self._loader.replaces_simple
         if group is not None and not replaceable:
             raise Stopped("N1")
         if group is None and not create:

@@ -144,6 +144,12 @@ def test_3_9_forgives_less_than_4_0(lines: list[Line], strict: str, later: str) 
     assert judge(lines, "4.0.2", NEW).rule == later
 
 
+@pytest.mark.parametrize(("release", "rule"), [("4.1.2", "N1"), ("4.2.0", "N1"), ("4.2.1", "L0")])
+def test_offsets_before_a_streams_group(release: str, rule: str) -> None:
+    """KAFKA-20254: a group of offsets did not become a streams group before 4.2.1."""
+    assert judge([commit(), epoch(kind=17)], release, NEW).rule == rule
+
+
 @pytest.mark.parametrize(
     ("version", "release", "coordinator", "rule"),
     [
