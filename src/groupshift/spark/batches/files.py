@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
     Raises `Rejected` for any other.
     """
     if "://" not in uri:
-        return fs.LocalFileSystem(), uri
+        return fs.LocalFileSystem(), str(Path(uri).absolute())  # tasks may run in another folder
     try:
         found, path = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, OSError, ValueError) as error:
