@@ -14,12 +14,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from groupshift.bootstrap import build
+from groupshift.cli.evidence import written
 from groupshift.domain.moves import Until
 from groupshift.domain.verdict import Verdict
 from groupshift.sandbox.airflow import USERS
 from groupshift.sandbox.demo import Demo, DemoOptions, DemoResult
 from groupshift.sandbox.down import down
 from groupshift.sandbox.home import Home
+from groupshift.settings import load
 
 _COLOURS = {
     Verdict.PASS: "green",
@@ -56,7 +59,7 @@ def demo(
         logins = " or ".join(f"{user} / {user}" for user in USERS)
         _console.print(f"Airflow: [bold]{url}[/bold]  login {logins}", soft_wrap=True)
         result = running.move()
-        _show(result)
+        _show(result, _report(home, result.migration))
         if sys.stdin.isatty() and sys.stdout.isatty():
             _keep_up(url)
     except KeyboardInterrupt:
@@ -90,7 +93,13 @@ def _keep_up(url: str) -> None:
         _console.print("ending the sandbox")
 
 
-def _show(result: DemoResult) -> None:
+def _report(home: Home, migration: str) -> str:
+    """The path of the report of the whole migration, audit included."""
+    with build(load(home.settings_file)) as app:
+        return written(app, migration)[0][0]
+
+
+def _show(result: DemoResult, report: str) -> None:
     _console.print(_table(result))
     _console.print(
         "moved: partitions that changed owner; unowned: the longest time one of them had none;"
@@ -102,6 +111,7 @@ def _show(result: DemoResult) -> None:
     for row in result.rows:
         _console.print(f"  {row.stage:12} {row.report}", soft_wrap=True, highlight=False)
     _console.print(f"  {'audit':12} {result.audit_report}", soft_wrap=True, highlight=False)
+    _console.print(f"  {'everything':12} {report}", soft_wrap=True, highlight=False)
     if result.passed:
         _console.print("[green]Every verdict is pass.[/green] Next: groupshift sandbox up")
     else:

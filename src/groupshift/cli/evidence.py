@@ -48,7 +48,7 @@ def report(
     """Write the report of a migration into its evidence, seal it, and list the reports of its stages."""
     opened, _ = open_app(settings)
     with opened:
-        where, pack = _rendered(opened, migration)
+        where, pack = written(opened, migration)
         (found,) = opened.status(migration)
     if output is not None:
         _write(output, where[1])
@@ -65,8 +65,8 @@ def report(
     return 0
 
 
-def _rendered(opened: App, migration: str) -> tuple[tuple[str, str], Pack]:
-    """(path, text) of the report, written and then sealed with everything else."""
+def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack]:
+    """(path, text) of the migration's report, written into its evidence and then sealed with everything."""
     from groupshift.spark.account.document import render as document
     from groupshift.spark.account.document import sealed_rows
 
