@@ -104,6 +104,14 @@ def compare(before: Path, after: Path, output: Path, **how: float) -> Ended:
     return ended
 
 
+def datacompy(peer: Path, pair: Pair, output: Path) -> Ended:
+    """The peer on the same files."""
+    ended = run([str(peer), str(_PEER), str(pair.before), str(pair.after), str(output)])
+    shown = f"{ended.seconds:8.1f} s {ended.cpu_s:8.1f} s cpu {ended.peak_mib:6.0f} MiB {ended.last}"
+    print(f"  {output.name:12} {shown}", flush=True)
+    return ended
+
+
 def judged(pair: Pair, output: Path) -> dict[str, int]:
     """Planted keys that were found in their class, and keys found that were not planted in it."""
     found: dict[str, set[tuple[str, str, int]]] = {class_: set() for class_ in CLASSES}
@@ -145,9 +153,7 @@ def measure(root: Path, count: int, planted: int, peer: Path) -> dict[str, Any]:
     print(f"  writing 3 snapshots of {count:,} rows", flush=True)
     pair = make(root, count, planted)
     full = compare(pair.before, pair.after, root / "full")
-    theirs = run([str(peer), str(_PEER), str(pair.before), str(pair.after), str(root / "peer")])
-    shown = f"{theirs.seconds:8.1f} s {theirs.cpu_s:8.1f} s cpu {theirs.peak_mib:6.0f} MiB {theirs.last}"
-    print(f"  {'datacompy':12} {shown}", flush=True)
+    theirs = datacompy(peer, pair, root / "datacompy")
     compare(pair.before, pair.after, root / "killed", kill_after_s=full.seconds / 2)
     kept = sorted(path.name for path in (root / "killed" / ".progress").glob("*"))
     resumed = compare(pair.before, pair.after, root / "killed")
