@@ -21,11 +21,20 @@ from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.logging_properties import write_logging
 from groupshift.sandbox.processes import Command, Running, free_port, is_running, start, wait_until
 
-_READY_S = 120.0
+_READY_S = 200.0
 _FORMAT_S = 120.0
 _ANSWER_S = 5.0
 _LOG4J_1 = "3."
 """Releases whose log binding is log4j 1; since 4.0 it is Log4j 2, which we do not configure."""
+
+_PATIENCE = {
+    "controller.quorum.election.timeout.ms": "5000",
+    "controller.quorum.fetch.timeout.ms": "10000",
+    "controller.quorum.request.timeout.ms": "10000",
+    "broker.session.timeout.ms": "30000",
+    "initial.broker.registration.timeout.ms": "180000",
+}
+"""On a machine with many times more to do than cores, the stock second or two elects for ever."""
 
 CONSUMER_PROTOCOL = {
     "group.coordinator.rebalance.protocols": "classic,consumer",
@@ -195,6 +204,7 @@ def node_properties(cluster: KraftCluster, node: KraftNode) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": str(min(count, 2)),
         "group.initial.rebalance.delay.ms": "0",
         "leader.imbalance.check.interval.seconds": "5",
+        **_PATIENCE,
         "log.retention.ms": "-1",
         "log.cleaner.dedupe.buffer.size": "20000000",
         **options.properties,
