@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
 from groupshift.sandbox.home import Home
 from replayed_log import Replayed, replay
+
+pytestmark = pytest.mark.timeout(600)
+"""Two starts of a broker each: minutes where the machine is busy."""
 
 
 def disagreements(found: dict[str, Replayed]) -> dict[str, Replayed]:
