@@ -136,8 +136,8 @@ def commit_everywhere(ensemble: Ensemble, group: str, topic: str, offset: int = 
 
 
 def still(view: GroupView) -> GroupView:
-    """Without the moment of reading."""
-    return replace(view, taken_at_ms=0)
+    """Without the moment of reading, and without who answered."""
+    return replace(view, taken_at_ms=0, brokers=())
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["multiread", "one-by-one"])
