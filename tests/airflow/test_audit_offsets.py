@@ -1,0 +1,101 @@
+"""``audit_offsets``: its two operators over real servers, and its schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka import Producer
+from kazoo.client import KazooClient
+
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic, start_kafka
+from groupshift.sandbox.processes import marked, stop
+from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_airflow import audits
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """Where ZooKeeper and Kafka answer; group ``orders-app`` has committed 5 in both."""
+
+    zookeeper: str
+    bootstrap: str
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Of this module."""
+    home = Home(tmp_path_factory.mktemp("sandbox")).create()
+    try:
+        zookeeper = start_zookeeper(home)
+        bootstrap = start_kafka(home, zookeeper).address
+        create_topic(bootstrap, "orders", 1)
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for _ in range(10):
+            producer.produce("orders", b"x")
+        assert producer.flush(30) == 0
+        raw = KafkaCluster(bootstrap, timeout_s=60.0)
+        commit(raw, {"orders-app": {TopicPartition("orders", 0): (5, "")}})
+        raw.close()
+        yield Servers(zookeeper=zookeeper, bootstrap=bootstrap)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
+
+
+@pytest.fixture
+def nodes(servers: Servers) -> Iterator[KazooClient]:
+    """The group's offset in ZooKeeper, and a client to change it."""
+    client = KazooClient(hosts=servers.zookeeper)
+    client.start(timeout=15)
+    client.create("/consumers/orders-app/offsets/orders/0", b"5", makepath=True)
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_an_audit_is_kept_and_its_verdict_is_red_when_a_difference_is_not_explained(
+    database: None, servers: Servers, nodes: KazooClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connections say where to look, the evidence of the deployment where it is kept."""
+    for name, host in (("kafka", servers.bootstrap), ("zookeeper", servers.zookeeper)):
+        told = {"conn_type": f"groupshift_{name}", "host": host}
+        monkeypatch.setenv(f"AIRFLOW_CONN_GROUPSHIFT_{name.upper()}_DEFAULT", json.dumps(told))
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    kept = tmp_path / "groupshift" / "evidence" / "audits"
+    _run("first")
+    assert json.loads((kept / "first" / "manifest.json").read_text())["agreeing"] == 1
+    nodes.create("/consumers/orders-app/offsets/orders/7", b"3")
+    nodes.create("/consumers/orders-app/migration/mode", b"kafka", makepath=True)
+    with pytest.raises(AirflowFailException, match=r"1 of 2 committed offsets differ .*audits/second"):
+        _run("second")
+    assert json.loads((kept / "second" / "manifest.json").read_text())["kinds"] == {"never committed": 1}
+
+
+def _run(folder: str) -> None:
+    """Both tasks, as a run of the DAG with its defaults renders them."""
+    where = {"kafka_conn_id": "groupshift_kafka_default", "zookeeper_conn_id": "groupshift_zookeeper_default"}
+    context: dict[str, Any] = {"params": {"groups": [], "commit_interval_s": 5}}
+    told = audits.Audit(task_id="audit", folder=folder, **where).execute(context)
+    assert told == folder
+    audits.AuditVerdict(task_id="verdict", folder=told, **where).execute(context)
+
+
+def test_the_schedule_is_the_deployments_and_daily_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read from the environment when the file is parsed: no I/O."""
+    monkeypatch.delenv(audits.SCHEDULE_VARIABLE, raising=False)
+    assert audits.schedule() == "@daily"
+    monkeypatch.setenv(audits.SCHEDULE_VARIABLE, "*/5 * * * *")
+    assert audits.schedule() == "*/5 * * * *"
