@@ -93,7 +93,8 @@ def _library(setting: str) -> tuple[Any, Any]:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError as missing:
         raise Rejected(
-            f"{setting} needs a library that is not installed ({missing.name}): pip install cryptography"
+            f"{setting} needs a library that is not installed ({missing.name}): "
+            "pip install 'kafka-groupshift[sign]'"
         ) from missing
     return serialization, ed25519
 

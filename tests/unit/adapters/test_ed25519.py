@@ -93,7 +93,7 @@ def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(Rejected, match="pip install cryptography"):
+    with pytest.raises(Rejected, match=r"pip install .kafka-groupshift\[sign\]"):
         Ed25519Signer(PRIVATE).sign(b"x")
 
 
