@@ -15,7 +15,8 @@ from coordinator_damage import damaged_records
 from coordinator_vectors import KEYS, REAL_VALUES, VALUES
 from groupshift.domain.coordinator_log import LogRecord, decode, encode_key, encode_value
 from groupshift.errors import Rejected
-from groupshift.spark.coordinator_log import COLUMNS, cell, decoded, judged
+from groupshift.spark.coordinator_columns import COLUMNS, cell
+from groupshift.spark.coordinator_log import Way, decoded, judged
 
 PARTITIONS = 50
 GROUP = "gä".encode()
@@ -77,7 +78,7 @@ def commits() -> list[LogRecord]:
     found: list[LogRecord] = []
 
     @settings(
-        max_examples=400,
+        max_examples=200,
         deadline=None,
         database=None,
         derandomize=True,
@@ -127,10 +128,11 @@ def records() -> list[LogRecord]:
     return corpus()
 
 
-@pytest.fixture(scope="module")
-def rows(compiled: SparkSession, records: list[LogRecord]) -> dict[int, Row]:
-    """What one Spark job made of the corpus, by offset."""
-    return {row["src_offset"]: row for row in decoded(frame(compiled, records), PARTITIONS).collect()}
+@pytest.fixture(scope="module", params=list(Way))
+def rows(request: pytest.FixtureRequest, compiled: SparkSession, records: list[LogRecord]) -> dict[int, Row]:
+    """What one Spark job made of the corpus, by offset; one job for each way."""
+    made = decoded(frame(compiled, records), PARTITIONS, way=request.param)
+    return {row["src_offset"]: row for row in made.collect()}
 
 
 def test_every_row_equals_the_oracle(rows: dict[int, Row], records: list[LogRecord]) -> None:

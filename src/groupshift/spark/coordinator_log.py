@@ -1,22 +1,21 @@
-"""Records of ``__consumer_offsets`` → decoded rows: SQL for what brokers write all day, Python for the rest.
+"""Records of ``__consumer_offsets`` → decoded rows: two ways, and the decoder in Python behind both.
 
-Raw records are frames of ``partition int, offset long, timestamp_ms long, key binary, value binary``
-(`RAW`); decoded ones have the columns of `DECODED`. Two lanes, one answer:
+Raw records are frames of ``partition int, offset long, timestamp_ms long, key binary, value binary``;
+decoded ones have the columns of `DECODED`. Source: specs/group-coordinator.md §§1 and 2.
 
-* `sql/coordinator_log/decode.sql` decodes every key of a known type, tombstones and commits, in generated
-  code; it vouches (column ``sure``) only for rows of which it can account for each byte.
-* All other rows go to `groupshift.domain.coordinator_log.decode` in Arrow batches: values with nested arrays
-  (types 2 to 24), and whatever is odd: unknown types, versions or tags, damaged or left-over bytes, and
-  group names beyond ASCII (SQL has no hash over UTF-16 code units).
-
-The columns of a commit's value are columns of their own; ``decoded`` is JSON, and null for commits.
-Source: specs/group-coordinator.md §§1 and 2.
+* `Way.SQL`: `sql/coordinator_log/decode.sql` decodes keys of known types, tombstones and commits. It vouches
+  (column ``sure``) only for rows of which it can account for each byte; all others go to
+  `groupshift.domain.coordinator_log.decode` in Arrow batches: values with nested arrays (types 2 to 24),
+  unknown types, versions or tags, damaged or left-over bytes, and group names beyond ASCII (SQL has no hash
+  over UTF-16 code units).
+* `Way.COMPILED`: all records pass once, in Arrow batches, through compiled code that knows the usual record
+  of types 0 to 8 and every key; the odd ones go to the same decoder in Python.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -26,67 +25,38 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain.coordinator_log import Decoded, LogRecord, decode
+from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.coordinator_log.types import TYPES
 from groupshift.errors import Rejected
+from groupshift.spark.coordinator_arrow import compiled_batches
+from groupshift.spark.coordinator_columns import DECODED, RAW_COLUMNS, by_python
 
-RAW = "partition int, offset long, timestamp_ms long, key binary, value binary"
-COLUMNS: dict[str, tuple[str, pa.DataType]] = {
-    "src_partition": ("int", pa.int32()),
-    "src_offset": ("bigint", pa.int64()),
-    "record_ts": ("bigint", pa.int64()),
-    "record_type": ("int", pa.int32()),
-    "type_name": ("string", pa.string()),
-    "key_version": ("int", pa.int32()),
-    "group_id": ("string", pa.string()),
-    "group_guessed": ("boolean", pa.bool_()),
-    "member_id": ("string", pa.string()),
-    "topic": ("string", pa.string()),
-    "partition": ("int", pa.int32()),
-    "is_tombstone": ("boolean", pa.bool_()),
-    "value_version": ("int", pa.int32()),
-    "layout": ("string", pa.string()),
-    "committed_offset": ("bigint", pa.int64()),
-    "leader_epoch": ("int", pa.int32()),
-    "metadata": ("string", pa.string()),
-    "commit_timestamp_ms": ("bigint", pa.int64()),
-    "expire_timestamp_ms": ("bigint", pa.int64()),
-    "topic_id": ("string", pa.string()),
-    "decoded": ("string", pa.string()),
-    "unknown_tags": ("map<string,string>", pa.map_(pa.string(), pa.string())),
-    "raw_key": ("binary", pa.binary()),
-    "raw_value": ("binary", pa.binary()),
-    "decode_status": ("string", pa.string()),
-    "problem": ("string", pa.string()),
-    "expected_partition": ("int", pa.int32()),
-    "is_foreign": ("boolean", pa.bool_()),
-}
-DECODED = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
-"""Schema of decoded rows; ``record_ts`` and the timestamps of commits are epoch ms."""
 
-_COMMIT_FIELDS = {
-    "committed_offset": "offset",
-    "leader_epoch": "leaderEpoch",
-    "metadata": "metadata",
-    "commit_timestamp_ms": "commitTimestamp",
-    "expire_timestamp_ms": "expireTimestamp",
-    "topic_id": "topicId",
-}
-_COMMITS = frozenset({0, 1})
+class Way(StrEnum):
+    """How to decode; the rows are the same."""
+
+    COMPILED = "compiled"
+    """Fastest: one pass (docs/evidence.md has figures). Executors need numba."""
+    SQL = "sql"
+    """Catalyst for keys and commits; reads its input twice."""
+
+
 _HASH = "java_hash"
 _NAMES = tuple(TYPES[number].name for number in range(len(TYPES)))
 
 
-def decoded(records: DataFrame, partitions: int | None) -> DataFrame:
+def decoded(records: DataFrame, partitions: int | None, *, way: Way = Way.COMPILED) -> DataFrame:
     """The decoded rows (`DECODED`) of raw `records`, in no promised order.
 
-    ``partitions`` is the count that groups are placed by (null: no expected partition). Reads
-    `records` twice, once a lane. Raises `Rejected` for a count below 1.
+    ``partitions`` is the count that groups are placed by (null: no expected partition). Raises `Rejected`
+    for a count below 1.
     """
     if partitions is not None and partitions < 1:
         raise Rejected(
             f"a topic of {partitions} partitions holds no group; give the partition count, 1 or more"
         )
+    if way is Way.COMPILED:
+        return records.select(*RAW_COLUMNS).mapInArrow(compiled_batches(partitions), DECODED)
     seen = judged(records, partitions)
     in_sql = seen.where("sure").drop("sure")
     rest = seen.where("NOT sure").select(
@@ -96,7 +66,7 @@ def decoded(records: DataFrame, partitions: int | None) -> DataFrame:
         F.col("raw_key").alias("key"),
         F.col("raw_value").alias("value"),
     )
-    return in_sql.unionByName(rest.mapInArrow(_by_python(partitions), DECODED))
+    return in_sql.unionByName(rest.mapInArrow(_in_batches(partitions), DECODED))
 
 
 def judged(records: DataFrame, partitions: int | None) -> DataFrame:
@@ -138,39 +108,11 @@ def _register_java_hash(spark: SparkSession) -> None:
     registry.createOrReplaceTempFunction(_HASH, built._2(), "built-in")  # noqa: SLF001
 
 
-def _by_python(partitions: int | None) -> Any:
+def _in_batches(partitions: int | None) -> Any:
     def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _converted(batch, partitions)
+            columns = zip(*(batch.column(name).to_pylist() for name in RAW_COLUMNS), strict=True)
+            fields = (dict(zip(RAW_COLUMNS, one, strict=True)) for one in columns)
+            yield by_python((LogRecord(**one) for one in fields), partitions)
 
     return convert
-
-
-def _converted(batch: pa.RecordBatch, partitions: int | None) -> pa.RecordBatch:
-    columns = [
-        batch.column(name).to_pylist() for name in ("partition", "offset", "timestamp_ms", "key", "value")
-    ]
-    rows = [
-        decode(LogRecord(partition=p, offset=o, timestamp_ms=t, key=k, value=v), partitions=partitions)
-        for p, o, t, k, v in zip(*columns, strict=True)
-    ]
-    arrays = [pa.array([cell(row, name) for row in rows], kind) for name, (_, kind) in COLUMNS.items()]
-    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
-
-
-def cell(row: Decoded, column: str) -> Any:
-    """What a decoded row of the oracle has in a column of `DECODED`."""
-    commit = row.record_type in _COMMITS
-    if column in _COMMIT_FIELDS:
-        return row.decoded.get(_COMMIT_FIELDS[column]) if commit and row.decoded else None
-    if column == "decoded":
-        return (
-            None
-            if commit or row.decoded is None
-            else json.dumps(row.decoded, ensure_ascii=False, separators=(",", ":"))
-        )
-    if column == "unknown_tags":
-        return list(row.unknown_tags.items())
-    if column == "decode_status":
-        return row.decode_status.value
-    return getattr(row, column)
