@@ -11,6 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
+from groupshift.domain.cluster_rows import (
+    AssignmentRow,
+    ClusterState,
+    GroupRow,
+    LogEndRow,
+    MemberRow,
+    OffsetRow,
+)
+from groupshift.domain.cluster_rows import SubscriptionRow as Subscribed
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.comparison.comparing import DIFFERENCES, VERDICT, Request, compare
@@ -201,3 +211,46 @@ def test_a_column_that_one_snapshot_lacks_is_not_compared_and_said_so(run: Run) 
     assert (rule.finding.verdict, found) == (Verdict.INCONCLUSIVE, [])
     assert rule.finding.reason.endswith("a snapshot has no column leader_epoch")
     assert outcome.verdict is Verdict.PASS
+
+
+def live(offset: int, member: str) -> ClusterState:
+    """What a live snapshot reads of one stable group of one member."""
+    at = {"group": "g", "topic": "t", "partition": 0}
+    return ClusterState(
+        cluster_id="cluster-a",
+        taken_at_ms=TAKEN_MS + offset,
+        groups=(
+            GroupRow(group="g", type="classic", state="Stable", protocol_type="consumer", protocol="range"),
+        ),
+        members=(MemberRow(group="g", member_id=member, client_id="c", host="127.0.0.1"),),
+        subscriptions=(Subscribed(group="g", member_id=member, topic="t"),),
+        assignments=(AssignmentRow(**at, member_id=member),),
+        offsets=(OffsetRow(**at, offset=offset, leader_epoch=0, metadata="m\0"),),
+        log_ends=(LogEndRow(topic="t", partition=0, log_start=0, log_end=10),),
+    )
+
+
+def test_snapshots_of_the_real_store_are_compared(tmp_path: Path, spark: SparkSession) -> None:
+    """What `groupshift snapshot` writes is read here: a rejoin is sound, an offset beyond the log is not."""
+    store = ParquetClusterSnapshots()
+    for name, state in (("a", live(4, "m1")), ("b", live(10, "m2")), ("c", live(11, "m3"))):
+        store.write(tmp_path / name, state)
+    verdicts = {}
+    for name in ("b", "c"):
+        request = Request(
+            before=tmp_path / "a",
+            after=tmp_path / name,
+            output=tmp_path / f"out-{name}",
+            comparison=Comparison.DOWNGRADE,
+            live=True,
+        )
+        verdicts[name] = compare(request, session=lambda: spark)
+    broken = [one.finding for one in verdicts["c"].results if one.finding.verdict is Verdict.FAIL]
+    assert (verdicts["b"].verdict, verdicts["b"].allowed["advanced"]) == (Verdict.PASS, 1)
+    assert [(one.rule, one.reason) for one in broken] == [
+        ("ED03", "group g, t-0: its offset advanced from 4 to 11, beyond the log end 10")
+    ]
+    unmeasured = {
+        one.finding.rule for one in verdicts["b"].results if one.finding.verdict is Verdict.INCONCLUSIVE
+    }
+    assert unmeasured == {"ED06"}

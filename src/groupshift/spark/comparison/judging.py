@@ -124,11 +124,20 @@ def _asked(work: Work, places: Sequence[Place]) -> list[EqualityRule]:
 
 
 def _by_statements(work: Work, rule: EqualityRule, names: Sequence[str]) -> Judged:
-    offending: list[dict[str, Any]] = []
-    for name in names:
-        frame = groups.offending(work.spark, name, rule, FIELDS[rule.field].title)
-        offending += [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
-    return broken(rule, list(offending), len(offending)) if offending else held(rule)
+    title = FIELDS[rule.field].title
+    frames = [groups.offending(work.spark, name, rule, title) for name in names]
+    return _judged(rule, frames)
+
+
+def _judged(rule: EqualityRule, frames: Sequence[DataFrame]) -> Judged:
+    """The rule holds when no frame has a row; few rows are read, all are counted."""
+    offending: list[Mapping[str, Any]] = []
+    count = 0
+    for frame in frames:
+        first = [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
+        offending += first
+        count += len(first) if len(first) < _MOST_NAMED else frame.count()
+    return broken(rule, offending, count) if count else held(rule)
 
 
 def _first(work: Work, name: str, rule: EqualityRule) -> list[Mapping[str, Any]]:
@@ -139,22 +148,19 @@ def _first(work: Work, name: str, rule: EqualityRule) -> list[Mapping[str, Any]]
 def _unique(work: Work, rule: EqualityRule) -> Judged:
     """Duplicates that are the same on both sides cancel in checksums: looked for unless the writer of the
     snapshot did."""
-    offending: list[Mapping[str, Any]] = []
+    frames = []
     for side in (side for side in SIDES if not work.inputs[side].manifest.unique_keys):
-        work.told("keys counted", SIDES.index(side), len(SIDES))
-        work.committed(side).createOrReplaceTempView("counted")
-        frame = work.spark.sql(groups.statement("keys_unique"), args={"rows": "counted"})
-        offending += [row.asDict() for row in frame.limit(_MOST_NAMED).collect()]
-    return broken(rule, offending, len(offending)) if offending else held(rule)
+        work.committed(side).createOrReplaceTempView(f"{side}_counted")
+        frames.append(work.spark.sql(groups.statement("keys_unique"), args={"rows": f"{side}_counted"}))
+    work.told("keys counted", 0, len(frames))
+    return _judged(rule, frames)
 
 
 def _within_log(work: Work, rule: EqualityRule) -> Judged:
     if not work.inputs["after"].paths("log_ends"):
         return unmeasured(rule, "the later snapshot has no table log_ends")
     work.committed("after").createOrReplaceTempView("after_committed")
-    frame = work.spark.sql(groups.statement("offset_within_log")).cache()
-    offending = [row.asDict() for row in frame.limit(10).collect()]
-    return broken(rule, list(offending), frame.count()) if offending else held(rule)
+    return _judged(rule, [work.spark.sql(groups.statement("offset_within_log"))])
 
 
 def counted(found: DataFrame) -> list[dict[str, Any]]:
