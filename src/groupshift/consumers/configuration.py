@@ -72,7 +72,9 @@ class ConsumerConfig:
 
     def fetcher(self) -> dict[str, Any]:
         """Properties of the fetching client; a short fetch wait lets a partition that is taken start soon,
-        a short back-off keeps a full queue from running dry (the client's own is 1 s: 4 times slower)."""
+        a short back-off keeps a full queue from running dry (the client's own is 1 s: 4 times slower). A
+        broker that has just restarted may answer that a topic has no partitions (seen with 3.9.2): the client
+        then fetches nothing of it until it looks again, by its own default after five minutes."""
         forced = {
             "group.id": self.group,
             "client.id": self.client_id,
@@ -80,7 +82,12 @@ class ConsumerConfig:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
         }
-        return {"fetch.wait.max.ms": 50, "fetch.queue.backoff.ms": 20, **self.kafka, **forced}
+        defaults = {
+            "fetch.wait.max.ms": 50,
+            "fetch.queue.backoff.ms": 20,
+            "topic.metadata.refresh.interval.ms": 10_000,
+        }
+        return {**defaults, **self.kafka, **forced}
 
     def embedded(self) -> dict[str, Any]:
         """Properties of the membership; what KIP-125 forces is forced (§8.1)."""
