@@ -27,6 +27,7 @@ _ANSWER_S = 5.0
 _LOG4J_1 = "3."
 """Releases whose log binding is log4j 1; since 4.0 it is Log4j 2, which we do not configure."""
 
+_LOGS = {"log.retention.ms": "-1", "log.cleaner.dedupe.buffer.size": "20000000"}
 _PATIENCE = {
     "controller.quorum.election.timeout.ms": "5000",
     "controller.quorum.fetch.timeout.ms": "10000",
@@ -205,8 +206,7 @@ def node_properties(cluster: KraftCluster, node: KraftNode) -> dict[str, str]:
         "group.initial.rebalance.delay.ms": "0",
         "leader.imbalance.check.interval.seconds": "5",
         **_PATIENCE,
-        "log.retention.ms": "-1",
-        "log.cleaner.dedupe.buffer.size": "20000000",
+        **_LOGS,
         **options.properties,
     }
 
