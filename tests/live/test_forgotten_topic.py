@@ -1,10 +1,10 @@
-"""A topic that the brokers do not know for a moment, as right after a restart."""
+"""A broker that answers for a moment that a topic has no partitions, as one does right after a restart."""
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+import pytest
 
+from forgetful_relay import ForgetfulRelay, forgetful
 from groupshift.consumers.configuration import parse
 from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.domain.partitions import TopicPartition
@@ -13,39 +13,72 @@ from groupshift.sandbox.processes import wait_until
 PATIENCE_S = 60
 
 
-def test_fetching_goes_on_when_a_topic_is_known_again(cluster, topic, group, producer):
-    """By the client's own default it would be found again after five minutes."""
+@pytest.fixture
+def relay(cluster):
+    """Before a listener of the broker that advertises the relay's port."""
+    listener = cluster.free_relayed.pop()
+    with forgetful(listener.advertised_port, f"127.0.0.1:{listener.port}") as made:
+        made.address = f"127.0.0.1:{listener.advertised_port}"
+        yield made
+    cluster.free_relayed.append(listener)
+
+
+def test_fetching_goes_on_when_the_partitions_are_known_again(
+    cluster, topic, group, producer, relay: ForgetfulRelay
+):
+    """By librdkafka's default, only when it looks again after five minutes."""
     name = topic(1)
-    config = parse(
-        {"group.id": group, "zookeeper.connect": cluster.zookeeper, "bootstrap.servers": cluster.bootstrap},
-        migrating=True,
-    )
-    fetch, fetched = KafkaFetch(config.fetcher()), []
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    producer(name, 1, rate=20)
+    told = {"group.id": group, "zookeeper.connect": cluster.zookeeper, "bootstrap.servers": relay.address}
+    fetch, offsets = KafkaFetch(parse(told, migrating=True).fetcher()), []
+
+    def fetched() -> list[int]:
+        found = [each.offset() for each in fetch.poll(100, 0.1) if each.error() is None]
+        offsets.extend(found)
+        return found
+
     fetch.add({TopicPartition(name, 0): 0}, lambda: None)
-
-    def forgotten() -> bool:
-        fetch.poll(100, 0.1)
-        return name not in fetch._consumer.list_topics(timeout=10).topics
-
-    def created() -> bool:
-        try:
-            admin.create_topics([NewTopic(name, 1, 1)])[name].result(timeout=15)
-        except KafkaException:  # marked for deletion
-            return False
-        return True
-
-    def delivered() -> bool:
-        fetched.extend(each for each in fetch.poll(100, 0.1) if each.error() is None)
-        return bool(fetched)
-
     try:
-        admin.delete_topics([name])[name].result(timeout=15)
-        wait_until(forgotten, PATIENCE_S, "the client has looked while the topic was gone")
-        wait_until(created, PATIENCE_S, "it is there again")
-        producer(name, 1, rate=20)
-        wait_until(delivered, PATIENCE_S, "records of the topic that is there again")
+        wait_until(fetched, PATIENCE_S, "it fetches")
+        relay.forgets = True
+        relay.cut()
+        wait_until(lambda: (fetched(), relay.forgot.is_set())[1], PATIENCE_S, "it was told of no partitions")
+        wait_until(lambda: not fetched() and not fetched(), PATIENCE_S, "it fetches no more")
+        fetch.remove([TopicPartition(name, 0)], lambda: None)  # a rebalance in that moment
+        fetched()
+        fetch.add({TopicPartition(name, 0): len(offsets)}, lambda: None)
+        fetched()
+        relay.forgets, before = False, len(offsets)
+        wait_until(fetched, PATIENCE_S, "it fetches again")
     finally:
         fetch.close()
-    assert fetched[0].topic() == name
-    assert fetched[0].offset() == 0
+    assert len(offsets) > before
+    assert offsets == list(range(len(offsets)))
+
+
+def test_a_fetcher_without_records_asks_for_its_topic_again(cluster, topic, group, relay: ForgetfulRelay):
+    """Whatever its client thinks that it knows."""
+    name = topic(1)
+    told = {
+        "group.id": group,
+        "zookeeper.connect": cluster.zookeeper,
+        "bootstrap.servers": relay.address,
+        "topic.metadata.refresh.interval.ms": 300_000,
+    }
+    fetch = KafkaFetch(parse(told, migrating=True).fetcher())
+    fetch.add({TopicPartition(name, 0): 0}, lambda: None)
+
+    def calm(seen: list[int]) -> bool:
+        fetch.poll(100, 0.1)
+        seen.append(relay.asked)
+        return len(seen) > 20 and len(set(seen[-20:])) == 1
+
+    try:
+        seen: list[int] = []
+        wait_until(lambda: calm(seen), PATIENCE_S, "it has found its topic")
+        settled = relay.asked
+        wait_until(lambda: fetch.poll(100, 0.1) or relay.asked >= settled + 2, PATIENCE_S, "it asks again")
+    finally:
+        fetch.close()
+    assert settled >= 1
+    assert relay.asked >= settled + 2

@@ -18,6 +18,8 @@ from groupshift.ports.fetch import Record, Reset
 _LOG = logging.getLogger(__name__)
 _ENDS_EVERY_S = 0.5
 _WARM_S = 1.0
+_LOOK_EVERY_S = 5.0
+_LOOK_S = 0.5
 
 
 class KafkaFetch:
@@ -30,6 +32,7 @@ class KafkaFetch:
         self._log_ends = LogEnds(properties)
         self._ends: Mapping[TopicPartition, int] = {}
         self._ends_due = 0.0
+        self._look_due, self._looks = 0.0, 0
 
     def warm(self, topics: Collection[str]) -> None:
         """Connect and learn where ``topics`` are, as far as the brokers answer; before the first poll."""
@@ -81,7 +84,9 @@ class KafkaFetch:
             return []
         ready: list[Record] = self._consumer.consume(limit, timeout=0)
         if ready:
+            self._look_due = 0.0
             return ready
+        self._look_again()
         first = self._consumer.poll(timeout)
         return [] if first is None else [first, *self._consumer.consume(limit - 1, timeout=0)]
 
@@ -121,6 +126,22 @@ class KafkaFetch:
         if gone:
             self._consumer.incremental_unassign([KafkaPartition(*each) for each in gone])
             self._added.difference_update(gone)
+
+    def _look_again(self) -> None:
+        """Where nothing comes, ask the brokers for a topic: it may be idle, but a client that was told of no
+        partitions in the moment of a broker's restart was seen to stay without a connection (librdkafka
+        2.16.0, brokers 3.9.2: silent for minutes)."""
+        now = time.monotonic()
+        if not self._added or not self._look_due:
+            self._look_due = now + _LOOK_EVERY_S
+        elif now >= self._look_due:
+            self._look_due = 0.0
+            topics = sorted({each.topic for each in self._added})
+            self._looks += 1
+            try:
+                self._consumer.list_topics(topics[self._looks % len(topics)], timeout=_LOOK_S)
+            except KafkaException as error:
+                _LOG.info("the brokers do not answer: %s", error)
 
     def _note_ends(self) -> None:
         if time.monotonic() < self._ends_due:
