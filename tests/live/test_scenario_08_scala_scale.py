@@ -93,5 +93,7 @@ def test_scenario_08_scala_scale(
 
     wait_until(lambda: not verdict().lost, PATIENCE_S, "everything is delivered", every_s=0.5)
     assert verdict().outside == ()
-    ledger.assert_no_overlap()
+    # The killed old member printed its last records before it was killed; they are stamped when the lines
+    # arrive, which may be after its successor's first ones. `outside` above judges them by owner nodes.
+    assert [each for each in ledger.overlaps() if each.intruder != old[0].member_id] == []
     assert [each.member_id for each in old if GAVE_UP in each.log_file.read_text()] == []
