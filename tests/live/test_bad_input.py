@@ -194,6 +194,7 @@ def test_a_group_with_no_members_is_refused(app: App, nodes: Nodes) -> None:
 def test_a_group_of_plain_consumers_only_is_refused(app: App, nodes: Nodes, kafka_member) -> None:
     """There is nothing to move from ZooKeeper."""
     kafka_member("app-1", nodes.topic)
+    assert any("only 1 plain Kafka members" in each for each in failed(app, nodes.group).values())
     refused(app, nodes, "only 1 plain Kafka members")
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
-from groupshift.application.audit import AuditOptions, Progress
+from groupshift.application.audit import AuditOptions
 from groupshift.cli import render
+from groupshift.cli.clusters import Groups, Servers, Timeout, one_cluster, shown, wanted
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.audit import Audit, Mismatch
 from groupshift.domain.audit_rules import Weight
@@ -28,16 +25,7 @@ NEEDS_SPARK = "audit needs the extra 'spark': pip install 'kafka-groupshift[spar
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
 _MINUTE_MS = 60_000
 
-Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="Every group that any of the three sources has.")]
-Servers = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-servers",
-        help="Brokers without login; else those and the properties of the settings file.",
-        show_default=False,
-    ),
-]
 Ensemble = Annotated[
     str,
     typer.Option(
@@ -57,7 +45,6 @@ Retention = Annotated[
     typer.Option(help="offsets.retention.minutes; without it what the brokers say.", min=1),
 ]
 Limit = Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.")]
 
 
 def audit(  # noqa: PLR0913 - the options of a verb
@@ -84,7 +71,7 @@ def audit(  # noqa: PLR0913 - the options of a verb
         if (missing.name or "").startswith("groupshift"):
             raise
         raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
-    wanted = _wanted(groups, every=every)
+    chosen = wanted("audit", groups, every=every)
     kafka, ensemble = _where(bootstrap_servers, zookeeper, settings_file)
     options = AuditOptions(
         settle_ms=round(settle * 1000),
@@ -92,9 +79,9 @@ def audit(  # noqa: PLR0913 - the options of a verb
         retention_ms=None if retention_minutes is None else retention_minutes * _MINUTE_MS,
     )
     request = AuditRequest(
-        kafka=kafka, zookeeper=ensemble, groups=wanted, output=output, options=options, timeout_s=timeout
+        kafka=kafka, zookeeper=ensemble, groups=chosen, output=output, options=options, timeout_s=timeout
     )
-    with _shown(Console(stderr=True)) as progress:
+    with shown(Console(stderr=True)) as progress:
         found = run_audit(request, progress)
     if as_json:
         rows = {"differences": found.looked.mismatches, "next": _next(found, output)}
@@ -104,18 +91,10 @@ def audit(  # noqa: PLR0913 - the options of a verb
     return 0 if found.clean else 1
 
 
-def _wanted(groups: str, *, every: bool) -> list[str] | None:
-    names = [name.strip() for name in groups.split(",") if name.strip()]
-    if every == bool(names):
-        raise Rejected("audit needs either --groups NAME,NAME or --all: say which groups are meant")
-    return names or None
-
-
 def _where(
     bootstrap_servers: str, zookeeper: str, settings_file: Path | None
 ) -> tuple[KafkaSettings, ZookeeperSettings | None]:
-    if bootstrap_servers and settings_file is not None:
-        raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
+    one_cluster(bootstrap_servers, settings_file)
     if zookeeper and not bootstrap_servers:
         raise Rejected("--zookeeper goes with --bootstrap-servers; the settings file names its own")
     if not bootstrap_servers:
@@ -182,15 +161,3 @@ def _next(found: Audit, output: str | None) -> str:
     named = ",".join(dict.fromkeys(one.group for one in found.looked.suspicious[:5]))
     place = f"read {output}, then " if output is not None else ""
     return f"{place}see docs/audit.md for each kind, and: groupshift audit --groups {named}"
-
-
-@contextmanager
-def _shown(console: Console) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("listing groups", total=None)
-
-        def told(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
-        yield told

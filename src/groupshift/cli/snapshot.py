@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
 from groupshift.application.snapshot_cluster import snapshot_cluster
 from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
 from groupshift.cli import render
+from groupshift.cli.clusters import Groups, Servers, Timeout, one_cluster, shown, wanted
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.cluster_snapshot import ClusterManifest
-from groupshift.errors import Rejected
-from groupshift.ports.group_snapshots import Progress
 from groupshift.settings import KafkaSettings
 
 _SHOWN = 20
 
-Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="Every group that a broker lists.")]
-Servers = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-servers",
-        help="Brokers without login; else those and the properties of the settings file.",
-        show_default=False,
-    ),
-]
 Output = Annotated[Path, typer.Option("--output", "-o", help="A new folder.", show_default=False)]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.")]
 
 
 def snapshot(  # noqa: PLR0913 - the options of a verb
@@ -53,12 +38,12 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     """Snapshot groups, members, assignments, stable committed offsets and log ends; nothing is changed.
 
     Exit code 1: the snapshot was written, but something could not be read (table problems)."""
-    wanted = _wanted(groups, every=every)
+    chosen = wanted("snapshot", groups, every=every)
     reader = group_snapshots(_kafka(bootstrap_servers, settings_file), timeout_s=timeout)
     try:
-        with _shown(Console(stderr=True)) as progress:
+        with shown(Console(stderr=True)) as progress:
             state, manifest = snapshot_cluster(
-                reader, cluster_snapshot_store(), output, wanted, progress=progress
+                reader, cluster_snapshot_store(), output, chosen, progress=progress
             )
     finally:
         reader.close()
@@ -71,16 +56,8 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     return 1 if state.problems else 0
 
 
-def _wanted(groups: str, *, every: bool) -> list[str] | None:
-    names = [name.strip() for name in groups.split(",") if name.strip()]
-    if every == bool(names):
-        raise Rejected("snapshot needs either --groups NAME,NAME or --all: say which groups are meant")
-    return names or None
-
-
 def _kafka(bootstrap_servers: str, settings_file: Path | None) -> KafkaSettings:
-    if bootstrap_servers and settings_file is not None:
-        raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
+    one_cluster(bootstrap_servers, settings_file)
     if bootstrap_servers:
         return KafkaSettings(bootstrap_servers=bootstrap_servers)
     return settings(settings_file).kafka
@@ -109,15 +86,3 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
     if len(state.problems) > _SHOWN:
         console.print(f"… and {len(state.problems) - _SHOWN:,} more in table problems", style="yellow")
     console.print(escape(f"{output}: written in {state.requests:,} requests"), soft_wrap=True)
-
-
-@contextmanager
-def _shown(console: Console) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("listing groups", total=None)
-
-        def told(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
-        yield told

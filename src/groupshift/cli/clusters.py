@@ -1,0 +1,54 @@
+"""What the verbs that look at whole clusters share: which groups, which brokers, and progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from groupshift.errors import Rejected
+from groupshift.ports.group_snapshots import Progress
+
+Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]
+Servers = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-servers",
+        help="Brokers without login; else those and the properties of the settings file.",
+        show_default=False,
+    ),
+]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.")]
+
+
+def wanted(verb: str, groups: str, *, every: bool) -> list[str] | None:
+    """The names in ``groups``, None for all. Raises `Rejected` unless exactly one of the two is asked for."""
+    names = [name.strip() for name in groups.split(",") if name.strip()]
+    if every == bool(names):
+        raise Rejected(f"{verb} needs either --groups NAME,NAME or --all: say which groups are meant")
+    return names or None
+
+
+def one_cluster(bootstrap_servers: str, settings_file: Path | None) -> None:
+    """Raises `Rejected` when both name a cluster."""
+    if bootstrap_servers and settings_file is not None:
+        raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
+
+
+@contextmanager
+def shown(console: Console) -> Iterator[Progress]:
+    """Something to be told of progress, which a terminal shows as a bar."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("listing groups", total=None)
+
+        def told(what: str, done: int, of: int) -> None:
+            bar.update(task, description=what, completed=done, total=of)
+
+        yield told
