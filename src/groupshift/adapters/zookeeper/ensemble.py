@@ -20,10 +20,10 @@ from groupshift.adapters.zookeeper.multiread import (
     Ask,
     Children,
     Data,
+    Manner,
     Refused,
     Stamped,
     read_all,
-    understands,
 )
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
@@ -66,7 +66,7 @@ class ZookeeperEnsemble:
 
     def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
         self._connection = connection
-        self._together = together
+        self._manner = Manner(connection, together=together)
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class ZookeeperEnsemble:
 
     def groups(self) -> tuple[str, ...]:
         """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
-        together = self._asks_together()
+        together = self._manner.together
 
         def work(session: Session) -> tuple[str, ...]:
             session.sync(CONSUMERS)
@@ -93,19 +93,12 @@ class ZookeeperEnsemble:
 
     def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
         """Each group's nodes and their times, in this order."""
-        together = self._asks_together()
+        together = self._manner.together
         return self._connection.call(lambda session: _observe(session, groups, together=together))
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-    def _asks_together(self) -> bool:
-        if self._together is None:
-            self._together = self._connection.call(understands)
-            if not self._together:
-                self._connection.close()
-        return self._together
 
 
 def _observe(

@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
-from groupshift.adapters.zookeeper.connection import Node, Session
+from groupshift.adapters.zookeeper.connection import Node, Session, ZookeeperConnection
 from groupshift.domain.znodes import CONSUMERS
 
 _DATA, _CHILDREN, _FAILED = 4, 8, -1
@@ -148,6 +148,24 @@ def understands(session: Session) -> bool:
     except (UnimplementedError, MarshallingError, ConnectionLoss, KazooTimeoutError):
         return False
     return True
+
+
+class Manner:
+    """How to read through a connection: many at once where its servers can, which is found out once.
+
+    ``together`` False reads one by one, whatever they can."""
+
+    def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
+        self._connection, self._known = connection, together
+
+    @property
+    def together(self) -> bool:
+        """What `read_all` wants to know. Raises `Transient` when no server answers."""
+        if self._known is None:
+            self._known = self._connection.call(understands)
+            if not self._known:
+                self._connection.close()
+        return self._known
 
 
 def read_all(session: Session, asks: Sequence[Ask], *, together: bool) -> list[Told]:

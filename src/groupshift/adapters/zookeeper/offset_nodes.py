@@ -11,7 +11,7 @@ from typing import Any
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
-from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Refused, read_all, understands
+from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Manner, Refused, read_all
 from groupshift.domain.audit_case import Znode, ZookeeperGroup
 from groupshift.domain.coordination import effective_mode
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
@@ -26,11 +26,11 @@ class ZookeeperOffsetNodes:
 
     def __init__(self, connection: ZookeeperConnection) -> None:
         self._connection = connection
-        self._together: bool | None = None
+        self._manner = Manner(connection)
 
     def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
         """See the port."""
-        together = self._asks_together()
+        together = self._manner.together
         names = self._connection.call(lambda session: self._names(session, together=together))
         wanted = [name for name in names if groups is None or name in groups]
         found: dict[str, ZookeeperGroup] = {}
@@ -42,13 +42,6 @@ class ZookeeperOffsetNodes:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-    def _asks_together(self) -> bool:
-        if self._together is None:
-            self._together = self._connection.call(understands)
-            if not self._together:
-                self._connection.close()
-        return self._together
 
     def _names(self, session: Session, *, together: bool) -> tuple[str, ...]:
         session.sync(CONSUMERS)
