@@ -49,6 +49,12 @@ def describe_share(connection: BrokerConnection, groups: Sequence[str]) -> list[
     return [(schema(group_ids=part, include_authorized_operations=False), part) for part in _parts(groups)]
 
 
+def describe_streams(connection: BrokerConnection, groups: Sequence[str]) -> list[Question]:
+    """State, epochs, topology and members of groups of type streams (KIP-1071)."""
+    schema = connection.messages(Api.STREAMS_GROUP_DESCRIBE).StreamsGroupDescribeRequest
+    return [(schema(group_ids=part, include_authorized_operations=False), part) for part in _parts(groups)]
+
+
 def fetch_offsets(connection: BrokerConnection, groups: Sequence[str]) -> list[Question]:
     """All stable committed offsets; a request for each group at brokers before 3.0."""
     if connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:

@@ -8,9 +8,16 @@ from operator import attrgetter
 from typing import Any
 
 from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
-from groupshift.domain.cluster_rows import AssignmentRow, GroupRow, MemberRow, OffsetRow, SubscriptionRow
+from groupshift.domain.cluster_rows import (
+    AssignmentRow,
+    GroupRow,
+    LogEndRow,
+    MemberRow,
+    OffsetRow,
+    SubscriptionRow,
+)
 
-CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 _CONSUMERS = "consumer"
 _MEMBER_TYPES = {0: CLASSIC, 1: CONSUMER}
 _NO_EPOCH = -1
@@ -99,6 +106,52 @@ def _epoch_rows(answer: Any, coordinator: int, kind: str) -> Described:
             sorted((each.topic_name, int(number)) for each in assigned for number in each.partitions),
         )
     return found
+
+
+def streams_rows(answer: Any, coordinator: int) -> Described:
+    """From one group of StreamsGroupDescribe (KIP-1071): every member consumes all source and repartition
+    topics of the topology; its active task ``p`` of a part of it has partition ``p`` of each topic of that
+    part (of those with fewer partitions none: `within_logs`). Standby and warm-up tasks read changelogs."""
+    name = answer.group_id
+    row = GroupRow(
+        group=name,
+        type=STREAMS,
+        state=answer.group_state,
+        protocol_type=STREAMS,
+        generation=int(answer.group_epoch),
+        assignment_epoch=int(answer.assignment_epoch),
+        coordinator=coordinator,
+    )
+    found = Described(group=row)
+    parts = answer.topology.subtopologies or () if answer.topology else ()
+    sources = {part.subtopology_id: _sources(part) for part in parts}
+    topics = sorted({topic for named in sources.values() for topic in named})
+    for member in sorted(answer.members, key=lambda member: str(member.member_id)):
+        epoch, speaks = int(member.member_epoch), CLASSIC if member.is_classic else STREAMS
+        found.members.append(
+            _member(name, member, member.instance_id, member_epoch=epoch, member_type=speaks)
+        )
+        _subscribe(found, member.member_id, topics)
+        active = {
+            (topic, int(number))
+            for task in member.assignment.active_tasks
+            for topic in sources.get(task.subtopology_id, ())
+            for number in task.partitions
+        }
+        _assign(found, member.member_id, sorted(active))
+    return found
+
+
+def _sources(part: Any) -> tuple[str, ...]:
+    return (*part.source_topics, *(each.name for each in part.repartition_source_topics))
+
+
+def within_logs(rows: Iterable[AssignmentRow], ends: Iterable[LogEndRow]) -> list[AssignmentRow]:
+    """The assignments without partitions that a topic, whose log ends are known, does not have: a streams
+    task names the partition of the largest of its topics."""
+    known = {(end.topic, end.partition) for end in ends}
+    topics = {topic for topic, _ in known}
+    return [row for row in rows if row.topic not in topics or (row.topic, row.partition) in known]
 
 
 def _member(group: str, member: Any, instance_id: str | None, **more: Any) -> MemberRow:

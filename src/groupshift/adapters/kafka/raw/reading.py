@@ -15,11 +15,13 @@ from groupshift.adapters.kafka.raw.group_rows import (
     CLASSIC,
     CONSUMER,
     SHARE,
+    STREAMS,
     Described,
     classic_rows,
     consumer_rows,
     offset_rows,
     share_rows,
+    streams_rows,
 )
 from groupshift.adapters.kafka.raw.transactions import FirstCommits
 from groupshift.adapters.kafka.raw.wire import Api, error_name, raise_for
@@ -28,13 +30,14 @@ from groupshift.domain.cluster_rows import GONE, GroupRow, OffsetRow, ProblemRow
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""
 _GROUP_ID_NOT_FOUND, _UNSTABLE = 69, 88
-_DESCRIBED = frozenset({"", CLASSIC, CONSUMER, SHARE})
+_DESCRIBED = frozenset({"", CLASSIC, CONSUMER, SHARE, STREAMS})
 
 Make = Callable[[Any, int], Described]
 _DESCRIBE: Mapping[str, tuple[Api, Callable[..., list[group_calls.Question]], Make]] = {
     CLASSIC: (Api.DESCRIBE_GROUPS, group_calls.describe_classic, classic_rows),
     CONSUMER: (Api.CONSUMER_GROUP_DESCRIBE, group_calls.describe_consumer, consumer_rows),
     SHARE: (Api.SHARE_GROUP_DESCRIBE, group_calls.describe_share, share_rows),
+    STREAMS: (Api.STREAMS_GROUP_DESCRIBE, group_calls.describe_streams, streams_rows),
 }
 
 

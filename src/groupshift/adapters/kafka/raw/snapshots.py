@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from groupshift.adapters.kafka.raw.cluster import BrokerNode, KafkaCluster
+from groupshift.adapters.kafka.raw.group_rows import within_logs
 from groupshift.adapters.kafka.raw.log_ends import LogEnds
 from groupshift.adapters.kafka.raw.reading import Listed, Reading, listing
 from groupshift.domain.cluster_rows import BrokerRow, ClusterState, ProblemRow
@@ -126,7 +127,7 @@ def _state(reading: Reading, ends: LogEnds, *, brokers: list[BrokerRow], **more:
         groups=[found.group for found in described],
         members=[row for found in described for row in found.members],
         subscriptions=[row for found in described for row in found.subscriptions],
-        assignments=[row for found in described for row in found.assignments],
+        assignments=within_logs((row for found in described for row in found.assignments), ends.rows),
         offsets=[row for group in reading.groups for row in reading.offsets.get(group, ())],
         log_ends=sorted(ends.rows, key=lambda row: (row.topic, row.partition)),
         brokers=brokers,

@@ -47,6 +47,7 @@ class Api(IntEnum):
     LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_DESCRIBE = 69
     SHARE_GROUP_DESCRIBE = 77
+    STREAMS_GROUP_DESCRIBE = 89
 
 
 class BrokerError(Exception):
