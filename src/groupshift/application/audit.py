@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from groupshift.domain.audit import Audit, Looked, audit, confirmed
+from groupshift.domain.audit import Audit, Looked, Reading, audit, confirmed
 from groupshift.domain.audit_case import Terms
-from groupshift.domain.audit_log import LogSide, read_log
-from groupshift.ports.audits import LogReader, OffsetNodes
+from groupshift.domain.audit_log import Position, homes, read_log
+from groupshift.ports.audits import Comparison, LogProgress, LogReader, OffsetNodes
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import GroupSnapshots
 
@@ -18,12 +18,14 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSources:
-    """The three sources, and a clock. ``zookeeper`` is None for a cluster that has none."""
+    """The three sources, and a clock. ``zookeeper`` is None for a cluster that has none, ``comparison`` for
+    the one of this process."""
 
     admin: GroupSnapshots
     log: LogReader
     zookeeper: OffsetNodes | None
     clock: Clock
+    comparison: Comparison | None = None
 
     def close(self) -> None:
         """Close every connection."""
@@ -55,11 +57,10 @@ def audit_offsets(
     began_ms = sources.clock.now_ms()
     retention = sources.log.retention_ms() if options.retention_ms is None else options.retention_ms
     look = _Look(sources, options, retention, told)
-    found, log = look.at(groups)
+    found = look.at(groups)
     if found.suspicious:
         named = {one.group for one in found.suspicious}
-        again, _ = look.at(named, _partitions_of(log, found))
-        found = confirmed(found, again)
+        found = confirmed(found, look.at(named, homes(named, look.closed) | found.elsewhere))
     return Audit(
         began_ms=began_ms,
         ended_ms=sources.clock.now_ms(),
@@ -70,12 +71,17 @@ def audit_offsets(
     )
 
 
-def _partitions_of(log: LogSide, found: Looked) -> frozenset[int]:
-    """Where in the log the groups of the suspicious keys belong, and where else their records lie."""
-    named = {one.group for one in found.suspicious}
-    foreign = log.state.foreign_commits
-    away = {one.commit.src_partition for one in foreign if one.commit.group_id in named}
-    return log.homes(named) | away
+class InProcess:
+    """`groupshift.ports.audits.Comparison` by the rules themselves, on records that come through here."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+
+    def look(self, reading: Reading, told: LogProgress | None = None) -> Looked:
+        """See the port."""
+        records = self._log.read(reading.closed, reading.partitions, told)
+        log = read_log(records, opened=reading.opened, closed=reading.closed, groups=reading.groups)
+        return audit(reading.admin, log, reading.zookeeper, reading.terms)
 
 
 class _Look:
@@ -85,11 +91,11 @@ class _Look:
         self, sources: AuditSources, options: AuditOptions, retention_ms: int | None, told: Progress
     ) -> None:
         self._sources, self._options, self._retention_ms, self._told = sources, options, retention_ms, told
+        self._comparison = sources.comparison or InProcess(sources.log)
         self.cluster_id = ""
+        self.closed: Position = {}
 
-    def at(
-        self, groups: Collection[str] | None, partitions: Collection[int] | None = None
-    ) -> tuple[Looked, LogSide]:
+    def at(self, groups: Collection[str] | None, partitions: Collection[int] | None = None) -> Looked:
         """The log's position, a pause, the other two sources, the position again; then the log up to it."""
         sources, options = self._sources, self._options
         opened = sources.log.position()
@@ -97,13 +103,17 @@ class _Look:
         now_ms = sources.clock.now_ms()
         admin = sources.admin.take(groups, progress=self._told)
         zookeeper = None if sources.zookeeper is None else sources.zookeeper.read(groups)
-        closed = sources.log.position()
+        self.closed, self.cluster_id = sources.log.position(), admin.cluster_id
         terms = Terms(
-            now_ms=now_ms,
-            commit_interval_ms=options.commit_interval_ms,
-            retention_ms=self._retention_ms,
+            now_ms=now_ms, commit_interval_ms=options.commit_interval_ms, retention_ms=self._retention_ms
         )
-        records = sources.log.read(closed, partitions, lambda done, of: self._told("log", done, of))
-        log = read_log(records, opened=opened, closed=closed, groups=groups)
-        self.cluster_id = admin.cluster_id
-        return audit(admin, log, zookeeper, terms), log
+        reading = Reading(
+            admin=admin,
+            zookeeper=zookeeper,
+            opened=opened,
+            closed=self.closed,
+            terms=terms,
+            groups=groups,
+            partitions=partitions,
+        )
+        return self._comparison.look(reading, lambda done, of: self._told("log", done, of))

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from groupshift.application.audit import AuditSources
 from groupshift.bootstrap.snapshots import group_snapshots
-from groupshift.ports.audits import AuditStore, LogReader, OffsetNodes
+from groupshift.ports.audits import AuditStore, Comparison, LogReader, OffsetNodes
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 
 
 def audit_sources(
-    kafka: KafkaSettings, zookeeper: ZookeeperSettings | None, log: LogReader, *, timeout_s: float = 10.0
+    kafka: KafkaSettings,
+    zookeeper: ZookeeperSettings | None,
+    log: LogReader,
+    *,
+    comparison: Comparison | None = None,
+    timeout_s: float = 10.0,
 ) -> AuditSources:
-    """The sources of these clusters; they open nothing before they are used, close them after. Raises
-    `Rejected` for an address or a property that cannot be used."""
+    """The sources of these clusters; they open nothing before they are used, close them after. ``comparison``
+    None: by the rules in this process. Raises `Rejected` for an address or a property that cannot be used."""
     from groupshift.adapters.clock import SystemClock
 
     return AuditSources(
@@ -23,6 +28,7 @@ def audit_sources(
         log=log,
         zookeeper=None if zookeeper is None else _nodes(zookeeper),
         clock=SystemClock(),
+        comparison=comparison,
     )
 
 

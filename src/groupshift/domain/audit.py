@@ -9,11 +9,11 @@ commit before that bracket or one within it. An absence counts only where a seco
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
-from groupshift.domain.audit_log import Key, LogSide
+from groupshift.domain.audit_log import Key, LogSide, Position
 from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, AuditRule, Kind, Weight
 from groupshift.domain.audit_sources import Sources
 from groupshift.domain.cluster_rows import ClusterState
@@ -54,13 +54,15 @@ class Mismatch:
 class Looked:
     """One look at all keys: how many there were, how many agree in every source, and the others.
 
-    ``problems`` are sentences about what a source could not read."""
+    ``problems`` are sentences about what a source could not read; ``elsewhere`` the partitions of the log
+    that hold commits of the suspicious groups although those belong to another."""
 
     keys: int
     agreeing: int
     mismatches: tuple[Mismatch, ...]
     problems: tuple[str, ...] = ()
     kinds: Mapping[Kind, int] = field(default_factory=dict)
+    elsewhere: frozenset[int] = frozenset()
 
     @property
     def suspicious(self) -> tuple[Mismatch, ...]:
@@ -86,6 +88,22 @@ class Audit:
         return not self.looked.suspicious
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was read within one bracket, all but the log: its positions ``opened`` and ``closed`` are known,
+    its records up to there are still to be read (of ``partitions`` only, None: of all).
+
+    ``zookeeper`` None: there is none; ``groups`` None: every group of any source."""
+
+    admin: ClusterState
+    zookeeper: Mapping[str, ZookeeperGroup] | None
+    opened: Position
+    closed: Position
+    terms: Terms
+    groups: Collection[str] | None = None
+    partitions: Collection[int] | None = None
+
+
 def audit(
     admin: ClusterState, log: LogSide, zookeeper: Mapping[str, ZookeeperGroup] | None, terms: Terms
 ) -> Looked:
@@ -109,6 +127,7 @@ def audit(
         mismatches=tuple(found),
         problems=tuple(sources.problems()),
         kinds=Counter(one.kind for one in found),
+        elsewhere=sources.elsewhere({one.group for one in found if one.weight is not Weight.EXPLAINED}),
     )
 
 

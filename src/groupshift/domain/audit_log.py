@@ -20,7 +20,7 @@ Position = Mapping[int, int]
 """Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
 
 KEPT = 64
-"""Records of one key that are kept from before the bracket."""
+"""Records of one key that count from before the bracket."""
 _COMMITS = frozenset({0, 1})
 _Line = tuple[int, bytes | None]
 
@@ -58,14 +58,17 @@ class LogSide:
     lines: Mapping[Key, tuple[LogRecord, ...]]
 
     def history(self, key: Key) -> tuple[Written, ...]:
-        """What is left of the key's records, in the order of the log; from the last one before ``opened``
-        on nothing is missing, unless compaction removed it since."""
-        found = (_written(decode(each, partitions=len(self.closed))) for each in self.lines.get(key, ()))
-        return tuple(sorted(found, key=lambda one: one.record_offset))
+        """What is left of the key's records, in the order of the log: of those before ``opened`` the last
+        `KEPT`; from there on nothing is missing, unless compaction removed it since."""
+        lines = sorted(self.lines.get(key, ()), key=lambda each: each.offset)
+        before = sum(each.offset < self.opened.get(each.partition, 0) for each in lines)
+        kept = lines[max(0, before - KEPT) :]
+        return tuple(_written(decode(each, partitions=len(self.closed))) for each in kept)
 
-    def homes(self, groups: Collection[str]) -> frozenset[int]:
-        """The partitions to which these groups belong."""
-        return frozenset(partition_of(group, len(self.closed)) for group in groups)
+
+def homes(groups: Collection[str], closed: Position) -> frozenset[int]:
+    """The partitions of the log to which these groups belong."""
+    return frozenset(partition_of(group, len(closed)) for group in groups)
 
 
 def read_log(

@@ -1,15 +1,17 @@
 """Every way in which the three sources can differ: numbered rules with reason and remedy; first match speaks.
 
+The one table of rules: `groupshift.domain.audit.judge` reads it, and the Spark job makes Catalyst of it.
+
 Source: specs/group-coordinator.md §§1.6, 1.7, 3.1 to 3.3, 4; specs/zookeeper-coordination.md §§6.2, 8.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.audit_case import Case
+from groupshift.domain.audit_facts import FACTS, Fact
 
 
 class Kind(StrEnum):
@@ -55,31 +57,25 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRule:
-    """One line: when it speaks, what the difference then is, why, and what to do about it."""
+    """One line: it speaks where all facts of ``when`` and none of ``unless`` hold; what the difference then
+    is, why, and what to do about it."""
 
     number: str
     kind: Kind
     weight: Weight
-    applies: Callable[[Case], bool]
+    when: tuple[Fact, ...] = ()
+    unless: tuple[Fact, ...] = ()
     reason: str
     remedy: str = ""
 
+    def applies(self, case: Case) -> bool:
+        """Whether it speaks about this case."""
+        return all(FACTS[each](case) for each in self.when) and not any(
+            FACTS[each](case) for each in self.unless
+        )
+
 
 _EXPLAINED, _UNKNOWN, _MISMATCH = Weight
-
-
-def _no_offset_in_kafka(case: Case) -> bool:
-    """Only ZooKeeper has one: Kafka's coordinator and its log both say that there is none."""
-    return case.answered is None and case.agrees and case.znode is not None
-
-
-def _nobody_writes_it(case: Case) -> bool:
-    """The store that is behind is one that no member of the group commits to."""
-    group = case.zookeeper
-    if group is None:
-        return False
-    return group.members == 0 if case.znode_behind else not case.kafka_mode and group.aware == 0
-
 
 _FOREIGN = "until then a change of leadership may bring it back"
 _DELETE = "stop the group, delete it with its offsets, commit them anew (docs/audit.md, foreign records)"
@@ -88,99 +84,96 @@ _COMMIT_IN_KAFKA = "let a member commit (or alter the group's offsets) before a 
 KAFKA_RULES = (
     AuditRule(
         number="A01", kind=Kind.NOT_ANSWERED, weight=_UNKNOWN,
-        applies=lambda case: not case.asked and case.answered is None,
+        unless=(Fact.ASKED, Fact.ANSWERED),
         reason="no coordinator gave a full answer about this group: a missing offset proves nothing",
         remedy="look at the problems of the audit, then repeat it for this group",
     ),
     AuditRule(
         number="A02", kind=Kind.UNREADABLE, weight=_UNKNOWN,
-        applies=lambda case: case.unreadable and not case.agrees,
+        when=(Fact.UNREADABLE,), unless=(Fact.AGREES,),
         reason="the record that decides cannot be read for certain, so the answer cannot be held against it",
         remedy="a newer groupshift may know its version; never commit it again from the log",
     ),
     AuditRule(
         number="A03", kind=Kind.SPLIT_BRAIN, weight=_MISMATCH,
-        applies=lambda case: case.foreign_moving,
+        when=(Fact.FOREIGN_MOVING,),
         reason="commits go to another partition of the log too, later than to the group's own: two brokers "
         "take themselves for its coordinator",
         remedy="stop the group's members, restart the brokers that answer with the old partition count",
     ),
     AuditRule(
         number="A04", kind=Kind.FOREIGN, weight=_MISMATCH,
-        applies=lambda case: not case.agrees and case.answered is not None
-        and case.answered in {one.commit.offset for one in case.foreign},
+        when=(Fact.ANSWERS_FOREIGN,), unless=(Fact.AGREES,),
         reason="the coordinator answers a record that lies outside the group's partition of the log",
         remedy=_DELETE,
     ),
     AuditRule(
         number="A05", kind=Kind.FOREIGN, weight=_MISMATCH,
-        applies=lambda case: bool(case.foreign),
+        when=(Fact.FOREIGN,),
         reason=f"a commit lies outside the group's partition of the log; {_FOREIGN}",
         remedy=_DELETE,
     ),
     AuditRule(
         number="A06", kind=Kind.DETAILS, weight=_MISMATCH,
-        applies=lambda case: case.follows and not case.same_details,
+        when=(Fact.FOLLOWS,), unless=(Fact.SAME_DETAILS,),
         reason="the offset is the log's, but metadata or leader epoch of the answer are not",
         remedy="compare the bytes of the record; a client may cut or extend them (a trailing NUL)",
     ),
     AuditRule(
         number="A07", kind=Kind.BEYOND_END, weight=_MISMATCH,
-        applies=lambda case: case.follows and case.end is not None and case.answered is not None
-        and case.answered > case.end.log_end,
+        when=(Fact.FOLLOWS, Fact.BEYOND_END),
         reason="the committed offset is beyond the end of the topic's log (made anew, or truncated)",
         remedy="the next reader resets by its policy: set the offset to where it should go on",
     ),
     AuditRule(
         number="A08", kind=Kind.IN_FLIGHT, weight=_EXPLAINED,
-        applies=lambda case: not case.agrees and case.follows,
+        when=(Fact.FOLLOWS,), unless=(Fact.AGREES,),
         reason="the answer is a commit of the time in which the sources were read, and not the last one",
     ),
     AuditRule(
         number="A09", kind=Kind.SERVED_AFTER_TOMBSTONE, weight=_MISMATCH,
-        applies=lambda case: case.answered is not None and case.is_tombstone,
+        when=(Fact.ANSWERED, Fact.TOMBSTONED),
         reason="the coordinator answers an offset that its log says is deleted; its next load forgets it",
         remedy=_COMMIT_IN_KAFKA,
     ),
     AuditRule(
         number="A10", kind=Kind.STALE_ANSWER, weight=_MISMATCH,
-        applies=lambda case: not case.agrees and case.logged is not None and case.served_before,
+        when=(Fact.LOGGED, Fact.SERVED_BEFORE), unless=(Fact.AGREES,),
         reason="the coordinator answers an older commit than the last in its log; its next load changes it",
         remedy="find out who wrote to the log past the coordinator; let a member commit",
     ),
     AuditRule(
         number="A11", kind=Kind.ONLY_ANSWERED, weight=_MISMATCH,
-        applies=lambda case: case.answered is not None and case.logged is None,
+        when=(Fact.ANSWERED,), unless=(Fact.LOGGED,),
         reason="the coordinator answers an offset of which its log holds no record; its next load loses it",
         remedy=f"look for a truncated log; {_COMMIT_IN_KAFKA}",
     ),
     AuditRule(
         number="A12", kind=Kind.LAPSED, weight=_EXPLAINED,
-        applies=lambda case: case.answered is None and case.logged is not None and case.overdue,
+        when=(Fact.LOGGED, Fact.OVERDUE), unless=(Fact.ANSWERED,),
         reason="its retention is over: the coordinator has forgotten it, the tombstone is still to come",
     ),
     AuditRule(
         number="A13", kind=Kind.SERVED_EMPTY, weight=_MISMATCH,
-        applies=lambda case: case.answered is None and case.logged is not None and case.silent,
+        when=(Fact.LOGGED, Fact.SILENT), unless=(Fact.ANSWERED,),
         reason="the coordinator answers nothing of what this partition of its log holds, without an error",
         remedy="search the broker's log for 'Error loading offsets'; stop consumers before they reset",
     ),
     AuditRule(
         number="A14", kind=Kind.ONLY_IN_LOG, weight=_MISMATCH,
-        applies=lambda case: case.answered is None and case.logged is not None,
+        when=(Fact.LOGGED,), unless=(Fact.ANSWERED,),
         reason="the log holds a commit that the coordinator does not answer",
         remedy=_COMMIT_IN_KAFKA,
     ),
     AuditRule(
         number="A15", kind=Kind.UNEXPLAINED, weight=_MISMATCH,
-        applies=lambda case: not case.agrees,
+        unless=(Fact.AGREES,),
         reason="the coordinator answers an offset that nothing left in its log says",
         remedy="audit the group again; look at who coordinates it, and for foreign records",
     ),
     AuditRule(
         number="A16", kind=Kind.BELOW_START, weight=_EXPLAINED,
-        applies=lambda case: case.end is not None and case.answered is not None
-        and case.answered < case.end.log_start,
+        when=(Fact.BELOW_START,),
         reason="the records at the committed offset are deleted by the topic's retention; "
         "a reader resets by its policy",
     ),
@@ -190,85 +183,85 @@ KAFKA_RULES = (
 STORE_RULES = (
     AuditRule(
         number="A20", kind=Kind.NOT_READ, weight=_UNKNOWN,
-        applies=lambda case: case.znode is None and case.zookeeper is not None
-        and bool(case.zookeeper.problems) and not case.stores_agree,
+        when=(Fact.NODES_UNREAD,), unless=(Fact.NODE, Fact.STORES_AGREE),
         reason="nodes of the group could not be read, so that this one is missing proves nothing",
         remedy="correct what the problems of the audit name, then repeat it for this group",
     ),
     AuditRule(
         number="A21", kind=Kind.EXPIRED, weight=_MISMATCH,
-        applies=lambda case: _no_offset_in_kafka(case) and case.removed_by_retention is True
-        and case.kafka_mode,
+        when=(Fact.ONLY_NODE, Fact.EXPIRED, Fact.KAFKA_MODE),
         reason="the offset expired in Kafka, whose word counts; only ZooKeeper still has one",
         remedy=_COMMIT_IN_KAFKA,
     ),
     AuditRule(
         number="A22", kind=Kind.EXPIRED, weight=_EXPLAINED,
-        applies=lambda case: _no_offset_in_kafka(case) and case.removed_by_retention is True,
+        when=(Fact.ONLY_NODE, Fact.EXPIRED),
         reason="Kafka's copy expired; ZooKeeper's word counts in this mode",
     ),
     AuditRule(
         number="A23", kind=Kind.REMOVED, weight=_MISMATCH,
-        applies=lambda case: _no_offset_in_kafka(case) and case.removed_by_retention is False
-        and case.kafka_mode,
+        when=(Fact.ONLY_NODE, Fact.REMOVED, Fact.KAFKA_MODE),
         reason="Kafka's offset was deleted before its retention was over (group, offset or topic deleted); "
         "only ZooKeeper still has one",
         remedy=_COMMIT_IN_KAFKA,
     ),
     AuditRule(
         number="A24", kind=Kind.REMOVED, weight=_EXPLAINED,
-        applies=lambda case: _no_offset_in_kafka(case) and case.removed_by_retention is False,
+        when=(Fact.ONLY_NODE, Fact.REMOVED),
         reason="Kafka's copy was deleted before its retention was over; ZooKeeper's word counts in this mode",
     ),
     AuditRule(
         number="A25", kind=Kind.TOMBSTONED, weight=_MISMATCH,
-        applies=lambda case: _no_offset_in_kafka(case) and case.is_tombstone and case.kafka_mode,
+        when=(Fact.ONLY_NODE, Fact.TOMBSTONED, Fact.KAFKA_MODE),
         reason="Kafka's offset has a tombstone, and the log no longer tells whether it expired or was "
         "deleted; only ZooKeeper still has one",
         remedy=_COMMIT_IN_KAFKA,
     ),
     AuditRule(
         number="A26", kind=Kind.TOMBSTONED, weight=_EXPLAINED,
-        applies=lambda case: _no_offset_in_kafka(case) and case.is_tombstone,
+        when=(Fact.ONLY_NODE, Fact.TOMBSTONED),
         reason="Kafka's copy has a tombstone; ZooKeeper's word counts in this mode",
     ),
     AuditRule(
         number="A27", kind=Kind.NEVER_COMMITTED, weight=_MISMATCH,
-        applies=lambda case: _no_offset_in_kafka(case) and case.kafka_mode,
+        when=(Fact.ONLY_NODE, Fact.KAFKA_MODE),
         reason="Kafka's word counts, but neither coordinator nor log has an offset; only ZooKeeper has one",
         remedy=_COMMIT_IN_KAFKA,
     ),
     AuditRule(
         number="A28", kind=Kind.NEVER_COMMITTED, weight=_EXPLAINED,
-        applies=_no_offset_in_kafka,
+        when=(Fact.ONLY_NODE,),
         reason="the group commits to ZooKeeper, whose word counts in this mode; Kafka never had an offset",
     ),
     AuditRule(
         number="A29", kind=Kind.ZOOKEEPER_LATER, weight=_EXPLAINED,
-        applies=lambda case: not case.stores_agree and case.znode_behind and case.znode_within_interval,
+        when=(Fact.NODE_BEHIND, Fact.NODE_WITHIN), unless=(Fact.STORES_AGREE,),
         reason="ZooKeeper is behind Kafka for no longer than a commit interval",
     ),
     AuditRule(
         number="A30", kind=Kind.KAFKA_LATER, weight=_EXPLAINED,
-        applies=lambda case: not case.stores_agree and not case.znode_behind and case.kafka_within_interval,
+        when=(Fact.KAFKA_WITHIN,), unless=(Fact.STORES_AGREE, Fact.NODE_BEHIND),
         reason="Kafka is behind ZooKeeper for no longer than a commit interval",
     ),
     AuditRule(
         number="A31", kind=Kind.LEFT_BEHIND, weight=_EXPLAINED,
-        applies=lambda case: not case.stores_agree and _nobody_writes_it(case),
+        when=(Fact.UNWRITTEN,), unless=(Fact.STORES_AGREE,),
         reason="no member of the group commits to the store that is behind",
     ),
     AuditRule(
         number="A32", kind=Kind.NOT_IN_ZOOKEEPER, weight=_MISMATCH,
-        applies=lambda case: not case.stores_agree and case.znode is None,
+        unless=(Fact.STORES_AGREE, Fact.NODE),
         reason="Kafka has an offset and ZooKeeper none: a member that reads ZooKeeper would start elsewhere",
         remedy="let a migration-aware member commit, which writes both stores",
     ),
     AuditRule(
         number="A33", kind=Kind.STORES_DIVERGE, weight=_MISMATCH,
-        applies=lambda case: not case.stores_agree,
+        unless=(Fact.STORES_AGREE,),
         reason="ZooKeeper and Kafka differ for longer than a commit interval though members write both",
         remedy="see which store counts in the group's mode; let a migration-aware member commit",
     ),
 )  # fmt: skip
 """ZooKeeper against Kafka, once coordinator and log agree."""
+
+BY_NUMBER = {rule.number: rule for rule in (*KAFKA_RULES, *STORE_RULES)}
+"""Every rule by its number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
 from groupshift.domain.audit_log import Key, LogSide
@@ -11,7 +11,9 @@ from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.coordinator_log import DecodeStatus
 from groupshift.domain.coordinator_log.state import ForeignCommit
 
-_ENOUGH_TO_BE_SILENT = 2
+ENOUGH_TO_BE_SILENT = 2
+"""Live commits of a partition of the log, none of them answered, from which on it is served empty."""
+UNREADABLE_KEYS, UNKNOWN_TYPES = "unreadable keys", "unknown types"
 
 
 class Sources:
@@ -82,18 +84,17 @@ class Sources:
 
     def problems(self) -> Iterator[str]:
         """Sentences about what a source could not read."""
-        yield from (row.problem for row in self._admin.problems)
-        for side in self._zookeeper.values():
-            yield from side.problems
+        yield from told_problems(self._admin, self._zookeeper)
         state = self._log.state
-        for what, records in (("unreadable keys", state.unreadable), ("unknown types", state.unknown)):
+        for what, records in ((UNREADABLE_KEYS, state.unreadable), (UNKNOWN_TYPES, state.unknown)):
             if records:
-                first = records[0]
-                yield (
-                    f"the log holds records with {what} ({len(records)} keys, one at offset "
-                    f"{first.src_offset} of partition {first.src_partition}): they say nothing here; "
-                    "dump them with the release's own tool"
-                )
+                first = min((each.src_partition, each.src_offset) for each in records)
+                yield unsaid(what, len(records), first)
+
+    def elsewhere(self, groups: Collection[str]) -> frozenset[int]:
+        """Partitions of the log that hold commits of these groups although they belong to another."""
+        away = (one.commit for one in self._log.state.foreign_commits)
+        return frozenset(one.src_partition for one in away if one.group_id in groups)
 
     def _moves(self, foreign: ForeignCommit) -> bool:
         """Whether somebody commits to the wrong partition: within the bracket, or later than to the right
@@ -114,5 +115,20 @@ class Sources:
         return frozenset(
             number
             for number, count in live.items()
-            if count >= _ENOUGH_TO_BE_SILENT and number not in answered
+            if count >= ENOUGH_TO_BE_SILENT and number not in answered
         )
+
+
+def told_problems(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> Iterator[str]:
+    """What the coordinators and ZooKeeper could not say, a sentence each."""
+    yield from (row.problem for row in admin.problems)
+    for side in zookeeper.values():
+        yield from side.problems
+
+
+def unsaid(what: str, keys: int, first: tuple[int, int]) -> str:
+    """About so many keys of the log that say nothing; ``first`` is partition and offset of one of them."""
+    return (
+        f"the log holds records with {what} ({keys} keys, one at offset {first[1]} of partition {first[0]}): "
+        "they say nothing here; dump them with the release's own tool"
+    )

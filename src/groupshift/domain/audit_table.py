@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from groupshift.domain.audit import Audit
-from groupshift.domain.audit_rules import Weight
+from groupshift.domain.audit import Audit, Looked, Mismatch
+from groupshift.domain.audit_rules import Kind, Weight
 from groupshift.domain.evidence import Column, ColumnType, Table
 
 _LONG, _INT = ColumnType.LONG, ColumnType.INT
@@ -60,3 +61,27 @@ def summary(audit: Audit) -> dict[str, Any]:
         "kinds": {str(kind): count for kind, count in sorted(looked.kinds.items())},
         "problems": list(looked.problems),
     }
+
+
+def audit_of(told: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audit:
+    """The audit of which `summary` told this, and whose differences these rows are.
+
+    Raises `KeyError` and `ValueError` for what no audit has."""
+    mismatches = (
+        Mismatch(**{**row, "kind": Kind(row["kind"]), "weight": Weight(row["weight"])}) for row in rows
+    )
+    looked = Looked(
+        keys=told["keys"],
+        agreeing=told["agreeing"],
+        mismatches=tuple(mismatches),
+        problems=tuple(told["problems"]),
+        kinds={Kind(kind): count for kind, count in told["kinds"].items()},
+    )
+    return Audit(
+        began_ms=told["began_ms"],
+        ended_ms=told["ended_ms"],
+        cluster_id=told["cluster_id"],
+        zookeeper=told["zookeeper"],
+        retention_ms=told["retention_ms"],
+        looked=looked,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
-from groupshift.domain.audit import Audit
+from groupshift.domain.audit import Audit, Looked, Reading
 from groupshift.domain.audit_case import ZookeeperGroup
 from groupshift.domain.audit_log import Position
 from groupshift.domain.coordinator_log import LogRecord
@@ -40,6 +40,14 @@ class LogReader(Protocol):
         ...
 
 
+class Comparison(Protocol):
+    """Holds what was read within a bracket against the log, which it reads; changes nothing."""
+
+    def look(self, reading: Reading, told: LogProgress | None = None) -> Looked:
+        """What `groupshift.domain.audit.audit` finds. Raises as `LogReader.read`."""
+        ...
+
+
 class OffsetNodes(Protocol):
     """Reads the committed offsets of groups in ZooKeeper and changes nothing. Raises `Transient` when it
     does not answer in time, `Rejected` where there is no Kafka cluster."""
@@ -64,6 +72,12 @@ class AuditStore(Protocol):
         """Write every difference (Parquet) and a summary; the folder appears whole or not at all.
 
         Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
+        ...
+
+    def read(self, folder: str) -> Audit:
+        """The audit that is kept there, as it was given to `write`.
+
+        Raises `Rejected` when there is none, `Broken` when it is not what was written."""
         ...
 
     def summary(self, folder: str) -> Mapping[str, Any]:

@@ -107,3 +107,19 @@ def test_a_summary_that_is_not_there_or_altered_is_one_sentence(tmp_path: Path) 
     manifest.write_text(json.dumps(AUDIT.began_ms)[:-1] + "{")
     with pytest.raises(Broken, match="no longer what was written"):
         ParquetAudits().summary(str(tmp_path / "one"))
+
+
+def test_an_audit_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    """Every field; rows that were changed since are refused."""
+    folder = tmp_path / "one"
+    ParquetAudits().write(str(folder), AUDIT)
+    assert ParquetAudits().read(str(folder)) == AUDIT
+    with pytest.raises(Rejected, match="there is no audit"):
+        ParquetAudits().read(str(tmp_path / "two"))
+    rows = folder / "differences.parquet"
+    rows.write_bytes(rows.read_bytes() + b"x")
+    with pytest.raises(Broken, match="no longer what was written"):
+        ParquetAudits().read(str(folder))
+    rows.unlink()
+    with pytest.raises(Broken, match="no longer what was written"):
+        ParquetAudits().read(str(folder))

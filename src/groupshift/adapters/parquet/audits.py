@@ -19,7 +19,7 @@ from pyarrow import fs
 
 from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.domain.audit import Audit
-from groupshift.domain.audit_table import DIFFERENCES, summary
+from groupshift.domain.audit_table import DIFFERENCES, audit_of, summary
 from groupshift.domain.evidence import MANIFEST, FileEntry
 from groupshift.errors import Broken, Rejected, Transient
 
@@ -55,6 +55,20 @@ class ParquetAudits:
         (there,) = store.get_file_info([path])
         if there.type is fs.FileType.File or store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
             raise Rejected(f"{folder} is not an empty folder: an audit is never overwritten; name another")
+
+    def read(self, folder: str) -> Audit:
+        """See the port."""
+        told = self.summary(folder)
+        store, path = _opened(folder)
+        try:
+            (entry,) = told["files"]
+            with store.open_input_stream(f"{path}/{entry['file']}") as stream:
+                data = stream.read()
+            if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+                raise Broken(f"{folder}/{entry['file']} is no longer what was written (its SHA-256 differs)")
+            return audit_of(told, pq.read_table(io.BytesIO(data)).to_pylist())
+        except (OSError, KeyError, ValueError) as wrong:
+            raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
 
     def summary(self, folder: str) -> Mapping[str, Any]:
         """See the port."""
