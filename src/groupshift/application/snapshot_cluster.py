@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from groupshift.application.environment import Environment
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.cluster_snapshot import ClusterManifest
+from groupshift.domain.snapshot_plan import PlanOf, refuse_older
 from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots, Progress
 
 
@@ -16,11 +18,22 @@ def snapshot_cluster(
     folder: Path,
     groups: Collection[str] | None = None,
     *,
+    plan: PlanOf | None = None,
     progress: Progress | None = None,
 ) -> tuple[ClusterState, ClusterManifest]:
     """Take a snapshot of ``groups`` (None: all) into ``folder``, which is looked at before anything is read.
 
-    Raises as `GroupSnapshots.take` and `ClusterSnapshotStore.write`."""
+    With ``plan`` it is bound to that plan; `Rejected` where this clock is before the plan's. Raises as
+    `GroupSnapshots.take` and `ClusterSnapshotStore.write`."""
     store.refuse(folder)
     state = reader.take(groups, progress=progress)
-    return state, store.write(folder, state)
+    if plan is not None:
+        refuse_older(f"snapshot {folder}", state.taken_at_ms, plan)
+    return state, store.write(folder, state, plan)
+
+
+def plan_of(env: Environment, migration: str) -> tuple[str, PlanOf]:
+    """The group of a migration and its plan. Raises `Rejected` when there is none of that id."""
+    record = env.journal.find(migration)
+    plan = PlanOf(migration=migration, hash=record.plan_hash, made_at_ms=record.created_at_ms)
+    return record.group, plan

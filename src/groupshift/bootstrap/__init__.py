@@ -20,6 +20,7 @@ from groupshift.application import (
     rehearse,
     roll_back,
     snapshot,
+    snapshot_cluster,
     soak,
     status,
     watch,
@@ -43,6 +44,7 @@ from groupshift.domain.judgement import (
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
 from groupshift.domain.pack import REPORT, Pack
+from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.ports.signature import Verifier
 from groupshift.settings import Settings
 
@@ -88,6 +90,10 @@ class App:
     def planned(self, migration: str) -> Planned:
         """The journaled plan."""
         return plan.planned(self._env, migration)
+
+    def plan_of(self, migration: str) -> tuple[str, PlanOf]:
+        """The group of a migration, and what binds a snapshot of a cluster to its plan."""
+        return snapshot_cluster.plan_of(self._env, migration)
 
     def has_stage(self, migration: str, stage: StageName | str) -> bool:
         """Whether the plan, or the way back once begun, contains this stage."""

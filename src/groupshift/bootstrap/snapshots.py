@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from groupshift.domain.cluster_rows import ReadFrom
 from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots
-from groupshift.settings import KafkaSettings
+from groupshift.settings import KafkaSettings, ZookeeperSettings
 
 
 def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupSnapshots:
@@ -15,6 +16,29 @@ def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupSn
 
     cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     return LiveGroupSnapshots(cluster, SystemClock())
+
+
+def ensemble_snapshots(
+    kafka: KafkaSettings, zookeeper: ZookeeperSettings, read_from: ReadFrom, *, timeout_s: float = 10.0
+) -> GroupSnapshots:
+    """A reader of the groups that ZooKeeper knows, or of each from whoever coordinates it (``read_from``).
+
+    As `group_snapshots`; both are of one Kafka cluster, which `GroupSnapshots.take` finds out."""
+    from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.ensemble_snapshots import EnsembleSnapshots
+    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+    from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.bootstrap.connections import zookeeper_connection
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    clock = SystemClock()
+    return EnsembleSnapshots(
+        ZookeeperEnsemble(zookeeper_connection(zookeeper)),
+        LiveGroupSnapshots(cluster, clock),
+        clock,
+        read_from,
+    )
 
 
 def cluster_snapshot_store() -> ClusterSnapshotStore:

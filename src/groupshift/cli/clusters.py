@@ -14,6 +14,7 @@ from rich.progress import Progress as Bar
 
 from groupshift.errors import Rejected
 from groupshift.ports.group_snapshots import Progress
+from groupshift.settings import ZookeeperSettings
 
 Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]
 Servers = Annotated[
@@ -21,6 +22,22 @@ Servers = Annotated[
     typer.Option(
         "--bootstrap-servers",
         help="Brokers without login; else those and the properties of the settings file.",
+        show_default=False,
+    ),
+]
+Ensemble = Annotated[
+    str,
+    typer.Option(
+        "--zookeeper",
+        help="With --bootstrap-servers: host:port[,host:port][/chroot].",
+        show_default=False,
+    ),
+]
+Bound = Annotated[
+    str,
+    typer.Option(
+        "--migration",
+        help="Whose plan this belongs to: neither older than it nor of another (journal of the settings).",
         show_default=False,
     ),
 ]
@@ -39,6 +56,12 @@ def one_cluster(bootstrap_servers: str, settings_file: Path | None) -> None:
     """Raises `Rejected` when both name a cluster."""
     if bootstrap_servers and settings_file is not None:
         raise Rejected("--bootstrap-servers and --settings both name a cluster: give one of them")
+
+
+def ensemble(zookeeper: str) -> ZookeeperSettings:
+    """Hosts and chroot of ``host:port[,host:port][/chroot]``, without login."""
+    hosts, slash, chroot = zookeeper.partition("/")
+    return ZookeeperSettings(hosts=hosts, chroot=slash + chroot)
 
 
 @contextmanager

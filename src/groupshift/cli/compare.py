@@ -15,8 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from groupshift.cli import render
-from groupshift.cli.session import Json
+from groupshift.cli.clusters import Bound
+from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.snapshot_plan import refuse_other
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.sandbox.java import java_home
@@ -47,6 +49,8 @@ def compare(  # noqa: PLR0913 - the options of a verb
     live: Live = False,
     output: Output = None,
     memory: Memory = "2g",
+    migration: Bound = "",
+    settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
     """Compare two snapshots of a cluster's groups: what is lost, extra, went back, or changed."""
@@ -56,6 +60,8 @@ def compare(  # noqa: PLR0913 - the options of a verb
         if (missing.name or "").startswith("groupshift"):
             raise
         raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
+    if migration:
+        _refuse_other_plans((before, after), migration, settings_file)
     chosen = output or after.absolute().parent / f"compare-{move}"
     request = comparing.Request(
         before=before, after=after, output=chosen, comparison=move, live=live, memory=memory
@@ -68,6 +74,16 @@ def compare(  # noqa: PLR0913 - the options of a verb
     else:
         _show(Console(), outcome, chosen)
     return 0 if outcome.verdict is Verdict.PASS else 1
+
+
+def _refuse_other_plans(folders: tuple[Path, Path], migration: str, settings_file: Path | None) -> None:
+    from groupshift.spark.comparison.inputs import read_manifest
+
+    opened, _ = open_app(settings_file)
+    with opened:
+        _, plan = opened.plan_of(migration)
+    for folder in folders:
+        refuse_other(f"snapshot {folder}", read_manifest(folder), plan)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``groupshift snapshot``: all groups of a Kafka cluster, or some, as a folder of Parquet files."""
+"""``groupshift snapshot``: all groups of a cluster or an ensemble, or some, as a folder of Parquet files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,34 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application.snapshot_cluster import snapshot_cluster
-from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
+from groupshift.bootstrap.snapshots import cluster_snapshot_store, ensemble_snapshots, group_snapshots
 from groupshift.cli import render
-from groupshift.cli.clusters import Groups, Servers, Timeout, one_cluster, shown, wanted
-from groupshift.cli.session import Json, SettingsFile, settings
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.cli.clusters import (
+    Bound,
+    Ensemble,
+    Groups,
+    Servers,
+    Timeout,
+    ensemble,
+    one_cluster,
+    shown,
+    wanted,
+)
+from groupshift.cli.session import Json, SettingsFile, open_app, settings
+from groupshift.domain.cluster_rows import ClusterState, ReadFrom
 from groupshift.domain.cluster_snapshot import ClusterManifest
-from groupshift.settings import KafkaSettings
+from groupshift.domain.snapshot_plan import PlanOf
+from groupshift.errors import Rejected
+from groupshift.ports.group_snapshots import GroupSnapshots
+from groupshift.settings import KafkaSettings, ZookeeperSettings
 
 _SHOWN = 20
 
 All = Annotated[bool, typer.Option("--all", help="Every group that a broker lists.")]
+Store = Annotated[
+    ReadFrom,
+    typer.Option("--read-from", help="Where groups are read; in-force: each from whoever coordinates it."),
+]
 Output = Annotated[Path, typer.Option("--output", "-o", help="A new folder.", show_default=False)]
 
 
@@ -30,7 +47,10 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     output: Output,
     groups: Groups = "",
     every: All = False,
+    read_from: Store = ReadFrom.KAFKA,
     bootstrap_servers: Servers = "",
+    zookeeper: Ensemble = "",
+    migration: Bound = "",
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
     as_json: Json = False,
@@ -38,12 +58,16 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     """Snapshot groups, members, assignments, stable committed offsets and log ends; nothing is changed.
 
     Exit code 1: the snapshot was written, but something could not be read (table problems)."""
-    chosen = wanted("snapshot", groups, every=every)
-    reader = group_snapshots(_kafka(bootstrap_servers, settings_file), timeout_s=timeout)
+    if bootstrap_servers and migration:
+        raise Rejected("--migration reads the journal of the settings: leave out --bootstrap-servers")
+    group, plan = _plan(migration, settings_file)
+    chosen = [group] if group and not groups and not every else wanted("snapshot", groups, every=every)
+    kafka, nodes = _where(bootstrap_servers, zookeeper, settings_file, read_from)
+    reader = _reader(kafka, nodes, read_from, timeout)
     try:
         with shown(Console(stderr=True)) as progress:
             state, manifest = snapshot_cluster(
-                reader, cluster_snapshot_store(), output, chosen, progress=progress
+                reader, cluster_snapshot_store(), output, chosen, plan=plan, progress=progress
             )
     finally:
         reader.close()
@@ -56,16 +80,45 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     return 1 if state.problems else 0
 
 
-def _kafka(bootstrap_servers: str, settings_file: Path | None) -> KafkaSettings:
+def _plan(migration: str, settings_file: Path | None) -> tuple[str, PlanOf | None]:
+    """The group and the plan of a migration; nothing without one."""
+    if not migration:
+        return "", None
+    opened, _ = open_app(settings_file)
+    with opened:
+        return opened.plan_of(migration)
+
+
+def _where(
+    bootstrap_servers: str, zookeeper: str, settings_file: Path | None, read_from: ReadFrom
+) -> tuple[KafkaSettings, ZookeeperSettings | None]:
+    """Whom to ask; ZooKeeper only where groups are read there."""
     one_cluster(bootstrap_servers, settings_file)
-    if bootstrap_servers:
-        return KafkaSettings(bootstrap_servers=bootstrap_servers)
-    return settings(settings_file).kafka
+    if zookeeper and (not bootstrap_servers or read_from is ReadFrom.KAFKA):
+        raise Rejected(
+            "--zookeeper goes with --bootstrap-servers and --read-from zookeeper or in-force; "
+            "the settings file names its own"
+        )
+    if not bootstrap_servers:
+        found = settings(settings_file)
+        return found.kafka, None if read_from is ReadFrom.KAFKA else found.zookeeper
+    if read_from is not ReadFrom.KAFKA and not zookeeper:
+        raise Rejected(f"--read-from {read_from} needs --zookeeper HOST:PORT, or a settings file")
+    return KafkaSettings(bootstrap_servers=bootstrap_servers), ensemble(zookeeper) if zookeeper else None
+
+
+def _reader(
+    kafka: KafkaSettings, zookeeper: ZookeeperSettings | None, read_from: ReadFrom, timeout_s: float
+) -> GroupSnapshots:
+    if zookeeper is None:
+        return group_snapshots(kafka, timeout_s=timeout_s)
+    return ensemble_snapshots(kafka, zookeeper, read_from, timeout_s=timeout_s)
 
 
 def _summary(state: ClusterState, manifest: ClusterManifest) -> dict[str, Any]:
     return {
         "cluster_id": state.cluster_id,
+        "read_from": state.read_from,
         "taken_at_ms": state.taken_at_ms,
         "manifest_sha256": manifest.digest,
         "requests": state.requests,

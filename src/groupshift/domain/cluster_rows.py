@@ -7,16 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 GONE = "Dead"
 """The state of a group that its coordinator does not know."""
 
 
+class ReadFrom(StrEnum):
+    """Where a cluster snapshot reads groups."""
+
+    KAFKA = "kafka"
+    """From their Kafka coordinators."""
+    ZOOKEEPER = "zookeeper"
+    """From their nodes in ZooKeeper, whoever coordinates them."""
+    IN_FORCE = "in-force"
+    """Each from whoever coordinates it now: Kafka in effective mode kafka and where ZooKeeper does not know
+    the group, else ZooKeeper."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """``type`` is classic, consumer, share, streams, or empty where the brokers tell none (before 3.8) and
-    nothing else does; ``generation`` is the group epoch of a consumer group and unknown (None) of a classic
-    one, which only the log tells; ``coordinator`` is a node id."""
+    """``type`` is classic, consumer, share, streams, zookeeper (read there, not from Kafka), or empty where
+    the brokers tell none (before 3.8) and nothing else does; ``generation`` is the group epoch of a consumer
+    group and unknown (None) of a classic one, which only the log tells; ``coordinator`` is a node id."""
 
     group: str
     type: str
@@ -30,11 +43,12 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRow:
-    """``member_epoch`` and ``member_type`` (classic, consumer) only of members of a consumer group."""
+    """``member_epoch`` and ``member_type`` (classic, consumer, streams) only of members of consumer and
+    streams groups; in ZooKeeper ``member_type`` is old or aware, and ``client_id`` unknown (None)."""
 
     group: str
     member_id: str
-    client_id: str
+    client_id: str | None
     instance_id: str | None = None
     host: str | None = None
     member_epoch: int | None = None
@@ -112,10 +126,12 @@ Table = Sequence[
 class ClusterState:
     """A live snapshot, taken from ``taken_at_ms`` (epoch) on; rows in the order of their tables' keys.
 
-    ``requests`` is how many requests it took. With a problem about a group its rows are incomplete."""
+    ``requests`` is how many requests to brokers it took. With a problem about a group its rows are not
+    complete."""
 
     cluster_id: str
     taken_at_ms: int
+    read_from: ReadFrom = ReadFrom.KAFKA
     requests: int = 0
     groups: Sequence[GroupRow] = ()
     members: Sequence[MemberRow] = ()

@@ -4,7 +4,8 @@ Layout: one folder with ``manifest.json`` and Parquet files, several to a table 
 is the unit in which a comparison is resumed; a million rows is a good size)::
 
     {"version": 1, "cluster_id": "...", "taken_at_ms": 0, "unique_keys": true,
-     "plan": {"hash": "...", "made_at_ms": 0},            # absent or null without a plan
+     "read_from": "kafka",                                # or zookeeper, in-force; absent: kafka
+     "plan": {"migration": "...", "hash": "...", "made_at_ms": 0},       # null without a plan
      "files": [{"table": "offsets", "file": "offsets-00000.parquet", "rows": 0, "bytes": 0, "sha256": "..."}],
      "versions": {"groupshift": "0.1.0"}}
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from groupshift.domain.cluster_rows import ReadFrom
 from groupshift.domain.evidence import Column, ColumnType, FileEntry, Table
 
 
@@ -68,7 +70,7 @@ CLUSTER_TABLES: Mapping[str, Table] = {
             columns=(
                 _GROUP,
                 _MEMBER,
-                _column("client_id"),
+                _column("client_id", null=True),
                 _column("instance_id", null=True),
                 _column("host", null=True),
                 _column("member_epoch", ColumnType.INT, null=True),
@@ -122,13 +124,16 @@ CLUSTER_TABLES: Mapping[str, Table] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterManifest:
     """What a cluster snapshot holds. ``digest`` is the SHA-256 of the manifest's bytes; ``unique_keys``
-    is the writer's word that it saw every key once; ``plan_made_at_ms`` is None without a plan."""
+    is the writer's word that it saw every key once; ``plan_made_at_ms`` is None without a plan,
+    ``migration`` then empty."""
 
     cluster_id: str
     taken_at_ms: int
     digest: str
     files: tuple[FileEntry, ...]
     unique_keys: bool = False
+    read_from: ReadFrom = ReadFrom.KAFKA
+    migration: str = ""
     plan_hash: str = ""
     plan_made_at_ms: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from groupshift.errors import Rejected
 CONSUMERS = "/consumers"
 BROKER_IDS = "/brokers/ids"
 BROKER_TOPICS = "/brokers/topics"
+CLUSTER_ID = "/cluster/id"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _OLDEST_BROKER_WITH_ENDPOINTS = 2
 
@@ -129,6 +130,12 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     return Endpoint(
         listener=listener, protocol=protocols.get(listener, listener), host=host.strip("[]"), port=int(port)
     )
+
+
+def parse_cluster_id(data: bytes | None) -> str:
+    """The id of the Kafka cluster that keeps its nodes here (brokers since 0.10.1 write it); empty when
+    absent. Raises `Rejected` for anything that is no such node."""
+    return "" if data is None else str(_object(data, CLUSTER_ID).get("id") or "")
 
 
 def parse_partitions(data: bytes | None, where: str = BROKER_TOPICS) -> tuple[int, ...]:

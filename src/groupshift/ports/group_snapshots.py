@@ -8,6 +8,7 @@ from typing import Protocol
 
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.cluster_snapshot import ClusterManifest
+from groupshift.domain.snapshot_plan import PlanOf
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many are done, and of how many."""
@@ -41,8 +42,9 @@ class ClusterSnapshotStore(Protocol):
         """Raise `Rejected` when ``folder`` cannot become a snapshot: it is there and not empty."""
         ...
 
-    def write(self, folder: Path, state: ClusterState) -> ClusterManifest:
-        """Write every table and the manifest; the folder appears whole or not at all.
+    def write(self, folder: Path, state: ClusterState, plan: PlanOf | None = None) -> ClusterManifest:
+        """Write every table and the manifest, which names the plan that this was taken for; the
+        folder appears whole or not at all.
 
         Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
         ...

@@ -20,6 +20,7 @@ from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.evidence import MANIFEST, FileEntry, Table
+from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.errors import Rejected, Transient
 
 _FORMAT = 1
@@ -30,7 +31,7 @@ class ParquetClusterSnapshots:
     """Folders on a local file system. A snapshot is put in place whole: written beside its place under
     another name, manifest last, then renamed; whatever goes wrong leaves nothing behind."""
 
-    def write(self, folder: Path, state: ClusterState) -> ClusterManifest:
+    def write(self, folder: Path, state: ClusterState, plan: PlanOf | None = None) -> ClusterManifest:
         """See the port."""
         folder = folder.absolute()
         self.refuse(folder)
@@ -38,7 +39,7 @@ class ParquetClusterSnapshots:
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
             try:
-                manifest = _written(draft, state)
+                manifest = _written(draft, state, plan)
                 draft.rename(folder)
             except BaseException:
                 shutil.rmtree(draft, ignore_errors=True)
@@ -56,7 +57,7 @@ class ParquetClusterSnapshots:
             raise Rejected(f"{folder} is not an empty folder: a snapshot is never overwritten; name another")
 
 
-def _written(draft: Path, state: ClusterState) -> ClusterManifest:
+def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> ClusterManifest:
     draft.chmod(0o755)
     tables = state.tables()
     files = [
@@ -64,15 +65,7 @@ def _written(draft: Path, state: ClusterState) -> ClusterManifest:
         for name, table in CLUSTER_TABLES.items()
         for entry in _files(draft, table, tables.get(name, ()))
     ]
-    document = {
-        "version": _FORMAT,
-        "cluster_id": state.cluster_id,
-        "taken_at_ms": state.taken_at_ms,
-        "unique_keys": _unique(state),
-        "plan": None,
-        "files": [asdict(entry) for entry in files],
-        "versions": {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)},
-    }
+    document = _document(state, plan, files)
     text = (json.dumps(document, indent=1) + "\n").encode()
     (draft / MANIFEST).write_bytes(text)
     return ClusterManifest(
@@ -81,8 +74,25 @@ def _written(draft: Path, state: ClusterState) -> ClusterManifest:
         digest=hashlib.sha256(text).hexdigest(),
         files=tuple(files),
         unique_keys=bool(document["unique_keys"]),
-        versions=dict(document["versions"]),  # type: ignore[call-overload]
+        read_from=state.read_from,
+        migration=plan.migration if plan else "",
+        plan_hash=plan.hash if plan else "",
+        plan_made_at_ms=plan.made_at_ms if plan else None,
+        versions=dict(document["versions"]),
     )
+
+
+def _document(state: ClusterState, plan: PlanOf | None, files: Sequence[FileEntry]) -> dict[str, Any]:
+    return {
+        "version": _FORMAT,
+        "cluster_id": state.cluster_id,
+        "taken_at_ms": state.taken_at_ms,
+        "unique_keys": _unique(state),
+        "read_from": state.read_from.value,
+        "plan": None if plan is None else asdict(plan),
+        "files": [asdict(entry) for entry in files],
+        "versions": {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)},
+    }
 
 
 def _unique(state: ClusterState) -> bool:

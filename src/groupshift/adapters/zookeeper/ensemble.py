@@ -27,7 +27,7 @@ from groupshift.adapters.zookeeper.multiread import (
 )
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
-from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
+from groupshift.domain.znodes import BROKER_IDS, CLUSTER_ID, CONSUMERS, GroupPaths, parse_cluster_id
 from groupshift.errors import Rejected
 
 _ATTEMPTS = 10
@@ -90,6 +90,11 @@ class ZookeeperEnsemble:
             return names if isinstance(names, tuple) else ()
 
         return self._connection.call(work)
+
+    def cluster_id(self) -> str:
+        """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
+        (node,) = self._connection.call(lambda session: session.read((CLUSTER_ID,)))
+        return parse_cluster_id(node.data if node else None)
 
     def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
         """Each group's nodes and their times, in this order."""

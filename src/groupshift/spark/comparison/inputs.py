@@ -8,16 +8,17 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groupshift.domain.cluster_rows import ReadFrom
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import MANIFEST, ColumnType, FileEntry
+from groupshift.domain.snapshot_plan import clock, refuse_mixed
 from groupshift.errors import Broken, Rejected
 
 _VERSION = 1
@@ -71,6 +72,8 @@ def _parse(text: bytes) -> ClusterManifest:
         digest=hashlib.sha256(text).hexdigest(),
         files=tuple(FileEntry(**entry) for entry in data["files"]),
         unique_keys=bool(data.get("unique_keys", False)),
+        read_from=ReadFrom(data.get("read_from", ReadFrom.KAFKA)),
+        migration=str(plan.get("migration", "")),
         plan_hash=str(plan.get("hash", "")),
         plan_made_at_ms=int(plan["made_at_ms"]) if plan else None,
         versions={str(key): str(value) for key, value in data.get("versions", {}).items()},
@@ -148,8 +151,8 @@ def _columns(path: Path, entry: FileEntry) -> frozenset[str]:
 
 
 def comparable(before: ClusterManifest, after: ClusterManifest, comparison: Comparison) -> None:
-    """Refuse (`Rejected`) what cannot be compared: mixed clusters, a snapshot older than its plan, the
-    wrong order."""
+    """Refuse (`Rejected`) what cannot be compared: mixed clusters, a snapshot older than its plan,
+    two plans, the wrong order."""
     same = before.cluster_id == after.cluster_id
     if comparison is Comparison.CLUSTER and same:
         raise Rejected(
@@ -165,15 +168,12 @@ def comparable(before: ClusterManifest, after: ClusterManifest, comparison: Comp
         made = manifest.plan_made_at_ms
         if made is not None and manifest.taken_at_ms < made:
             raise Rejected(
-                f"the {name} snapshot was taken at {_clock(manifest.taken_at_ms)}, before its plan of "
-                f"{_clock(made)} was made: it says nothing about this move; take it again"
+                f"the {name} snapshot was taken at {clock(manifest.taken_at_ms)}, before its plan of "
+                f"{clock(made)} was made: it says nothing about this move; take it again"
             )
+    refuse_mixed(before, after)
     if after.taken_at_ms < before.taken_at_ms:
         raise Rejected(
-            f"the second snapshot ({_clock(after.taken_at_ms)}) is older than the first "
-            f"({_clock(before.taken_at_ms)}): name the earlier one first"
+            f"the second snapshot ({clock(after.taken_at_ms)}) is older than the first "
+            f"({clock(before.taken_at_ms)}): name the earlier one first"
         )
-
-
-def _clock(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

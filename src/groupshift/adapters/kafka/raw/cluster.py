@@ -90,6 +90,10 @@ class KafkaCluster:
         self._metadata(self._any(), ())
         return tuple(self._nodes[node] for node in sorted(self._nodes))
 
+    def topics(self) -> frozenset[str]:
+        """The names of all topics, internal ones included."""
+        return frozenset(str(topic.name) for topic in self._metadata(self._any(), None).topics)
+
     def leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
         """Node id of the leader of each partition of ``topics``, -1 where there is none now; a topic that
         does not exist is absent (and is not made by asking)."""
@@ -203,11 +207,14 @@ class KafkaCluster:
                 failed = why
         raise failed
 
-    def _metadata(self, connection: BrokerConnection, topics: Sequence[str]) -> Any:
+    def _metadata(self, connection: BrokerConnection, topics: Sequence[str] | None) -> Any:
+        """The answer about these topics (None: all), after its brokers were noted."""
         schema = connection.messages(Api.METADATA, **_METADATA)
         asked = fill(
             schema.MetadataRequest,
-            topics=tuple(schema.MetadataRequestTopic(name=name) for name in topics),
+            topics=None
+            if topics is None
+            else tuple(schema.MetadataRequestTopic(name=name) for name in topics),
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,

@@ -11,7 +11,7 @@ from groupshift.adapters.kafka.raw.cluster import BrokerNode, KafkaCluster
 from groupshift.adapters.kafka.raw.group_rows import within_logs
 from groupshift.adapters.kafka.raw.log_ends import LogEnds
 from groupshift.adapters.kafka.raw.reading import Listed, Reading, listing
-from groupshift.domain.cluster_rows import BrokerRow, ClusterState, ProblemRow
+from groupshift.domain.cluster_rows import BrokerRow, ClusterState, LogEndRow, ProblemRow
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import Progress
 
@@ -51,17 +51,37 @@ class LiveGroupSnapshots:
             tell("groups", total - reading.pending, total)
 
         self._in_rounds(reading, lambda: reading.round(self._cluster, done))
-        ends = LogEnds(topics=_topics(reading))
-        self._in_rounds(ends, lambda: ends.round(self._cluster))
-        tell("log ends", len(ends.rows), len(ends.rows))
+        ends, missing = self.log_ends(_topics(reading))
+        tell("log ends", len(ends), len(ends))
         return _state(
             reading,
             ends,
+            missing,
             brokers=_broker_rows(brokers, counts, reading),
             cluster_id=self._cluster.cluster_id,
             taken_at_ms=taken_at_ms,
             requests=self._cluster.requests - before,
         )
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far."""
+        return self._cluster.requests
+
+    def cluster_id(self) -> str:
+        """The id of the cluster. Raises as `take`."""
+        self._cluster.attempt(self._cluster.brokers)
+        return self._cluster.cluster_id
+
+    def topics(self) -> frozenset[str]:
+        """The names of all topics. Raises as `take`."""
+        return self._cluster.attempt(self._cluster.topics)
+
+    def log_ends(self, topics: Collection[str]) -> tuple[list[LogEndRow], list[ProblemRow]]:
+        """Log starts and ends of these topics, and what could not be read. Raises as `take`."""
+        ends = LogEnds(topics=topics)
+        self._in_rounds(ends, lambda: ends.round(self._cluster))
+        return sorted(ends.rows, key=lambda row: (row.topic, row.partition)), ends.problems
 
     def close(self) -> None:
         """Close the connections."""
@@ -121,16 +141,15 @@ def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[Pr
     return found
 
 
-def _state(reading: Reading, ends: LogEnds, *, brokers: list[BrokerRow], **more: Any) -> ClusterState:
+def _state(reading: Reading, ends: list[LogEndRow], missing: list[ProblemRow], **more: Any) -> ClusterState:
     described = [reading.described[group] for group in reading.groups]
     return ClusterState(
         groups=[found.group for found in described],
         members=[row for found in described for row in found.members],
         subscriptions=[row for found in described for row in found.subscriptions],
-        assignments=within_logs((row for found in described for row in found.assignments), ends.rows),
+        assignments=within_logs((row for found in described for row in found.assignments), ends),
         offsets=[row for group in reading.groups for row in reading.offsets.get(group, ())],
-        log_ends=sorted(ends.rows, key=lambda row: (row.topic, row.partition)),
-        brokers=brokers,
-        problems=[*reading.problems, *_listed_elsewhere(reading.listed, reading), *ends.problems],
+        log_ends=ends,
+        problems=[*reading.problems, *_listed_elsewhere(reading.listed, reading), *missing],
         **more,
     )

@@ -1,0 +1,135 @@
+"""Snapshots of all groups of a ZooKeeper ensemble, or of whoever coordinates each of them now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+from groupshift.domain.cluster_rows import (
+    AssignmentRow,
+    ClusterState,
+    GroupRow,
+    LogEndRow,
+    MemberRow,
+    OffsetRow,
+    ProblemRow,
+    ReadFrom,
+    SubscriptionRow,
+)
+from groupshift.domain.observation import ZookeeperSide
+from groupshift.domain.zookeeper_rows import (
+    ZookeeperRows,
+    coordinated_by_zookeeper,
+    zookeeper_rows,
+)
+from groupshift.errors import Rejected
+from groupshift.ports.clock import Clock
+from groupshift.ports.group_snapshots import Progress
+
+_WINDOW = 200
+_Row = TypeVar("_Row", GroupRow, MemberRow, SubscriptionRow, AssignmentRow, OffsetRow, ProblemRow)
+
+
+class EnsembleSnapshots:
+    """Reads ZooKeeper first, then Kafka's groups (``in-force`` only), then log ends: no committed offset of
+    either store is ahead of its log. ``kafka`` and ``zookeeper`` are of one cluster; both are closed."""
+
+    def __init__(
+        self,
+        zookeeper: ZookeeperEnsemble,
+        kafka: LiveGroupSnapshots,
+        clock: Clock,
+        read_from: ReadFrom = ReadFrom.ZOOKEEPER,
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._kafka = kafka
+        self._clock = clock
+        self._read_from = read_from
+
+    def take(
+        self, groups: Collection[str] | None = None, *, progress: Progress | None = None
+    ) -> ClusterState:
+        """See the port. Raises `Rejected` when ZooKeeper belongs to another Kafka cluster."""
+        tell = progress or (lambda _what, _done, _of: None)
+        taken_at_ms, requests = self._clock.now_ms(), self._kafka.requests
+        cluster_id = self._one_cluster()
+        sides = self._sides(groups, tell)
+        if self._read_from is ReadFrom.IN_FORCE:
+            sides = {group: side for group, side in sides.items() if coordinated_by_zookeeper(side)}
+        rows = zookeeper_rows(sides, self._kafka.topics())
+        others = self._others(groups, sides, tell)
+        ends, problems = self._kafka.log_ends(rows.topics)
+        state = ClusterState(cluster_id=cluster_id, taken_at_ms=taken_at_ms) if others is None else others
+        joined = _joined(state, sides.keys(), rows, ends)
+        return replace(
+            joined,
+            taken_at_ms=taken_at_ms,
+            read_from=self._read_from,
+            problems=list(dict.fromkeys([*joined.problems, *problems])),
+            requests=self._kafka.requests - requests,
+        )
+
+    def close(self) -> None:
+        """Close both connections."""
+        self._zookeeper.close()
+        self._kafka.close()
+
+    def _one_cluster(self) -> str:
+        ours, theirs = self._kafka.cluster_id(), self._zookeeper.cluster_id()
+        if theirs and ours != theirs:
+            raise Rejected(
+                f"ZooKeeper at {self._zookeeper.name} belongs to Kafka cluster {theirs!r}, the brokers to "
+                f"{ours!r}: name the brokers and the ensemble of one cluster"
+            )
+        return ours
+
+    def _sides(self, groups: Collection[str] | None, tell: Progress) -> dict[str, ZookeeperSide]:
+        """What ZooKeeper holds of the groups; those that are named and not there included, unless Kafka is
+        asked for them."""
+        known = self._zookeeper.groups()
+        names = known if groups is None else tuple(sorted(groups))
+        found: dict[str, ZookeeperSide] = {}
+        for at in range(0, len(names), _WINDOW):
+            window = names[at : at + _WINDOW]
+            found |= {
+                group: side
+                for group, (side, _) in zip(window, self._zookeeper.observe(window), strict=True)
+                if side.exists or groups is not None
+            }
+            tell("groups in ZooKeeper", at + len(window), len(names))
+        return found
+
+    def _others(
+        self, groups: Collection[str] | None, sides: Collection[str], tell: Progress
+    ) -> ClusterState | None:
+        """The groups that Kafka coordinates; None where they are not asked for."""
+        if self._read_from is not ReadFrom.IN_FORCE:
+            return None
+        return self._kafka.take(None if groups is None else set(groups) - set(sides), progress=tell)
+
+
+def _joined(
+    kafka: ClusterState, ours: Collection[str], rows: ZookeeperRows, ends: Iterable[LogEndRow]
+) -> ClusterState:
+    """Both halves; of a group that ZooKeeper coordinates nothing that Kafka says of it."""
+
+    def both(theirs: Iterable[_Row], own: Iterable[_Row]) -> list[_Row]:
+        found = [row for row in theirs if row.group not in ours]
+        found.extend(own)
+        found.sort(key=lambda row: row.group or "")
+        return found
+
+    all_ends = {(row.topic, row.partition): row for row in (*kafka.log_ends, *ends)}
+    return replace(
+        kafka,
+        groups=both(kafka.groups, rows.groups),
+        members=both(kafka.members, rows.members),
+        subscriptions=both(kafka.subscriptions, rows.subscriptions),
+        assignments=both(kafka.assignments, rows.assignments),
+        offsets=both(kafka.offsets, rows.offsets),
+        problems=both(kafka.problems, rows.problems),
+        log_ends=[all_ends[at] for at in sorted(all_ends)],
+    )
