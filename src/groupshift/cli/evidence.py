@@ -76,14 +76,16 @@ def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write beside the target, then rename onto it. Raises `Rejected` where that cannot be."""
+    """Write beside the target, then rename onto it. Raises `Rejected` or `Transient` where that cannot be."""
+    from groupshift.adapters.parquet.writing import unwritable
+
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise Rejected(f"--output {path} cannot be written ({error.strerror}): name another file") from error
+        raise unwritable(f"--output {path}", error) from error
 
 
 def verify_evidence(

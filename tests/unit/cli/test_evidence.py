@@ -70,7 +70,7 @@ def test_an_output_that_cannot_be_written_leaves_nothing(
 ) -> None:
     """One sentence with the option and the remedy."""
     assert main(["report", migration, "--output", str(tmp_path / "absent" / "r.html")]) == 2
-    assert "name another file" in capsys.readouterr().err
+    assert "name a place that can" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groupshift.adapters.parquet.evidence import schema_of
+from groupshift.adapters.parquet.writing import unwritable
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.evidence import MANIFEST, FileEntry, Table
 from groupshift.domain.snapshot_plan import PlanOf
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import Rejected
 
 _FORMAT = 1
 _ROWS_A_FILE = 1_000_000
@@ -45,10 +46,7 @@ class ParquetClusterSnapshots:
                 shutil.rmtree(draft, ignore_errors=True)
                 raise
         except OSError as failed:
-            raise Transient(
-                f"snapshot {folder} cannot be written ({failed.strerror or failed}); nothing of it was left: "
-                "make room or choose another folder, then take it again"
-            ) from failed
+            raise unwritable(f"snapshot {folder}", failed) from failed
         return manifest
 
     def refuse(self, folder: Path) -> None:

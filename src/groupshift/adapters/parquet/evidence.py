@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from groupshift.adapters.parquet.writing import put_together
 from groupshift.domain.evidence import (
     MANIFEST,
     TABLES,
@@ -67,22 +68,17 @@ class ParquetEvidence:
             raise Rejected(f"{sorted(unknown)} are no tables of a snapshot: use {sorted(TABLES)}")
         encoded = {name: _encode(table, tables.get(name, ())) for name, table in TABLES.items()}
         store, folder = self._folder(migration, stage, moment)
-        store.create_dir(folder, recursive=True)
-        _remove(store, f"{folder}/{MANIFEST}")
-        for name, data in encoded.items():
-            _replace(store, f"{folder}/{_file(name)}", data)
-        files = [_entry(name, data, len(tables.get(name, ()))) for name, data in encoded.items()]
         document = {
             "version": _FORMAT,
             "migration": migration,
             "stage": stage,
             "moment": moment.value,
             "taken_at_ms": taken_at_ms,
-            "files": files,
+            "files": [_entry(name, data, len(tables.get(name, ()))) for name, data in encoded.items()],
             "versions": _versions(),
         }
         text = (json.dumps(document, indent=2) + "\n").encode()
-        _replace(store, f"{folder}/{MANIFEST}", text)
+        put_together(store, folder, {**{_file(name): data for name, data in encoded.items()}, MANIFEST: text})
         return _parse(f"{folder}/{MANIFEST}", text)
 
     def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
@@ -119,8 +115,7 @@ class ParquetEvidence:
     def write_text(self, migration: str, *parts: str, text: str) -> str:
         """Atomically write a small text file below the migration's folder; returns its path."""
         store, where = self._open(self.path(migration, *parts))
-        store.create_dir(posixpath.dirname(where), recursive=True)
-        _replace(store, where, text.encode())
+        put_together(store, posixpath.dirname(where), {posixpath.basename(where): text.encode()})
         return self.path(migration, *parts)
 
     def read_text(self, migration: str, *parts: str) -> str | None:
@@ -234,18 +229,6 @@ def _entry(table: str, data: bytes, rows: int) -> dict[str, Any]:
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-
-
-def _replace(store: fs.FileSystem, path: str, data: bytes) -> None:
-    """Put the file there whole: written beside its place, then moved onto it."""
-    with store.open_output_stream(f"{path}.part", compression=None) as out:
-        out.write(data)
-    store.move(f"{path}.part", path)
-
-
-def _remove(store: fs.FileSystem, path: str) -> None:
-    if store.get_file_info(path).type != fs.FileType.NotFound:
-        store.delete_file(path)
 
 
 def _bytes(store: fs.FileSystem, path: str) -> bytes | None:
