@@ -25,13 +25,16 @@ _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One published module; ``entry`` is a file its own jar must list, ``jars`` the least number of jars."""
+    """One published module; ``entry`` is a file its own jar must list, ``jars`` the least number of jars.
+
+    ``without`` names modules (of the same organisation) that it asks for and that were never published."""
 
     organisation: str
     module: str
     version: str
     entry: str
     jars: int
+    without: str = ""
 
     @property
     def label(self) -> str:
@@ -66,14 +69,16 @@ BROKERS = {
             version=version,
             entry="kafka/Kafka.class",
             jars=jars,
+            without=without,
         )
-        for version, jars in (
-            ("4.3.1", 45),
-            ("4.1.2", 40),
-            ("4.0.2", 40),
-            ("3.7.2", 35),
-            ("3.4.1", 35),
-            ("3.4.0", 35),
+        for version, jars, without in (
+            ("4.4.0", 40, "kafka-tools-api"),
+            ("4.3.1", 45, ""),
+            ("4.1.2", 40, ""),
+            ("4.0.2", 40, ""),
+            ("3.7.2", 35, ""),
+            ("3.4.1", 35, ""),
+            ("3.4.0", 35, ""),
         )
     },
 }
@@ -108,6 +113,27 @@ SCALA_CONSUMERS = {
     for version, jars in (("1.1.1", 15), ("0.10.2.2", 13))
 }
 """Releases of the real old consumer, newest first."""
+
+ZOOKEEPER_ERA = {
+    **SCALA_CONSUMERS,
+    "2.4.1": Artifact(
+        organisation="org.apache.kafka",
+        module="kafka_2.13",
+        version="2.4.1",
+        entry="kafka/Kafka.class",
+        jars=25,
+    ),
+}
+"""Releases that run as brokers with ZooKeeper here, besides 3.9.2."""
+
+JAXB = Artifact(
+    organisation="javax.xml.bind",
+    module="jaxb-api",
+    version="2.3.1",
+    entry="javax/xml/bind/DatatypeConverter.class",
+    jars=1,
+)
+"""Part of Java when brokers before 1.0 were made, and not of ours."""
 
 ALL = (BROKER, LOGGING, *SCALA_CONSUMERS.values())
 
@@ -167,8 +193,7 @@ def _ivy() -> Path:
 def _retrieve(artifact: Artifact, folder: Path) -> str:
     argv = [
         java_binary(), "-jar", str(_ivy()), "-cache", str(cache_root() / "ivy"), "-confs", "default",
-        "-dependency", artifact.organisation, artifact.module, artifact.version,
-        "-retrieve", f"{folder}/{_PATTERN}", "-m2compatible",
+        *_wanted(artifact), "-retrieve", f"{folder}/{_PATTERN}", "-m2compatible",
     ]  # fmt: skip
     try:
         done = subprocess.run(
@@ -177,3 +202,20 @@ def _retrieve(artifact: Artifact, folder: Path) -> str:
     except subprocess.TimeoutExpired:
         return f"no answer within {_DEADLINE_S} s"
     return done.stdout + done.stderr
+
+
+def _wanted(artifact: Artifact) -> list[str]:
+    """How Ivy is told: on the command line, or in a file where something must be left out."""
+    if not artifact.without:
+        return ["-dependency", artifact.organisation, artifact.module, artifact.version]
+    file = cache_root() / "ivy" / f"{artifact.label}.xml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        '<ivy-module version="2.0"><info organisation="groupshift" module="jars"/><configurations>'
+        '<conf name="default"/></configurations><dependencies>'
+        f'<dependency org="{artifact.organisation}" name="{artifact.module}" rev="{artifact.version}" '
+        'conf="default->default">'
+        f'<exclude org="{artifact.organisation}" module="{artifact.without}"/>'
+        "</dependency></dependencies></ivy-module>"
+    )
+    return ["-ivy", str(file)]

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from groupshift.errors import Transient
-from groupshift.sandbox.artifacts import BROKER, LOGGING, Artifact, class_path
+from groupshift.sandbox.artifacts import BROKER, JAXB, LOGGING, Artifact, class_path
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.logging_properties import write_logging
@@ -66,13 +66,18 @@ def start_kafka(home: Home, zookeeper: str, options: KafkaOptions = KafkaOptions
     argv = [
         java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}", *options.java,
         f"-Dlog4j.configuration=file:{write_logging(home)}",
-        "-cp", class_path(LOGGING, options.release), "kafka.Kafka", str(configuration),
+        "-cp", zookeeper_class_path(options.release), "kafka.Kafka", str(configuration),
     ]  # fmt: skip
     process = start(home, Command(name=NAME, argv=argv))
     broker = Broker(address=f"127.0.0.1:{port}", relayed=relayed)
     SandboxState(home).put_address("kafka", broker.address)
     await_kafka(home, process, broker.address)
     return broker
+
+
+def zookeeper_class_path(release: Artifact) -> str:
+    """The class path of a broker that runs with ZooKeeper, and of its own tools."""
+    return class_path(LOGGING, release, *([JAXB] if release.version.startswith("0.") else []))
 
 
 def broker_properties(
