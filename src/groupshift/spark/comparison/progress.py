@@ -33,9 +33,9 @@ _FULL_WORDS = ("No space left on device", "Disk quota exceeded", "File too large
 
 
 @contextmanager
-def room_in(folder: Path) -> Iterator[None]:
+def room_in(folder: Path, then: str = ", it goes on where it stopped") -> Iterator[None]:
     """Turn a disk that is full, in Python or in Spark, into `Transient`; into `Rejected` a folder that
-    cannot be written at all."""
+    cannot be written at all. ``then`` says what running it again does."""
     try:
         yield
     except PermissionError as wrong:
@@ -45,17 +45,17 @@ def room_in(folder: Path) -> Iterator[None]:
     except OSError as wrong:
         if wrong.errno not in _FULL:
             raise
-        raise _full(folder) from wrong
+        raise _full(folder, then) from wrong
     except Exception as wrong:
         if not _spark_is_full(wrong):
             raise
-        raise _full(folder) from wrong
+        raise _full(folder, then) from wrong
 
 
-def _full(folder: Path) -> Transient:
+def _full(folder: Path, then: str) -> Transient:
     return Transient(
         f"the disk of {folder} (or of Spark's temporary files) is full: make room and run the same command "
-        "again, it goes on where it stopped"
+        f"again{then}"
     )
 
 

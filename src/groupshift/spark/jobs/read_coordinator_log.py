@@ -9,22 +9,30 @@ won), with ``--retention-ms`` ``retention.parquet``. Tables are put in place who
 are removed first. ``--up-to`` names a JSON object of partition to end offset (exclusive): the state at that
 position. ``--properties`` names a JSON object of librdkafka's security keys, never shown.
 
-Exit code 0, 2 when an argument cannot be used, 5 when the log is damaged.
+Exit code 0, 2 when an argument cannot be used, 4 when a disk is full or brokers do not answer, 5 when the
+log or the dump is damaged. A table that was not finished is not left behind.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.errors import GroupshiftError, Rejected
+from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.spark import coordinator_state as states
+from groupshift.spark.comparison.progress import room_in
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_columns import RAW
 from groupshift.spark.coordinator_log import decoded
@@ -32,6 +40,8 @@ from groupshift.spark.fetched import Brokers, fetched
 from groupshift.spark.segments import segments
 
 TABLES = ("raw", "decoded", "commits", "foreign", "groups", "retention")
+_UNREADABLE = "FAILED_READ_FILE"
+_FILE_READ = re.compile(r"reading file (?:file://)?(\S+?)\.?\s")
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -80,8 +90,7 @@ def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
 
 
 def _dump(spark: SparkSession, folder: str) -> DataFrame:
-    if not Path(folder).exists():
-        raise Rejected(f"--dump {folder} is not there; give a folder of Parquet files")
+    _whole(folder)
     found = spark.read.parquet(folder)
     types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
     for column in RAW.replace("long", "bigint").split(", "):
@@ -89,6 +98,23 @@ def _dump(spark: SparkSession, folder: str) -> DataFrame:
         if types.get(name) != kind:
             raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {column}")
     return found.select(*states.WINNERS)
+
+
+def _whole(folder: str) -> None:
+    """Look at the end of every file. Raises `Rejected` for a folder that holds none, `Broken` for one that is
+    cut off."""
+    place = Path(folder)
+    files = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
+    if not files:
+        raise Rejected(f"--dump {folder} holds no Parquet file; give a folder of Parquet files")
+    for path in files:
+        try:
+            pq.read_metadata(path)
+        except (pa.ArrowInvalid, OSError) as wrong:
+            raise Broken(
+                f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
+                "nothing was read; copy the dump again"
+            ) from wrong
 
 
 def _leave(frame: DataFrame, output: Path, table: str) -> Path:
@@ -122,15 +148,36 @@ def _read(given: argparse.Namespace) -> None:
     best.unpersist()
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn a Parquet file that Spark cannot read on into `Broken`."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as wrong:
+        text = str(wrong)
+        if _UNREADABLE not in text:
+            raise
+        named = _FILE_READ.search(text)
+        raise Broken(
+            f"--dump {named[1] if named else 'of this log'} cannot be read to its end: truncated or altered; "
+            "copy the dump again"
+        ) from wrong
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Read, decode, materialise, write; returns the exit code (see the module text)."""
     given = _arguments(argv)
-    given.output.mkdir(parents=True, exist_ok=True)
-    for table in TABLES:
-        shutil.rmtree(given.output / f"{table}.parquet", ignore_errors=True)
+    made = not given.output.exists()
     try:
-        _read(given)
+        with room_in(given.output, ""), _readable():
+            given.output.mkdir(parents=True, exist_ok=True)
+            for table in TABLES:
+                shutil.rmtree(given.output / f"{table}.parquet", ignore_errors=True)
+            _read(given)
     except GroupshiftError as error:
+        if made:
+            with suppress(OSError):
+                given.output.rmdir()  # only where no table was finished
         print(f"read_coordinator_log: {error}", file=sys.stderr)
         return error.exit_code
     print(f"read_coordinator_log: tables at {given.output}")
