@@ -17,6 +17,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
+from groupshift.domain.snapshot_plan import PlanOf, refuse_older
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Entry, EventKind
 
@@ -36,6 +37,8 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
     compared = baseline(found, stage, moment)
     before = env.evidence.read(migration, compared[0].value, compared[1])
     after = env.evidence.read(migration, stage.value, moment)
+    for (name, when), tables in ((compared, before), ((stage, moment), after)):
+        _refuse_older(found, f"snapshot {name}/{when}", tables)
     changes = _changes(env, _stage(found, stage), moment, before, after)
     if restores(found, stage, moment):
         node = after["group"][0]["mode_text"]
@@ -50,6 +53,12 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
     snapshots = ((compared[0].value, compared[1].value), (stage.value, moment.value))
     paths = tuple(env.evidence.path(migration, *each) for each in snapshots)
     return _request(env, found, (stage, moment), (*paths, rules))
+
+
+def _refuse_older(found: Migration, what: str, tables: Snapshot) -> None:
+    record = found.record
+    plan = PlanOf(migration=found.id, hash=record.plan_hash, made_at_ms=record.created_at_ms)
+    refuse_older(what, int(tables["group"][0]["taken_at_ms"] or 0), plan)
 
 
 def _request(

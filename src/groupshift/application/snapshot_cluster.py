@@ -32,8 +32,11 @@ def snapshot_cluster(
     return state, store.write(folder, state, plan)
 
 
-def plan_of(env: Environment, migration: str) -> tuple[str, PlanOf]:
-    """The group of a migration and its plan. Raises `Rejected` when there is none of that id."""
+def plan_of(env: Environment, migration: str, folder: Path | None = None) -> tuple[str, PlanOf]:
+    """The group of a migration and its plan. Raises `Rejected` when there is none of that id, or when a
+    snapshot taken now into ``folder`` would be older than the plan, since this clock is behind."""
     record = env.journal.find(migration)
     plan = PlanOf(migration=migration, hash=record.plan_hash, made_at_ms=record.created_at_ms)
+    if folder is not None:
+        refuse_older(f"snapshot {folder}", env.clock.now_ms(), plan)
     return record.group, plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Self
 
 from groupshift.application import (
@@ -91,9 +92,9 @@ class App:
         """The journaled plan."""
         return plan.planned(self._env, migration)
 
-    def plan_of(self, migration: str) -> tuple[str, PlanOf]:
-        """The group of a migration, and what binds a snapshot of a cluster to its plan."""
-        return snapshot_cluster.plan_of(self._env, migration)
+    def plan_of(self, migration: str, folder: Path | None = None) -> tuple[str, PlanOf]:
+        """The group of a migration, and what binds a snapshot of a cluster (into ``folder``) to its plan."""
+        return snapshot_cluster.plan_of(self._env, migration, folder)
 
     def has_stage(self, migration: str, stage: StageName | str) -> bool:
         """Whether the plan, or the way back once begun, contains this stage."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -45,10 +46,12 @@ def report(
     *,
     as_json: Json = False,
 ) -> int:
-    """Write the report of a migration into its evidence, seal it, and list the reports of its stages."""
+    """Write the report of a migration into its evidence, seal it, and list the reports of its stages.
+
+    Exit code 5: the page was written, and says what of the evidence is gone or altered."""
     opened, _ = open_app(settings)
     with opened:
-        where, pack = written(opened, migration)
+        where, pack, troubles = written(opened, migration)
         (found,) = opened.status(migration)
     if output is not None:
         _write(output, where[1])
@@ -56,23 +59,28 @@ def report(
     if as_json:
         stages = {each.stage.name.value: render.plain(each.validations) for each in found.stages}
         about = {"report": shown, "files": len(pack.files), "doubts": list(pack.doubts)}
+        about["troubles"] = list(troubles)
         render.print_json({"migration": migration, **about, "validations": stages})
     else:
         console = Console()
         console.print(render.reports_table(found))
         console.print(f"report of the migration: {shown}", soft_wrap=True)
         render.next_command(console, f"groupshift verify-evidence {migration}")
-    return 0
+    for trouble in troubles:
+        print(f"broken: {trouble}", file=sys.stderr)
+    return Broken.exit_code if troubles else 0
 
 
-def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack]:
-    """(path, text) of the migration's report, written into its evidence and then sealed with everything."""
+def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack, tuple[str, ...]]:
+    """(path, text) of the migration's report, written into its evidence and then sealed with everything; and
+    sentences about evidence that is gone or altered."""
     from groupshift.spark.account.document import render as document
     from groupshift.spark.account.document import sealed_rows
 
-    text = document(opened.account(migration), sealed_rows(opened.pack(migration)))
+    told = opened.account(migration)
+    text = document(told, sealed_rows(opened.pack(migration)))
     where = opened.write_report(migration, text)
-    return (where, text), opened.seal(migration)
+    return (where, text), opened.seal(migration), told.troubles
 
 
 def _write(path: Path, text: str) -> None:
@@ -99,9 +107,8 @@ def verify_evidence(
 
     A FOLDER (with a slash in it) is checked without journal and settings, wherever it was copied to."""
     console = Console(stderr=True)
-    with Progress(
-        TextColumn("hashing"), BarColumn(), MofNCompleteColumn(), console=console, transient=True
-    ) as bar:
+    columns = (TextColumn("hashing"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("hashing", total=None)
 
         def told(done: int, total: int) -> None:

@@ -60,7 +60,7 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     Exit code 1: the snapshot was written, but something could not be read (table problems)."""
     if bootstrap_servers and migration:
         raise Rejected("--migration reads the journal of the settings: leave out --bootstrap-servers")
-    group, plan = _plan(migration, settings_file)
+    group, plan = _plan(migration, settings_file, output)
     chosen = [group] if group and not groups and not every else wanted("snapshot", groups, every=every)
     kafka, nodes = _where(bootstrap_servers, zookeeper, settings_file, read_from)
     reader = _reader(kafka, nodes, read_from, timeout)
@@ -80,13 +80,13 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     return 1 if state.problems else 0
 
 
-def _plan(migration: str, settings_file: Path | None) -> tuple[str, PlanOf | None]:
+def _plan(migration: str, settings_file: Path | None, output: Path) -> tuple[str, PlanOf | None]:
     """The group and the plan of a migration; nothing without one."""
     if not migration:
         return "", None
     opened, _ = open_app(settings_file)
     with opened:
-        return opened.plan_of(migration)
+        return opened.plan_of(migration, output)
 
 
 def _where(

@@ -1,0 +1,50 @@
+"""The evidence of a simulated move on a real disk: Parquet, manifests and texts as the product has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from groupshift.adapters.memory.evidence import MemoryProof
+from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.domain.evidence import Manifest, Moment, Row
+from simulated_move import Bench, make_bench
+
+
+class DiskEvidence(ParquetEvidence):
+    """What `MemoryProof` looks into, on disk."""
+
+    @property
+    def texts(self) -> Texts:
+        """Small files by their path."""
+        return Texts()
+
+
+class Texts:
+    """Paths to texts."""
+
+    def __getitem__(self, path: str) -> str:
+        return Path(path).read_text()
+
+    def __setitem__(self, path: str, text: str) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
+
+
+class DiskProof(MemoryProof):
+    """The same comparison over snapshots that are read from disk."""
+
+    def _snapshot(self, path: str) -> tuple[Manifest, Mapping[str, Sequence[Row]]]:
+        *_, migration, stage, moment = path.split("/")
+        key = (migration, stage, Moment(moment))
+        manifest = self.evidence.manifest(*key)
+        assert manifest is not None
+        return manifest, self.evidence.read(*key)
+
+
+def disk_bench(root: Path) -> Bench:
+    """A healthy simulated group whose evidence lies below ``root``."""
+    bench = make_bench()
+    bench.evidence = DiskEvidence(root)  # type: ignore[assignment]
+    bench.proof = DiskProof(bench.evidence)
+    return bench
