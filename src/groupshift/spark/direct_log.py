@@ -39,17 +39,21 @@ class DirectLog:
         self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
     ) -> Iterator[LogRecord]:
         """See the port. Where each log begins, and what is stable, is as the last `position` found it."""
-        wanted = sorted(number for number in up_to if partitions is None or number in partitions)
-        bounds = {number: _up_to(self._bounds[number], up_to[number]) for number in wanted}
-        total = sum(each.end - each.start for each in bounds.values())
+        bounds = self.bounds(up_to, partitions)
+        total = sum(each.end - each.start for each in bounds)
         done = 0
         with closing(self._brokers.cluster()) as cluster:
-            for number, each in bounds.items():
+            for each in bounds:
                 for batch in read_partition(cluster, each, Visible.DECIDED):
-                    yield from _records(number, batch)
+                    yield from _records(each.partition, batch)
                 done += each.end - each.start
                 if told is not None:
                     told(done, total)
+
+    def bounds(self, up_to: Position, partitions: Collection[int] | None = None) -> tuple[Bounds, ...]:
+        """What `read` would read of each partition, in their order."""
+        wanted = sorted(number for number in up_to if partitions is None or number in partitions)
+        return tuple(_up_to(self._bounds[number], up_to[number]) for number in wanted)
 
     def retention_ms(self) -> int | None:
         """See the port: the shortest that a broker has."""

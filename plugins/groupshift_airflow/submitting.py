@@ -1,0 +1,20 @@
+"""How our Spark jobs are submitted from a task: what the JVM and the interpreters are told."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from groupshift.adapters.spark_submit.shipping import stays_here
+
+if TYPE_CHECKING:
+    from groupshift.settings import SparkSettings
+
+JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""A job lives for seconds: what starts the JVM fastest (must be known before it starts)."""
+
+
+def environment(settings: SparkSettings, master: str) -> dict[str, str]:
+    """The interpreters of workers and driver; on this machine nothing listens outside."""
+    found = {"PYSPARK_PYTHON": settings.python or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {**found, "SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(master) else found
