@@ -1,38 +1,54 @@
-"""How fast coordinator records are decoded: Parquet in, every decoded column out, in both ways.
+"""How fast coordinator records are decoded, and a log becomes a state table, against the release's dump tool.
 
-Made-up records (`measuring.coordinator_log`) lie in a Parquet dump. One Spark session of two threads and 2 GB
-decodes all of them into a sink that drops the rows, planning included; a first round on the same files, whose
-time is kept apart, compiles what the JVM and numba compile. `scan` only reads the columns, as a yardstick.
+Made-up records (`measuring.coordinator_records`) lie in segment files of 50 partitions, batches of 1 to 20
+records, and in a Parquet dump; a KRaft broker 4.3.1 serves the very same files. All of it was just written:
+it is in memory for everyone. The dump tool finds every batch of a tenth as many records valid before anything
+is measured, and both ways to decode give the rows of the decoder in Python for a part of the dump.
 
-* ``decode_rate``: records a second of `Way.COMPILED`, median of the rounds.
-* ``sql_rate``: of `Way.SQL`, shown, without an aim.
+Every contender is a process of its own, starts of Java and Spark included; rounds of all follow each other.
 
-Before anything is measured both ways must give the same rows for a part of the dump, and those must be the
-rows of the decoder in Python.
+* `dump`, the peer: ``DumpLogSegments --offsets-decoder`` of kafka-tools 4.3.1 over all files, its text thrown
+  away.
+* `segments`, `broker`: the newest record of each key, decoded: one row a key, as Parquet.
+  ``segments_ratio``, ``broker_ratio``: time of the peer over ours, median of the rounds. Their tables must be
+  equal in every round; once, so must be the one that Spark makes of the Parquet dump (`parquet`, a figure).
+* ``decode_rate``: records a second from Parquet to every decoded column of *every* record, in a sink that
+  drops the rows; planning counts, starts do not; median of the rounds after a first one. `scan` only reads
+  the columns, as a yardstick.
+* ``growth_50m``: time of `segments` over five times as many records, over its median for the fewer.
+  ``memory_ratio``: highest resident set of its driver (Python and JVM), over that for a tenth as many.
 
-Run: make bench BENCH=decode
+Run: make bench BENCH=decode (about 10 GB of temporary files)
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from measuring import Aim, median, report
-from measuring.coordinator_log import PARTITIONS, chunk, write_parquet
+import pyarrow.dataset as ds
+from measuring import Aim, fresh_home, median, report
+from measuring.coordinator_log import PARTITIONS
+from measuring.coordinator_records import chunk
+from measuring.log_contenders import TOPIC, dump, ours, validated
+from measuring.log_files import write_log
+from measuring.log_server import end, serve
 
 from groupshift.domain.coordinator_log import LogRecord
+from groupshift.sandbox.artifacts import TOOLS, jars
+from groupshift.sandbox.home import Home
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_columns import RAW_COLUMNS, by_python
 from groupshift.spark.coordinator_log import Way, decoded
 
-CHECKED = 4_000
+CHECKED, FEWER, MORE = 4_000, 10, 5
 _BATCH = "50000"
 # Without the last one the JVM would interpret the SQL way's generated method, which is beyond 8,000 bytes.
 _JVM = "-XX:+UseParallelGC -XX:-UsePerfData -XX:-DontCompileHugeMethods"
@@ -58,41 +74,124 @@ def seconds(frame: Any) -> float:
     return time.perf_counter() - begun
 
 
-def measure(folder: Path, rounds: int) -> list[dict[str, float]]:
-    """Rounds of {contender: seconds}; the first one is the warm-up."""
+def decoding_rounds(dumped: Path, rounds: int) -> list[dict[str, float]]:
+    """Rounds of seconds: `scan` and `decode` of the Parquet dump in one session; the first is the warm-up."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 2g --driver-java-options "{_JVM}" pyspark-shell'
     spark = large_session("decode")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH)
     checked(spark)
-    raw = spark.read.parquet(str(folder))
-    contenders = {
-        "scan": lambda: raw,
-        "compiled": lambda: decoded(raw, PARTITIONS),
-        "sql": lambda: decoded(raw, PARTITIONS, way=Way.SQL),
-    }
+    raw = spark.read.parquet(str(dumped))
+    contenders = {"scan": lambda: raw, "decode": lambda: decoded(raw, PARTITIONS)}
     found = []
     for number in range(rounds + 1):
         found.append({name: seconds(frame) for name, frame in contenders.items()})
-        print(f"  round {number}: " + ", ".join(f"{n} {s:.1f} s" for n, s in found[-1].items()), flush=True)
+        print(f"  parquet {number}: " + ", ".join(f"{n} {s:.1f} s" for n, s in found[-1].items()), flush=True)
     spark.stop()
     return found
 
 
+def state(output: Path) -> pa.Table:
+    """A state table in log order."""
+    table = ds.dataset(output, format="parquet").to_table()
+    assert len(table)
+    return table.sort_by([("src_partition", "ascending"), ("src_offset", "ascending")]).combine_chunks()
+
+
+def source_rounds(home: Home, folder: Path, bootstrap: str, rounds: int) -> list[dict[str, Any]]:
+    """Rounds of the peer, segments and broker."""
+    output, found = home.root / "state", []
+    for number in range(rounds):
+        one: dict[str, Any] = {"dump": dump(folder), "segments": ours("segments", str(folder), output)}
+        table = state(output)
+        one["broker"] = ours("broker", bootstrap, output)
+        assert table.equals(state(output)), "the state tables of segments and broker differ"
+        found.append({**one, "keys": len(table)})
+        print(f"  round {number + 1}: {_said(one)}", flush=True)
+    return found
+
+
+def _said(figures: dict[str, Any]) -> str:
+    return ", ".join(f"{arm} {of['wall_s']:.1f} s ({of['cpu_s']:.1f} cpu)" for arm, of in figures.items())
+
+
+def from_parquet(home: Home, folder: Path, dumped: Path) -> dict[str, Any]:
+    """Once: the state that Spark's plans make of the dump, equal to that of the segments."""
+    output = home.root / "state"
+    figures = ours("parquet", str(dumped), output)
+    table = state(output)
+    ours("segments", str(folder), output)
+    assert table.equals(state(output)), "the state tables of segments and Parquet differ"
+    print(f"  {_said({'parquet': figures})}", flush=True)
+    return figures
+
+
+def sized(home: Home, records: int, *, check: bool) -> dict[str, Any]:
+    """`segments` over a log of so many records."""
+    folder = home.root / f"segments-{records}"
+    size = write_log(folder, TOPIC, records)
+    if check:
+        validated(folder, records)
+        ours("segments", str(folder), home.root / "state")  # compiles what is not compiled yet
+    figures = ours("segments", str(folder), home.root / "state")
+    shutil.rmtree(folder)
+    print(f"  {records:,} records, {size / 2**20:,.0f} MiB: {_said({'segments': figures})}", flush=True)
+    return figures
+
+
+def measure(home: Home, records: int, rounds: int) -> dict[str, Any]:
+    """All figures."""
+    folder, dumped = home.root / "segments", home.root / "dump"
+    few = sized(home, records // FEWER, check=True)
+    size = write_log(folder, TOPIC, records, dumped)
+    print(f"  {records:,} records, {size / 2**20:,.0f} MiB of segments", flush=True)
+    cluster = serve(home, folder)
+    found = source_rounds(home, folder, cluster.bootstrap, rounds)
+    end(home)
+    shutil.rmtree(cluster.nodes[0].folder)
+    parquet = from_parquet(home, folder, dumped)
+    shutil.rmtree(folder)
+    decoding = decoding_rounds(dumped, rounds)
+    shutil.rmtree(dumped)
+    many = sized(home, records * MORE, check=False)
+    return {
+        "records": records,
+        "rounds": found,
+        "parquet": parquet,
+        "decoding": decoding,
+        "few": few,
+        "many": many,
+    }
+
+
+def aims(figures: dict[str, Any]) -> list[Aim]:
+    """Medians; ratios within a round."""
+    rounds: Sequence[dict[str, Any]] = figures["rounds"]
+
+    def ratio(arm: str) -> float:
+        return median([each["dump"]["wall_s"] / each[arm]["wall_s"] for each in rounds])
+
+    few, many = figures["few"], figures["many"]
+    usual = median([each["segments"]["wall_s"] for each in rounds])
+    rate = figures["records"] / median([each["decode"] for each in figures["decoding"][1:]])
+    return [
+        Aim(name="decode_rate", value=rate, aim=1e6, at_least=True),
+        Aim(name="segments_ratio", value=ratio("segments"), aim=3, at_least=True),
+        Aim(name="broker_ratio", value=ratio("broker"), aim=1.5, at_least=True),
+        Aim(name="growth_50m", value=many["wall_s"] / usual, aim=5.5),
+        Aim(name="memory_ratio", value=many["memory_kib"] / few["memory_kib"], aim=1.2),
+    ]
+
+
 def main() -> int:
-    """Make, check, measure, judge."""
-    parser = argparse.ArgumentParser(description="Decode coordinator records from Parquet.")
+    """Make, check, measure, judge; see `measuring.report`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="groupshift-bench-") as root:
-        folder = Path(root) / "dump"
-        print(f"  writing {given.records:,} records", flush=True)
-        write_parquet(folder, given.records)
-        found = measure(folder, given.rounds)
-    rates = {name: given.records / median([each[name] for each in found[1:]]) for name in found[0]}
-    print("  records a second: " + ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items()))
-    aims = [Aim(name="decode_rate", value=rates["compiled"], aim=1e6, at_least=True)]
-    return report("decode", aims, {"records": given.records, "rates": rates, "rounds": found})
+    jars(TOOLS)
+    with fresh_home() as home:
+        figures = measure(home, given.records, given.rounds)
+    return report("decode", aims(figures), figures)
 
 
 if __name__ == "__main__":

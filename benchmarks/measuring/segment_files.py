@@ -7,29 +7,16 @@ with the code that is measured; Kafka's own dump tool says whether every batch i
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from crc32c import crc32c
 from numba import njit
 
-from measuring.coordinator_log import Chunk, chunks
+from measuring.coordinator_records import Chunk
 
 HEADER = 61
 _MOST_A_RECORD = 32  # bytes besides key and value: lengths, deltas, attributes
-
-
-def write_segments(folder: Path, topic: str, records: int) -> int:
-    """``<topic>-<partition>/00000000000000000000.log`` of every partition; returns their size in bytes."""
-    size = 0
-    for chunk in chunks(records):
-        path = folder / f"{topic}-{chunk.partition}" / f"{0:020}.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        log = encoded(chunk)
-        path.write_bytes(memoryview(log))
-        size += len(log)
-    return size
 
 
 def encoded(chunk: Chunk) -> Any:

@@ -28,8 +28,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark 
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.coordinator_log.types import TYPES
 from groupshift.errors import Rejected
+from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_arrow import compiled_batches
 from groupshift.spark.coordinator_columns import DECODED, RAW_COLUMNS, by_python
+from groupshift.spark.segments import Into
 
 
 class Way(StrEnum):
@@ -51,12 +53,9 @@ def decoded(records: DataFrame, partitions: int | None, *, way: Way = Way.COMPIL
     ``partitions`` is the count that groups are placed by (null: no expected partition). Raises `Rejected`
     for a count below 1.
     """
-    if partitions is not None and partitions < 1:
-        raise Rejected(
-            f"a topic of {partitions} partitions holds no group; give the partition count, 1 or more"
-        )
+    into = decoding(partitions)
     if way is Way.COMPILED:
-        return records.select(*RAW_COLUMNS).mapInArrow(compiled_batches(partitions), DECODED)
+        return records.select(*RAW_COLUMNS).mapInArrow(into.convert, into.schema)
     seen = judged(records, partitions)
     in_sql = seen.where("sure").drop("sure")
     rest = seen.where("NOT sure").select(
@@ -67,6 +66,16 @@ def decoded(records: DataFrame, partitions: int | None, *, way: Way = Way.COMPIL
         F.col("raw_value").alias("value"),
     )
     return in_sql.unionByName(rest.mapInArrow(_in_batches(partitions), DECODED))
+
+
+def decoding(partitions: int | None, keep: Keep = Keep.ALL) -> Into:
+    """`Way.COMPILED` for the tasks that read segments or brokers: with `Keep.WINNERS` they give the decoded
+    state of the log in one pass. Raises as `decoded`."""
+    if partitions is not None and partitions < 1:
+        raise Rejected(
+            f"a topic of {partitions} partitions holds no group; give the partition count, 1 or more"
+        )
+    return Into(keep=keep, schema=DECODED, convert=compiled_batches(partitions))
 
 
 def judged(records: DataFrame, partitions: int | None) -> DataFrame:

@@ -6,7 +6,7 @@ asks the leaders itself (`fetch_reader`) and reads the batches as it does those 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,7 @@ from groupshift.spark.batches.inflation import Origin
 from groupshift.spark.batches.records import Keep, Records, read_records
 from groupshift.spark.batches.transactions import Transactions, Visible, resolve, spans, visible
 from groupshift.spark.fetch_reader import PartitionReader
-from groupshift.spark.segments import OFFSETS_TOPIC, SCHEMA, kept, raw_rows
+from groupshift.spark.segments import OFFSETS_TOPIC, Into, in_tasks, raw_rows, shared
 
 _LATEST, _EARLIEST = -1, -2
 _OFFSETS = {"at_least": 2, "at_most": 7}
@@ -80,18 +80,27 @@ def fetched(
     Ends are those of ``bounds`` (`log_bounds`, taken now when not given): what is written later is not
     read, whatever happens meanwhile. Raises as `log_bounds`.
     """
+    return fetched_into(spark, brokers, Into(keep=keep), topic=topic, wanted=wanted, bounds=bounds)
+
+
+def fetched_into(
+    spark: SparkSession,
+    brokers: Brokers,
+    into: Into,
+    *,
+    topic: str = OFFSETS_TOPIC,
+    wanted: Visible = Visible.DECIDED,
+    bounds: Sequence[Bounds] | None = None,
+) -> DataFrame:
+    """As `fetched`; the tasks that fetch also convert, so rows are of ``into.schema``."""
     known = log_bounds(brokers, topic) if bounds is None else bounds
-    tasks = _tasks(known, wanted, 2 * spark.sparkContext.defaultParallelism)
+    tasks = _tasks(known, wanted, 2 * spark.sparkContext.defaultParallelism, whole=into.keep is Keep.WINNERS)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(each: _Range) -> Iterator[pa.RecordBatch]:
         with closing(brokers.cluster()) as cluster:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    for each in tasks[number]:
-                        for rows in _rows(cluster, topic, each, wanted):
-                            yield kept(rows, keep)
+            yield from _rows(cluster, topic, each, wanted)
 
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, SCHEMA)
+    return in_tasks(spark, tasks, read, into)
 
 
 def log_bounds(brokers: Brokers, topic: str = OFFSETS_TOPIC) -> tuple[Bounds, ...]:
@@ -154,20 +163,14 @@ def _list_offsets(
     )
 
 
-def _tasks(bounds: Sequence[Bounds], wanted: Visible, least: int) -> list[list[_Range]]:
-    """One list of ranges a task. Large partitions are cut into ranges of offsets, small ones share a task."""
-    ranges = [each for bound in bounds for each in _ranges(bound, wanted)]
-    total = sum(each.end - each.start for each in ranges)
-    share = total // least + 1
-    tasks: list[list[_Range]] = [[]]
-    size = 0
-    for each in (part for whole in ranges for part in _cut(whole, share)):
-        if tasks[-1] and size >= share:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(each)
-        size += each.end - each.start
-    return tasks
+def _tasks(bounds: Sequence[Bounds], wanted: Visible, count: int, *, whole: bool) -> list[list[_Range]]:
+    """One list of ranges a task. Unless partitions are read ``whole``, large ones are cut into ranges of
+    offsets; small ones share a task."""
+    ranges = [list(_ranges(bound, wanted)) for bound in bounds]
+    if not whole:
+        share = sum(each.end - each.start for of in ranges for each in of) // count + 1
+        ranges = [[part] for of in ranges for each in of for part in _cut(each, share)]
+    return shared(ranges, [sum(each.end - each.start for each in of) for of in ranges], count)
 
 
 def _ranges(bound: Bounds, wanted: Visible) -> Iterator[_Range]:

@@ -6,9 +6,11 @@ know what the copy holds: log ends, last stable offsets, open transactions, torn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +21,17 @@ from groupshift.spark.batches.files import filesystem, read_parts
 from groupshift.spark.batches.inflation import Origin
 from groupshift.spark.batches.records import Keep, Records, newest, read_records
 from groupshift.spark.batches.transactions import Transactions, Visible, visible
+from groupshift.spark.batches.winning import winning
 from groupshift.spark.segment_folders import Replica, find_replicas
 from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan
+
+
+class _OfPartition(Protocol):
+    @property
+    def partition(self) -> int: ...
+
+
+P = TypeVar("P", bound=_OfPartition)
 
 OFFSETS_TOPIC = "__consumer_offsets"
 SCHEMA = "partition int, offset long, timestamp_ms long, key binary, value binary"
@@ -33,6 +44,19 @@ class Copies(StrEnum):
     REFUSE = "refuse"
     LONGEST = "longest"
     """Take the copy with the highest log end, the first by path among equal ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Into:
+    """What the reading task gives to Spark: the rows to ``keep``, converted from batches of `SCHEMA` to
+    batches of ``schema``. A `mapInArrow` after it would send them to the JVM and on to another worker."""
+
+    keep: Keep = Keep.ALL
+    schema: str = SCHEMA
+    convert: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]] = iter
+
+
+AS_READ = Into()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +93,8 @@ def segments(
     for. Raises `Rejected` when there are no segments, or several copies of a partition and none may be
     chosen; `Broken` for damage, naming file and byte. An unfinished batch at the end is left out.
     """
-    return read_segments(spark, scan_segments(spark, uri, topic=topic, copies=copies), wanted, keep)
+    log = scan_segments(spark, uri, topic=topic, copies=copies)
+    return read_segments(spark, log, wanted, Into(keep=keep))
 
 
 def scan_segments(
@@ -104,36 +129,36 @@ def _chosen(
 
 
 def read_segments(
-    spark: SparkSession, log: SegmentLog, wanted: Visible = Visible.DECIDED, keep: Keep = Keep.ALL
+    spark: SparkSession,
+    log: SegmentLog,
+    wanted: Visible = Visible.DECIDED,
+    into: Into = AS_READ,
 ) -> DataFrame:
-    """The wanted records of a scanned log as rows of `SCHEMA`. Reads nothing yet."""
-    tasks = _tasks(spark, log)
+    """The wanted records of a scanned log as rows of ``into.schema``. Reads nothing yet."""
+    units = [list(_units(each)) for each in log.partitions]
+    whole = units if into.keep is Keep.WINNERS else [[unit] for each in units for unit in each]
+    sizes = [sum(unit.end - unit.start for unit in each) for each in whole]
+    tasks = shared(whole, sizes, 4 * spark.sparkContext.defaultParallelism)
     transactions = {each.replica.partition: each.transactions for each in log.partitions}
     uri = log.uri
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for unit in tasks[number]:
-                    for rows in _rows(uri, unit, transactions[unit.partition], wanted):
-                        yield kept(rows, keep)
+    def read(unit: _Unit) -> Iterator[pa.RecordBatch]:
+        return _rows(uri, unit, transactions[unit.partition], wanted)
 
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, SCHEMA)
+    return in_tasks(spark, tasks, read, into)
 
 
-def _tasks(spark: SparkSession, log: SegmentLog) -> list[list[_Unit]]:
-    """The files cut into units, consecutive ones put together to tasks of about equal size."""
-    units = [unit for each in log.partitions for unit in _units(each)]
-    total = sum(unit.end - unit.start for unit in units)
-    share = total // (4 * spark.sparkContext.defaultParallelism) + 1
-    tasks: list[list[_Unit]] = [[]]
-    size = 0
-    for unit in units:
-        if tasks[-1] and size >= share:
+def shared(pieces: Sequence[Sequence[P]], sizes: Sequence[int], count: int) -> list[list[P]]:
+    """Consecutive pieces put together to about ``count`` tasks of equal size; no piece is divided."""
+    share = sum(sizes) // count + 1
+    tasks: list[list[P]] = [[]]
+    filled = 0
+    for piece, size in zip(pieces, sizes, strict=True):
+        if tasks[-1] and filled >= share:
             tasks.append([])
-            size = 0
-        tasks[-1].append(unit)
-        size += unit.end - unit.start
+            filled = 0
+        tasks[-1] += piece
+        filled += size
     return tasks
 
 
@@ -165,6 +190,29 @@ def raw_rows(partition: int, records: Records) -> pa.RecordBatch:
     )
 
 
-def kept(rows: pa.RecordBatch, keep: Keep) -> pa.RecordBatch:
-    """Those rows of a piece that are to be kept."""
-    return rows if keep is Keep.ALL else rows.take(newest(rows.column("key")))
+def in_tasks(
+    spark: SparkSession,
+    tasks: Sequence[Sequence[P]],
+    read: Callable[[P], Iterable[pa.RecordBatch]],
+    into: Into,
+) -> DataFrame:
+    """What ``read`` gives for each piece of work, thinned out and converted where it was read."""
+
+    def rows(numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        for number in numbers:
+            for _, pieces in groupby(tasks[number], key=lambda piece: piece.partition):
+                yield from _kept((batch for piece in pieces for batch in read(piece)), into.keep)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from into.convert(rows(number for batch in batches for number in batch.column(0).to_pylist()))
+
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, into.schema)
+
+
+def _kept(batches: Iterator[pa.RecordBatch], keep: Keep) -> Iterator[pa.RecordBatch]:
+    """Those rows of one partition that are to be kept."""
+    if keep is Keep.WINNERS:
+        return winning(batches)
+    if keep is Keep.NEWEST:
+        return (rows.take(newest(rows.column("key"))) for rows in batches)
+    return batches

@@ -78,6 +78,9 @@ class Keep(StrEnum):
     NEWEST = "newest"
     """Of each piece that is read only the last one, tombstones too; which is enough where only the newest
     record of a key counts, and leaves Spark a fraction to do. Records without key are all kept."""
+    WINNERS = "winners"
+    """Of each partition only what `winning` leaves: what a coordinator loads, without a shuffle. A partition
+    is read by one task, which holds its winners; many partitions of about one size suit it."""
 
 
 def newest(keys: pa.Array) -> pa.Array:

@@ -1,0 +1,36 @@
+"""A broker that serves made-up segment files as a topic of its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftCluster, await_node, start_kraft, start_node
+from groupshift.sandbox.processes import marked, stop
+from measuring.coordinator_log import PARTITIONS
+from measuring.log_contenders import TOPIC
+
+
+def serve(home: Home, folder: Path) -> KraftCluster:
+    """A broker whose topic is the segment files of ``folder``: put in its place while it is down."""
+    cluster = start_kraft(home.create())
+    create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+    end(home)
+    (node,) = cluster.nodes
+    for place in sorted(path for path in node.folder.rglob(f"{TOPIC}-*") if path.is_dir()):
+        for old in place.iterdir():
+            if old.name != "partition.metadata":
+                old.unlink()
+        shutil.copy(folder / place.name / f"{0:020}.log", place)
+    for clean in node.folder.rglob(".kafka_cleanshutdown"):
+        clean.unlink()  # so that it checks and indexes what lies there
+    await_node(cluster, node, start_node(cluster, node))
+    return cluster
+
+
+def end(home: Home) -> None:
+    """End every process of ``home``."""
+    for process in marked(home):
+        stop(process, 60.0)
