@@ -44,6 +44,7 @@ from measuring.log_server import end, serve
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.sandbox.artifacts import TOOLS, jars
 from groupshift.sandbox.home import Home
+from groupshift.sandbox.java import java_home
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_columns import RAW_COLUMNS, by_python
 from groupshift.spark.coordinator_log import Way, decoded
@@ -76,6 +77,7 @@ def seconds(frame: Any) -> float:
 
 def decoding_rounds(dumped: Path, rounds: int) -> list[dict[str, float]]:
     """Rounds of seconds: `scan` and `decode` of the Parquet dump in one session; the first is the warm-up."""
+    os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 2g --driver-java-options "{_JVM}" pyspark-shell'
     spark = large_session("decode")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH)
