@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from confluent_kafka import Producer
@@ -15,8 +18,10 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Rejected
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
+from groupshift.sandbox.java import java_home
 from groupshift.sandbox.kafka import create_topic, start_kafka
 from groupshift.sandbox.processes import marked, stop
 from groupshift.sandbox.zookeeper import start_zookeeper
@@ -77,18 +82,31 @@ def test_an_audit_is_kept_and_its_verdict_is_red_when_a_difference_is_not_explai
     kept = tmp_path / "groupshift" / "evidence" / "audits"
     _run("first")
     assert json.loads((kept / "first" / "manifest.json").read_text())["agreeing"] == 1
+    monkeypatch.setenv("AIRFLOW_CONN_HERE", json.dumps({"conn_type": "spark", "host": "local[2]"}))
+    monkeypatch.setenv("JAVA_HOME", str(java_home()))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     nodes.create("/consumers/orders-app/offsets/orders/7", b"3")
     nodes.create("/consumers/orders-app/migration/mode", b"kafka", makepath=True)
-    with pytest.raises(AirflowFailException, match=r"1 of 2 committed offsets differ .*audits/second"):
-        _run("second")
-    assert json.loads((kept / "second" / "manifest.json").read_text())["kinds"] == {"never committed": 1}
+    for folder, spark in (("second", ""), ("third", "here")):
+        with pytest.raises(AirflowFailException, match=rf"1 of 2 committed offsets differ .*audits/{folder}"):
+            _run(folder, spark)
+        told = json.loads((kept / folder / "manifest.json").read_text())
+        assert told["kinds"] == {"never committed": 1}
+    assert _rows(kept / "third") == _rows(kept / "second")
+    with pytest.raises(Rejected, match="audit is never overwritten"):
+        _run("third", "here")
 
 
-def _run(folder: str) -> None:
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    return pq.read_table(folder / "differences.parquet").to_pylist()
+
+
+def _run(folder: str, spark_conn_id: str = "") -> None:
     """Both tasks, as a run of the DAG with its defaults renders them."""
     where = {"kafka_conn_id": "groupshift_kafka_default", "zookeeper_conn_id": "groupshift_zookeeper_default"}
     context: dict[str, Any] = {"params": {"groups": [], "commit_interval_s": 5}}
-    told = audits.Audit(task_id="audit", folder=folder, **where).execute(context)
+    audit = audits.Audit(task_id="audit", folder=folder, spark_conn_id=spark_conn_id, **where)
+    told = audit.execute(context)
     assert told == folder
     audits.AuditVerdict(task_id="verdict", folder=told, **where).execute(context)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.evidence import TABLES, Store, Table
 from groupshift.domain.verdict import Verdict
+from groupshift.spark.offline_docs import make_offline
 from groupshift.spark.verdicts import Offence, Ruled, ruled
 
 Rows = Sequence[Mapping[str, Any]]
@@ -149,12 +149,10 @@ class Suite:
             self._context.add_data_docs_site("docs", _site(docs))
 
     def publish(self) -> None:
-        """Write the Data Docs of everything that was validated. Fonts and pictures that Great Expectations
-        adds to every site are left out: they are larger than all the rest."""
+        """Write the Data Docs of everything that was validated, as pages that need no network."""
         if self._docs is not None:
             self._context.build_data_docs()
-            for folder in ("fonts", "images"):
-                shutil.rmtree(self._docs / "static" / folder, ignore_errors=True)
+            make_offline(self._docs)
 
     def validate(self, moment: str, tables: Mapping[str, Rows]) -> tuple[Expected, ...]:
         """All expectations of all tables of one snapshot; ``moment`` names it within this context."""
