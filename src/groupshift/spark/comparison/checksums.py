@@ -1,92 +1,99 @@
-"""Order-free checksums of rows, by file and by segment, computed by Catalyst and merged on the driver.
+"""Order-free checksums of rows, by file and by segment, and the keys whose rows are the same on both sides.
 
-A row gives two 64-bit hashes (xxHash64): over its key and the compared values, and over its key under
-another seed and the values. A checksum is the number of rows, the exact sum of the first hash (its halves
-apart, so that nothing overflows) and the exclusive or of the second. The order of rows and files does not
+A row gives two 64-bit hashes of its key and the compared values (`groupshift.spark.comparison.hashes`). A
+checksum is the number of rows and the sum of either hash modulo 2^64. The order of rows and files does not
 matter, and checksums of parts add up to that of the whole, which is what makes them resumable. That two
-different sets of rows get the same checksum takes a collision of both: about 2^-64 for the sums and 2^-64
-for the exclusive or, if xxHash64 behaves as random; over 2^18 segments less than 2^-109. It is no defence
-against an author of rows who aims at it; the SHA-256 of the manifest is.
+different sets of rows get the same checksum takes a collision of both sums: about 2^-128 if the hashes
+behave as random; over 2^18 segments less than 2^-109. It is no defence against an author of rows who aims
+at it; the SHA-256 of the manifest is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain.equality_rules import Field
-from groupshift.spark.comparison.rows import key_hash, segment
+from groupshift.spark.comparison.hashes import Hashes, Words
 
-_LOW = 0xFFFFFFFF
-_SECOND_SEED = 0x5EED
-SUMS = ("rows", "low", "high", "xor")
+SUMS = ("rows", "first", "second")
+_ALL = (1 << 64) - 1
 
-Checksum = tuple[int, int, int, int]
+Checksum = tuple[int, int, int]
 
 
-def _hashed(committed: DataFrame, values: Sequence[Field]) -> DataFrame:
-    """``key, first, second``: the hash of the key, and both hashes of the row."""
-    names = [F.col(f"`{name}`") for name in values]
-    keys = committed.select(key_hash().alias("key"), key_hash(F.lit(_SECOND_SEED)).alias("other"), *names)
-    return keys.select(
-        "key", F.xxhash64("key", *names).alias("first"), F.xxhash64("other", *names).alias("second")
-    )
+def of_rows(hashes: Hashes) -> Checksum:
+    """The checksum of these rows."""
+    return len(hashes.key), int(hashes.first.sum()), int(hashes.second.sum())
 
 
-def _sums() -> tuple[Column, ...]:
-    first = F.col("first")
-    return (
-        F.count(F.lit(1)).alias("rows"),
-        F.coalesce(F.sum(first.bitwiseAND(F.lit(_LOW))), F.lit(0)).alias("low"),
-        F.coalesce(F.sum(F.shiftrightunsigned(first, 32)), F.lit(0)).alias("high"),
-        F.coalesce(F.bit_xor("second"), F.lit(0)).alias("xor"),
-    )
+def total(checksums: Iterable[Checksum]) -> Checksum:
+    """The checksum of all rows together."""
+    rows, first, second = 0, 0, 0
+    for one in checksums:
+        rows, first, second = rows + one[0], (first + one[1]) & _ALL, (second + one[2]) & _ALL
+    return rows, first, second
 
 
-def by_file(committed: Mapping[str, DataFrame], values: Sequence[Field]) -> DataFrame:
-    """One checksum a file: ``file, rows, low, high, xor``; frames by the name of their file."""
-    frames = [
-        _hashed(frame, values).agg(*_sums()).select(F.lit(name).alias("file"), *SUMS)
-        for name, frame in committed.items()
-    ]
-    return reduce(DataFrame.unionAll, frames)
-
-
-def by_segment(committed: DataFrame, values: Sequence[Field], segments: int) -> DataFrame:
-    """One checksum a segment: ``segment, rows, low, high, xor``."""
-    rows = _hashed(committed, values)
-    return rows.groupBy(segment(F.col("key"), segments).alias("segment")).agg(*_sums())
+def segment(keys: Words, segments: int) -> NDArray[np.int64]:
+    """The segment of each row, by the hash of its *whole* key: a group of millions of rows is spread as
+    evenly as many groups of one. ``segments`` is a power of two."""
+    return (keys & (segments - 1)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Checksums of all segments of one side; ``sums`` is an int64 array of shape (4, segments)."""
+    """Checksums of all segments of some rows; ``sums`` is an uint64 array of shape (3, segments)."""
 
-    sums: NDArray[np.int64]
+    sums: Words
 
     @classmethod
     def none(cls, segments: int) -> Segments:
         """Of no rows."""
-        return cls(np.zeros((len(SUMS), segments), dtype=np.int64))
+        return cls(np.zeros((len(SUMS), segments), dtype=np.uint64))
+
+    def add_rows(self, hashes: Hashes) -> None:
+        """Take in further rows."""
+        at = segment(hashes.key, self.sums.shape[1])
+        self.sums[0] += np.bincount(at, minlength=self.sums.shape[1]).astype(np.uint64)
+        np.add.at(self.sums[1], at, hashes.first)
+        np.add.at(self.sums[2], at, hashes.second)
 
     def add(self, part: pa.Table) -> None:
-        """Merge the answer of `by_segment` for further rows."""
-        at = part.column("segment").to_numpy()
-        for row, name in enumerate(SUMS[:-1]):
-            np.add.at(self.sums[row], at, part.column(name).to_numpy())
-        np.bitwise_xor.at(self.sums[-1], at, part.column(SUMS[-1]).to_numpy())
+        """Take in the checksums of further rows, as `table` gives them."""
+        for row, name in enumerate(SUMS):
+            self.sums[row] += part.column(name).to_numpy()
+
+    def table(self) -> pa.Table:
+        """One row a segment, in their order."""
+        return pa.table(dict(zip(SUMS, map(pa.array, self.sums), strict=True)))
 
     def differing(self, other: Segments) -> NDArray[np.int64]:
         """Numbers of the segments whose checksums differ."""
         return np.flatnonzero((self.sums != other.sums).any(axis=0))
+
+
+def differing_rows(before: Hashes, after: Hashes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows of either side are left to compare: all but those of keys that each side has once with the
+    same values. A key that is there twice is left, and so are two keys of one hash."""
+    keys = np.concatenate([before.key, after.key])
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    firsts = np.concatenate([before.first, after.first])[order]
+    seconds = np.concatenate([before.second, after.second])[order]
+    later = order >= len(before.key)
+    starts = np.ones(len(keys) + 1, dtype=np.bool_)
+    starts[1:-1] = keys[1:] != keys[:-1]
+    pair = starts[:-2] & ~starts[1:-1] & starts[2:] & ~later[:-1] & later[1:]
+    pair &= (firsts[:-1] == firsts[1:]) & (seconds[:-1] == seconds[1:])
+    left = np.ones(len(keys), dtype=np.bool_)
+    at = np.flatnonzero(pair)
+    left[order[at]] = left[order[at + 1]] = False
+    return left[: len(before.key)], left[len(before.key) :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +128,3 @@ def _left(side: Iterable[tuple[str, object]], common: Counter[object]) -> tuple[
         else:
             left.append(name)
     return tuple(left)
-
-
-def total(checksums: Iterable[Checksum]) -> Checksum:
-    """The checksum of all rows together."""
-    rows, low, high, xor = 0, 0, 0, 0
-    for one in checksums:
-        rows, low, high, xor = rows + one[0], low + one[1], high + one[2], xor ^ one[3]
-    return rows, low, high, xor

@@ -30,7 +30,7 @@ from groupshift.spark.output import write_text
 
 VERDICT, DIFFERENCES = "verdict.json", "differences"
 _PART = f"{DIFFERENCES}.part"
-_STEPS = 1
+_STEPS = 2
 """Raised when a step computes something else: parts of an older release are not used."""
 
 
@@ -131,8 +131,8 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     remaining = work.left_by_bytes(job)
     if remaining.none and _same_files(job) and not judging.needs_spark(job):
         return _outcome(job, request, judging.of_equal_files(job), settled_by="files of the same bytes"), []
+    settled, paths, segments = _settled(job, remaining)
     found = judging.tables(job)
-    settled, paths, segments = _settled(job, remaining, found)
     frame = job.spark.read.parquet(*map(str, paths)) if paths else None
     counts = judging.counted(frame) if frame is not None else []
     by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
@@ -149,9 +149,7 @@ def _same_files(job: Work) -> bool:
     return sides[0] == sides[1]
 
 
-def _settled(
-    job: Work, remaining: Remaining, found: judging.Tables
-) -> tuple[str, list[Path], dict[str, int]]:
+def _settled(job: Work, remaining: Remaining) -> tuple[str, list[Path], dict[str, int]]:
     """Which step decided, folders with differences, and how many segments differ."""
     if remaining.none:
         return "files of the same bytes", [], {}
@@ -162,7 +160,7 @@ def _settled(
     segments = {"differing": len(numbers), "all": job.segments}
     if not len(numbers):
         return "checksums of segments", [], segments
-    return "rows", work.found_differences(job, numbers, found["after"].get("log_ends")), segments
+    return "rows", work.found_differences(job, numbers, lambda: judging.log_ends(job)), segments
 
 
 def _outcome(

@@ -38,6 +38,13 @@ def tables(work: Work) -> Tables:
     return found
 
 
+def log_ends(work: Work) -> DataFrame | None:
+    """The log ends of the later snapshot, where it holds them."""
+    given = work.inputs["after"]
+    paths = given.paths("log_ends")
+    return rows.read(work.spark, "log_ends", paths, given.columns["log_ends"]) if paths else None
+
+
 def of_groups(work: Work, found: Tables) -> list[Judged]:
     """Every rule about groups and members, judged by its statements."""
     results = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
@@ -51,12 +51,13 @@ def committed(offsets: DataFrame) -> DataFrame:
     return offsets.where(F.col("offset") >= 0).select(*(F.col(f"`{name}`") for name in KEY), *values)
 
 
-def key_hash(*seed: Column) -> Column:
-    """64 bits of the whole key."""
-    return F.xxhash64(*seed, *(F.col(f"`{name}`") for name in KEY))
-
-
-def segment(hashed: Column, segments: int) -> Column:
-    """The segment of a row, by the hash of its *whole* key: a group of millions of rows is spread as evenly
-    as many groups of one."""
-    return F.pmod(hashed, F.lit(segments)).cast("int")
+def schema(values: Sequence[Field]) -> StructType:
+    """Key and ``values`` of rows that were taken out of a snapshot."""
+    wanted = {*KEY, *(field.value for field in values)}
+    return StructType(
+        [
+            StructField(column.name, _SPARK[column.type], nullable=True)
+            for column in CLUSTER_TABLES["offsets"].columns
+            if column.name in wanted
+        ]
+    )

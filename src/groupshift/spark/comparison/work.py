@@ -1,28 +1,41 @@
-"""The steps of a comparison over millions of rows: files, then segments, then rows. Each part is kept."""
+"""The steps of a comparison over millions of rows: files, segments, keys, then rows. Each part is kept.
+
+Up to the keys the driver reads the files itself, as it did to prove them whole; Spark is started for the
+rows whose keys differ.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.domain.equality_rules import EqualityRule, Field
 from groupshift.domain.evidence import FileEntry
-from groupshift.spark.comparison import checksums, differences, rows
-from groupshift.spark.comparison.checksums import SUMS, Remaining, Segments
+from groupshift.spark.comparison import checksums, differences, hashes, rows
+from groupshift.spark.comparison.checksums import SUMS, Checksum, Remaining, Segments
+from groupshift.spark.comparison.hashes import Hashes
 from groupshift.spark.comparison.inputs import Input
 from groupshift.spark.comparison.progress import Progress
 
 SIDES = ("before", "after")
 _MOST_SEGMENTS, _FEWEST_SEGMENTS, _ROWS_A_SEGMENT = 1 << 18, 1 << 6, 128
+_THREADS = min(os.cpu_count() or 1, 4)
+_HASHES = ("key_hash", "first_hash", "second_hash")
 
+T = TypeVar("T")
+LogEnds = Callable[[], DataFrame | None]
+"""The later snapshot's table ``log_ends``; called when Spark is needed."""
 Told = Callable[[str, int, int], None]
 """Progress: what is done, how many parts of it are, of how many."""
 
@@ -82,15 +95,17 @@ class Work:
             held += entry.rows
         return [part for part in found if part]
 
-    def rows(self, side: str, files: Sequence[str]) -> DataFrame:
-        """What was committed according to these files."""
-        given = self.inputs[side]
-        paths = [str(given.folder / name) for name in files]
-        return rows.committed(rows.read(self.spark, "offsets", paths, given.columns["offsets"]))
-
     def committed(self, side: str) -> DataFrame:
         """Everything that a side committed."""
-        return self.rows(side, [entry.file for entry in self.entries(side)])
+        given = self.inputs[side]
+        return rows.committed(
+            rows.read(self.spark, "offsets", given.paths("offsets"), given.columns["offsets"])
+        )
+
+    def of_files(self, side: str, files: Sequence[str], ask: Callable[[Path], T]) -> list[T]:
+        """What ``ask`` says about each of these files, several at a time."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(ask, (self.inputs[side].folder / name for name in files)))
 
     def each(self, what: str, parts: Mapping[str, list[list[str]]]) -> Iterator[tuple[str, int, list[str]]]:
         """Side, number and files of every part, one after the other, telling how far it is."""
@@ -117,11 +132,11 @@ def left_by_rows(work: Work, remaining: Remaining) -> Remaining:
         side: work.parts(side, files)
         for side, files in zip(SIDES, (remaining.before, remaining.after), strict=True)
     }
-    found: dict[str, list[tuple[str, tuple[int, int, int, int]]]] = {side: [] for side in SIDES}
+    found: dict[str, list[tuple[str, Checksum]]] = {side: [] for side in SIDES}
     for side, number, files in work.each("checksums of files", parts):
         table = work.progress.table(f"files-{side}-{number:04d}", partial(_file_sums, work, side, files))
         found[side] += [
-            (row["file"], (row["rows"], row["low"], row["high"], row["xor"])) for row in table.to_pylist()
+            (row["file"], (row["rows"], row["first"], row["second"])) for row in table.to_pylist()
         ]
     sums = [checksums.total(content for _, content in found[side]) for side in SIDES]
     if sums[0] == sums[1]:
@@ -129,9 +144,19 @@ def left_by_rows(work: Work, remaining: Remaining) -> Remaining:
     return checksums.cancelled(found["before"], found["after"])
 
 
+def _hashed(work: Work, path: Path) -> Iterator[Hashes]:
+    for table in hashes.committed(path, work.values):
+        yield hashes.hashed(table, work.values)
+
+
 def _file_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
-    frames = {name: work.rows(side, [name]) for name in files}
-    return checksums.by_file(frames, work.values).toArrow()
+    sums = work.of_files(
+        side, files, lambda path: checksums.total(map(checksums.of_rows, _hashed(work, path)))
+    )
+    columns = zip(SUMS, zip(*sums, strict=True), strict=True)
+    return pa.table(
+        {"file": list(files), **{name: pa.array(column, pa.uint64()) for name, column in columns}}
+    )
 
 
 def differing_segments(work: Work, remaining: Remaining) -> NDArray[np.int64]:
@@ -148,52 +173,103 @@ def differing_segments(work: Work, remaining: Remaining) -> NDArray[np.int64]:
 
 
 def _segment_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
-    frame = checksums.by_segment(work.rows(side, files), work.values, work.segments)
-    return frame.select("segment", *SUMS).toArrow()
+    def of_file(path: Path) -> pa.Table:
+        found = Segments.none(work.segments)
+        for rows_ in _hashed(work, path):
+            found.add_rows(rows_)
+        return found.table()
+
+    sums = Segments.none(work.segments)
+    for table in work.of_files(side, files, of_file):
+        sums.add(table)
+    return sums.table()
 
 
-def found_differences(work: Work, segments: NDArray[np.int64], log_ends: DataFrame | None) -> list[Path]:
+def found_differences(work: Work, segments: NDArray[np.int64], log_ends: LogEnds) -> list[Path]:
     """Compare the rows of these segments, so many at once; folders with `differences.COLUMNS`."""
     count = sum(entry.rows for side in SIDES for entry in work.entries(side)) * len(segments) // work.segments
     ranges = max(1, -(-count // work.sizes.at_once))
-    wanted = _wanted(work, segments, ranges)
+    range_of = np.full(work.segments, -1, dtype=np.int32)
+    range_of[segments] = segments % ranges
     parts = {side: work.parts(side) for side in SIDES}
     taken: dict[str, list[Path]] = {side: [] for side in SIDES}
     for side, number, files in work.each("rows of segments that differ", parts):
         name = f"rows-{side}-{number:04d}"
-        taken[side].append(work.progress.folder(name, partial(_take, work, (side, files), wanted)))
-    found = []
+        taken[side].append(work.progress.folder(name, partial(_take, work, (side, files), range_of)))
+    left = []
     for number in range(ranges):
+        work.told("keys compared", number, ranges)
+        left.append(work.progress.folder(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
+    ends = log_ends()
+    found = []
+    for number, folder in enumerate(left):
         work.told("rows compared", number, ranges)
-        found.append(
-            work.progress.folder(f"found-{number:04d}", partial(_compare, work, taken, (number, log_ends)))
-        )
+        found.append(work.progress.folder(f"found-{number:04d}", partial(_compare, work, folder, ends)))
     work.told("rows compared", ranges, ranges)
     return found
 
 
-def _wanted(work: Work, segments: NDArray[np.int64], ranges: int) -> Path:
-    table = pa.table({"segment": segments.astype(np.int32), "range": (segments % ranges).astype(np.int32)})
-    work.progress.table("differing", lambda: table)
-    return work.progress.root / "differing.parquet"
+def _take(work: Work, given: tuple[str, Sequence[str]], range_of: NDArray[np.int32], part: Path) -> None:
+    """Rows of the segments that have a range, with their hashes; a file a range."""
+
+    def of_file(path: Path) -> pa.Table:
+        return pa.concat_tables(
+            _chosen(work, table, range_of) for table in hashes.committed(path, work.values)
+        )
+
+    part.mkdir()
+    table = pa.concat_tables(work.of_files(*given, of_file))
+    numbers = table.column("range").to_numpy()
+    for number in np.unique(numbers):
+        rows_ = table.filter(pa.array(numbers == number)).drop_columns("range")
+        pq.write_table(rows_, part / f"{number:04d}.parquet")
 
 
-def _take(work: Work, given: tuple[str, Sequence[str]], wanted: Path, part: Path) -> None:
-    frame = work.rows(*given).withColumn("segment", rows.segment(rows.key_hash(), work.segments))
-    chosen = F.broadcast(work.spark.read.schema("segment int, range int").parquet(str(wanted)))
-    frame.join(chosen, "segment").drop("segment").write.partitionBy("range").parquet(str(part))
+def _chosen(work: Work, table: pa.Table, range_of: NDArray[np.int32]) -> pa.Table:
+    ranges = range_of[checksums.segment(hashes.hashed(table, ()).key, work.segments)]
+    chosen = table.filter(pa.array(ranges >= 0))
+    of_rows = hashes.hashed(chosen, work.values)
+    found = hashes.plain(chosen, work.values).append_column("range", pa.array(ranges[ranges >= 0]))
+    for name, words in zip(_HASHES, (of_rows.key, of_rows.first, of_rows.second), strict=True):
+        found = found.append_column(name, pa.array(words))
+    return found
 
 
-def _compare(
-    work: Work, taken: Mapping[str, list[Path]], chosen: tuple[int, DataFrame | None], part: Path
-) -> None:
-    number, log_ends = chosen
+def _leave_equal(taken: Mapping[str, list[Path]], number: int, part: Path) -> None:
+    """Of one range the rows that are left to compare, a file a side."""
+    files = {
+        side: [
+            folder / name for folder in taken[side] if (folder / (name := f"{number:04d}.parquet")).exists()
+        ]
+        for side in SIDES
+    }
+    differing = checksums.differing_rows(*(_hashes_of(files[side]) for side in SIDES))
+    part.mkdir()
+    for side, left in zip(SIDES, differing, strict=True):
+        at = 0
+        for piece, path in enumerate(files[side]):
+            table = pq.read_table(path)
+            rows_ = table.filter(pa.array(left[at : at + len(table)])).drop_columns(list(_HASHES))
+            pq.write_table(rows_, part / f"{side}-{piece:04d}.parquet")
+            at += len(table)
+
+
+def _hashes_of(files: Sequence[Path]) -> Hashes:
+    none = np.zeros(0, dtype=np.uint64)
+    tables = [pq.read_table(path, columns=list(_HASHES)) for path in files]
+    key, first, second = (
+        np.concatenate([none, *(table.column(name).to_numpy() for table in tables)]) for name in _HASHES
+    )
+    return Hashes(key=key, first=first, second=second)
+
+
+def _compare(work: Work, left: Path, log_ends: DataFrame | None, part: Path) -> None:
     sides = {}
     for side in SIDES:
-        schema = work.rows(side, work.parts(side)[0]).schema
-        folders = [str(at / f"range={number}") for at in taken[side] if (at / f"range={number}").is_dir()]
+        files = [str(path) for path in sorted(left.glob(f"{side}-*.parquet"))]
+        schema = rows.schema(work.values)
         read = work.spark.read.schema(schema)
-        sides[side] = read.parquet(*folders) if folders else work.spark.createDataFrame([], schema)
+        sides[side] = read.parquet(*files) if files else work.spark.createDataFrame([], schema)
     pairs = differences.paired(sides["before"], sides["after"], work.values)
     found = differences.classified(pairs, work.values, work.rules, log_ends)
     found.write.parquet(str(part))
