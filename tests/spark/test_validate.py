@@ -16,6 +16,8 @@ from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.errors import Broken, Rejected
 from groupshift.spark import sources
 from groupshift.spark.jobs import validate
+from loaded import loads
+from small_disk import listing, small_disk
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, offset, owner, snapshot, store, tamper
 
 Run = Callable[..., tuple[int, dict[str, Any], Path]]
@@ -111,7 +113,11 @@ def test_a_second_owner_fails(run: Run, pair: tuple[Path, Path]) -> None:
     assert {json.loads(row["row"])["member_id"] for row in rows} == {"payments_m1-1", "payments_m3-2"}
     docs = output / validate.DOCS
     assert "after.owners" in (docs / "index.html").read_text()
-    assert len(list(docs.glob("validations/after/owners/**/*.html"))) == 1
+    (page,) = docs.glob("validations/after/owners/**/*.html")
+    assert "Failed" in page.read_text()
+    pages = [each for each in docs.rglob("*") if each.is_file()]
+    assert {each.suffix for each in pages} == {".html"}
+    assert {name for each in pages for name in loads(each.read_text())} == set()
 
 
 def test_a_changed_file_is_refused_before_spark(
@@ -196,3 +202,19 @@ def test_a_class_that_is_not_allowed_fails(run: Run, pair: tuple[Path, Path]) ->
     assert rules_of(verdict, "fail")["V07"].endswith("; and 2 more")
     rows = pq.read_table(output / validate.DIFFERENCES).to_pylist()
     assert {row["class"] for row in rows if not row["allowed"]} == {"advanced"}
+
+
+def test_a_full_disk_leaves_no_verdict_and_no_report(
+    pair: tuple[Path, Path], tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """B6: one sentence and exit code 4; neither a table of an earlier run nor half a page of this one."""
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps(canary_rules()))
+    with small_disk(tmp_path / "disk", 4):
+        output = tmp_path / "disk" / "out"
+        given = ["--before", pair[0], "--after", pair[1], "--output", output, "--rules", rules]
+        assert validate.main([*map(str, given), "--stage", "canary", "--moment", "after"]) == 4
+        assert listing(output) == []
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith(f"validate: the disk of {output}")
+    assert said.endswith("is full: make room and run the same command again")

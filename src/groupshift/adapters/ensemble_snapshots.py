@@ -20,12 +20,12 @@ from groupshift.domain.cluster_rows import (
     SubscriptionRow,
 )
 from groupshift.domain.observation import ZookeeperSide
+from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.domain.zookeeper_rows import (
     ZookeeperRows,
     coordinated_by_zookeeper,
     zookeeper_rows,
 )
-from groupshift.errors import Rejected
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import Progress
 
@@ -55,7 +55,7 @@ class EnsembleSnapshots:
         """See the port. Raises `Rejected` when ZooKeeper belongs to another Kafka cluster."""
         tell = progress or (lambda _what, _done, _of: None)
         taken_at_ms, requests = self._clock.now_ms(), self._kafka.requests
-        cluster_id = self._one_cluster()
+        cluster_id = self.cluster_id()
         sides = self._sides(groups, tell)
         if self._read_from is ReadFrom.IN_FORCE:
             sides = {group: side for group, side in sides.items() if coordinated_by_zookeeper(side)}
@@ -72,19 +72,16 @@ class EnsembleSnapshots:
             requests=self._kafka.requests - requests,
         )
 
+    def cluster_id(self) -> str:
+        """See the port."""
+        found = self._kafka.cluster_id()
+        refuse_other_cluster(self._zookeeper.cluster_id(), found)
+        return found
+
     def close(self) -> None:
         """Close both connections."""
         self._zookeeper.close()
         self._kafka.close()
-
-    def _one_cluster(self) -> str:
-        ours, theirs = self._kafka.cluster_id(), self._zookeeper.cluster_id()
-        if theirs and ours != theirs:
-            raise Rejected(
-                f"ZooKeeper at {self._zookeeper.name} belongs to Kafka cluster {theirs!r}, the brokers to "
-                f"{ours!r}: name the brokers and the ensemble of one cluster"
-            )
-        return ours
 
     def _sides(self, groups: Collection[str] | None, tell: Progress) -> dict[str, ZookeeperSide]:
         """What ZooKeeper holds of the groups; those that are named and not there included, unless Kafka is

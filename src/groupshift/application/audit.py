@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from groupshift.domain.audit import Audit, Looked, Reading, audit, confirmed
 from groupshift.domain.audit_case import Terms
 from groupshift.domain.audit_log import Position, homes, read_log
+from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.audits import Comparison, LogProgress, LogReader, OffsetNodes
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import GroupSnapshots
@@ -55,6 +56,9 @@ def audit_offsets(
     """Audit these groups, or all of any source. Differences that one look cannot explain are looked at once
     more, their groups asked for by name; only what both looks see counts. Raises as the ports."""
     began_ms = sources.clock.now_ms()
+    cluster_id = sources.admin.cluster_id()
+    if sources.zookeeper is not None:
+        refuse_other_cluster(sources.zookeeper.cluster_id(), cluster_id)
     retention = sources.log.retention_ms() if options.retention_ms is None else options.retention_ms
     look = _Look(sources, options, retention, told)
     found = look.at(groups)

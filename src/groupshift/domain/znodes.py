@@ -138,6 +138,15 @@ def parse_cluster_id(data: bytes | None) -> str:
     return "" if data is None else str(_object(data, CLUSTER_ID).get("id") or "")
 
 
+def refuse_other_cluster(zookeeper: str, brokers: str) -> None:
+    """Raise `Rejected` when the ids of the two Kafka clusters are known and differ."""
+    if zookeeper and brokers and zookeeper != brokers:
+        raise Rejected(
+            f"ZooKeeper belongs to Kafka cluster {zookeeper!r}, the brokers to {brokers!r}: name the "
+            "brokers and the ensemble (with its chroot) of one cluster"
+        )
+
+
 def parse_partitions(data: bytes | None, where: str = BROKER_TOPICS) -> tuple[int, ...]:
     """Partition numbers of a topic node (versions 1 to 3), ascending; absent node or field: none."""
     if not data:

@@ -56,6 +56,10 @@ class OffsetNodes(Protocol):
         """These groups, or all; those that ZooKeeper does not have are left out."""
         ...
 
+    def cluster_id(self) -> str:
+        """The id of the Kafka cluster that keeps its nodes there; empty where it is not told."""
+        ...
+
     def close(self) -> None:
         """Close the connection."""
         ...

@@ -30,6 +30,10 @@ class GroupSnapshots(Protocol):
         a row of ``problems``; it hides no other group."""
         ...
 
+    def cluster_id(self) -> str:
+        """The cluster's id. Raises as `take`, and `Rejected` where the addresses are of several clusters."""
+        ...
+
     def close(self) -> None:
         """Close the connections."""
         ...

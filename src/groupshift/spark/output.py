@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,24 @@ def fresh(folder: Path, names: Iterable[str]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write beside the target, then rename onto it."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)  # noqa: PTH105 - the atomic one
+    with _beside(path) as part:
+        part.write_text(text, encoding="utf-8")
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
     """One Parquet file; ``columns`` maps names to ``string``, ``int``, ``long`` or ``bool``."""
     schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns.items()])
+    with _beside(path) as part:
+        pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """Where to write first: renamed onto ``path`` when it is whole, gone when it is not."""
     part = path.with_name(f"{path.name}.part")
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
+    try:
+        yield part
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
     os.replace(part, path)  # noqa: PTH105 - the atomic one

@@ -15,6 +15,7 @@ from kazoo.exceptions import NoAuthError
 
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.identity import cluster_id
 from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
 from groupshift.adapters.zookeeper.multiread import (
     Ask,
@@ -27,7 +28,7 @@ from groupshift.adapters.zookeeper.multiread import (
 )
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
-from groupshift.domain.znodes import BROKER_IDS, CLUSTER_ID, CONSUMERS, GroupPaths, parse_cluster_id
+from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected
 
 _ATTEMPTS = 10
@@ -93,8 +94,7 @@ class ZookeeperEnsemble:
 
     def cluster_id(self) -> str:
         """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
-        (node,) = self._connection.call(lambda session: session.read((CLUSTER_ID,)))
-        return parse_cluster_id(node.data if node else None)
+        return cluster_id(self._connection)
 
     def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
         """Each group's nodes and their times, in this order."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.identity import cluster_id
 from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
 from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Manner, Refused, read_all
 from groupshift.domain.audit_case import Znode, ZookeeperGroup
@@ -38,6 +39,10 @@ class ZookeeperOffsetNodes:
             window = [GroupPaths(name) for name in wanted[at : at + _WINDOW]]
             found |= self._connection.call(lambda session, w=window: _read(session, w, together=together))  # type: ignore[misc]
         return found
+
+    def cluster_id(self) -> str:
+        """See the port."""
+        return cluster_id(self._connection)
 
     def close(self) -> None:
         """Close the connection."""

@@ -21,7 +21,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -86,7 +86,10 @@ def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
         return segments(spark, given.segments)
     secrets = {} if given.properties is None else _object(given.properties, "--properties")
     properties = {key: str(value) for key, value in secrets.items()}
-    return fetched(spark, Brokers(bootstrap_servers=given.brokers, properties=properties))
+    brokers = Brokers(bootstrap_servers=given.brokers, properties=properties)
+    with closing(brokers.cluster()) as cluster:
+        cluster.attempt(cluster.one_cluster)
+    return fetched(spark, brokers)
 
 
 def _dump(spark: SparkSession, folder: str) -> DataFrame:

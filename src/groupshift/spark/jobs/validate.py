@@ -5,7 +5,7 @@
 Writes ``verdict.json``, ``differences.parquet``, ``failing_rows.parquet`` (what Great Expectations named),
 ``report.html`` and ``data_docs/`` below ``--output``. Exit code 0 when
 a verdict was reached (whatever it says: the next step reads it), 5 when the evidence was altered (the
-verdict is then ``fail`` and names the file), 2 when an argument cannot be used.
+verdict is then ``fail`` and names the file), 2 when an argument cannot be used, 4 when a disk is full.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Broken, GroupshiftError, Rejected
+from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.spark import report, sources, validation
+from groupshift.spark.comparison.progress import room_in
 from groupshift.spark.expectations import FAILING_COLUMNS, Library, failing_rows
 from groupshift.spark.output import fresh, write_parquet, write_text
 from groupshift.spark.rules import Rules, read
@@ -83,14 +84,22 @@ def _validate(given: argparse.Namespace) -> Verdict:
     return compared.outcome.verdict
 
 
+def _clear(output: Path) -> None:
+    """Nothing of an earlier run survives, nor of one that could not be finished."""
+    fresh(output, (VERDICT, REPORT, DIFFERENCES, FAILING))
+    shutil.rmtree(output / DOCS, ignore_errors=True)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns the exit code (see the module text)."""
     given = _arguments(argv)
-    fresh(given.output, (VERDICT, REPORT, DIFFERENCES, FAILING))
-    shutil.rmtree(given.output / DOCS, ignore_errors=True)
     try:
-        verdict = _validate(given)
+        with room_in(given.output, ""):
+            _clear(given.output)
+            verdict = _validate(given)
     except GroupshiftError as error:
+        if isinstance(error, Transient):
+            _clear(given.output)
         if isinstance(error, Broken):
             migration = given.after.parent.parent.name
             outcome = validation.refusal(given.stage, given.moment, migration, str(error))

@@ -6,6 +6,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -56,6 +57,7 @@ class KafkaCluster:
         self._nodes: dict[int, BrokerNode] = {}
         self._connections: dict[int, BrokerConnection] = {}
         self._cluster_id = ""
+        self._cluster_ids: dict[str, str] | None = None
         self._sent = 0
 
     def attempt(self, work: Callable[[], T]) -> T:
@@ -83,6 +85,25 @@ class KafkaCluster:
     @property
     def cluster_id(self) -> str:
         """The cluster's id, as of the last metadata; empty before."""
+        return self._cluster_id
+
+    def one_cluster(self) -> str:
+        """The cluster's id, as every bootstrap server tells it that answers now; asked once.
+
+        Raises `Rejected` when they are servers of several clusters: groups would be read from either."""
+        if self._cluster_ids is None:
+            self._cluster_ids = {}
+            for server in self._bootstrap if len(self._bootstrap) > 1 else ():
+                with suppress(OSError):
+                    self._ask_bootstrap(server)
+                    self._cluster_ids.setdefault(self._cluster_id, "{}:{}".format(*server))
+            self._nodes.clear()
+        if len(self._cluster_ids) > 1:
+            told = " and ".join(f"{at} is of {each!r}" for each, at in self._cluster_ids.items())
+            raise Rejected(
+                f"bootstrap servers {self.address} are of several clusters ({told}): name those of one"
+            )
+        self.brokers()
         return self._cluster_id
 
     def brokers(self) -> tuple[BrokerNode, ...]:
@@ -186,17 +207,16 @@ class KafkaCluster:
 
     def _meet(self) -> None:
         """Learn the brokers from the first bootstrap server that answers."""
+        self._first(self._ask_bootstrap, random.sample(self._bootstrap, len(self._bootstrap)))
+
+    def _ask_bootstrap(self, server: tuple[str, int]) -> None:
         share = replace(self._access, timeout_s=self._timeout_s / len(self._bootstrap))
-
-        def ask(server: tuple[str, int]) -> None:
-            met = BrokerConnection(*server, share)
-            try:
-                self._metadata(met, ())
-            finally:
-                self._sent += met.sent
-                met.close()
-
-        self._first(ask, random.sample(self._bootstrap, len(self._bootstrap)))
+        met = BrokerConnection(*server, share)
+        try:
+            self._metadata(met, ())
+        finally:
+            self._sent += met.sent
+            met.close()
 
     def _first(self, use: Callable[[Any], T], places: Sequence[Any]) -> T:
         failed: OSError = ConnectionRefusedError("no broker is known")
