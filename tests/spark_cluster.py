@@ -14,10 +14,13 @@ from typing import Any
 
 import pyspark
 
+from groupshift.adapters.spark_submit.runner import SparkSubmit
+from groupshift.domain.judgement import ProofRequest
 from groupshift.errors import Broken
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
 from groupshift.sandbox.processes import Command, Running, free_port, is_running, start, stop, wait_until
+from groupshift.settings import SparkSettings
 
 WORKERS = 2
 PROPERTIES = {
@@ -51,6 +54,15 @@ class SparkCluster:
     def _told(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.status}/json/", timeout=5) as answer:  # noqa: S310 - our own
             return dict(json.load(answer))
+
+
+def submit(cluster: SparkCluster, folder: Path, job: str, *arguments: object) -> None:
+    """Run a job on the cluster as `groupshift` does; what it says goes into ``folder``."""
+    settings = SparkSettings(
+        master=cluster.master, java_home=str(java_home()), timeout_s=500, properties=PROPERTIES
+    )
+    request = ProofRequest(job=job, arguments=tuple(map(str, arguments)), output=str(folder))
+    SparkSubmit(settings).run(request)
 
 
 @contextlib.contextmanager

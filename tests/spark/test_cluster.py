@@ -7,21 +7,36 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
+from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
-from groupshift.adapters.spark_submit.runner import LOG, SparkSubmit
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.spark_submit.runner import LOG
+from groupshift.application.audit import AuditOptions
+from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Moment
-from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox import committing
+from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
-from groupshift.settings import SparkSettings
-from groupshift.spark.jobs import validate
+from groupshift.sandbox.kafka import create_topic, start_kafka
+from groupshift.sandbox.processes import marked, stop
+from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.settings import KafkaSettings, ZookeeperSettings
+from groupshift.spark.jobs import compare, read_coordinator_log, validate
+from groupshift.spark.offsets.handing import handed_over
+from groupshift.spark.offsets_audit import AuditRequest, run_audit
+from spark.cluster_snapshots import commit, commits, one_group, write
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, owner, snapshot, store
-from spark_cluster import PROPERTIES, WORKERS, SparkCluster, spark_cluster
+from spark_cluster import PROPERTIES, WORKERS, SparkCluster, spark_cluster, submit
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -34,6 +49,46 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     """A cluster for this module."""
     with spark_cluster(tmp_path_factory.mktemp("spark")) as running:
         yield running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """A broker with committed offsets, and its ZooKeeper, in which one of them is another."""
+
+    zookeeper: str
+    bootstrap: str
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Of this module."""
+    home = Home(tmp_path_factory.mktemp("sandbox")).create()
+    try:
+        zookeeper = start_zookeeper(home)
+        bootstrap = start_kafka(home, zookeeper).address
+        create_topic(bootstrap, "orders", 2)
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for number in range(20):
+            producer.produce("orders", b"x", partition=number % 2)
+        assert producer.flush(60) == 0
+        raw = KafkaCluster(bootstrap, timeout_s=60.0)
+        offsets = {"orders-app": (5, 6), "billing": (7,)}
+        for group, each in offsets.items():
+            told = {TopicPartition("orders", at): (offset, "") for at, offset in enumerate(each)}
+            committing.commit(raw, {group: told})
+        raw.close()
+        client = KazooClient(hosts=zookeeper)
+        client.start(timeout=30)
+        client.create("/consumers/orders-app/offsets/orders/0", b"5", makepath=True)
+        client.create("/consumers/orders-app/offsets/orders/1", b"2")
+        for folder in ("ids", "migration/ids"):
+            client.create(f"/consumers/orders-app/{folder}/orders-app_m", b"{}", makepath=True)
+        client.stop()
+        client.close()
+        yield Servers(zookeeper=zookeeper, bootstrap=bootstrap)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +120,7 @@ def test_spark_submit_takes_our_code_with_its_sql_to_the_workers(
     cluster: SparkCluster, tmp_path: Path
 ) -> None:
     """Executors on both workers import the zip that was sent, and read the SQL files out of it."""
-    settings = SparkSettings(
-        master=cluster.master, java_home=str(java_home()), timeout_s=500, properties=PROPERTIES
-    )
-    job = ProofRequest(
-        job=str(HERE / "cluster_probe.py"), arguments=("--output", str(tmp_path)), output=str(tmp_path)
-    )
-    SparkSubmit(settings).run(job)
+    submit(cluster, tmp_path, str(HERE / "cluster_probe.py"), "--output", tmp_path)
     found = json.loads((tmp_path / "where.json").read_text())
     assert len(found) == 4
     workers = {Path(one["folder"]).relative_to(cluster.folder).parts[0] for one in found}
@@ -120,3 +169,57 @@ def test_airflow_gets_the_verdict_of_a_local_master_from_the_cluster(
     names = [str(app["name"]) for app in cluster.applications()]
     assert any("validate" in name or "canary" in name for name in names), names
     assert not (remote / LOG).exists()
+
+
+def test_two_clusters_compare_on_the_cluster_as_they_do_here(
+    cluster: SparkCluster, tmp_path: Path, spark: SparkSession
+) -> None:
+    """`compare.py`: verdict, findings, classes and every differing row; executors read the shared folder."""
+    before = write(tmp_path / "before", one_group(offsets=[*one_group()["offsets"], *commits()]), files=3)
+    moved = one_group(offsets=[*one_group()["offsets"][1:], *commits()[2:], commit("new", 0, 5)])
+    after = write(tmp_path / "after", moved, files=3)
+    given = [str(before), str(after), "--move", Comparison.PROTOCOL.value, "--part-rows", "20"]
+    local, remote = tmp_path / "local", tmp_path / "remote"
+    assert compare.main([*given, "--output", str(local)]) == 0
+    submit(cluster, tmp_path, compare.__file__, *given, "--output", remote)
+    verdicts = [json.loads((folder / "verdict.json").read_text()) for folder in (local, remote)]
+    assert verdicts[0]["verdict"] == "fail"
+    assert _timeless(verdicts[1]) == _timeless(verdicts[0])
+    assert rows(remote / "differences") == rows(local / "differences") != []
+
+
+def _timeless(verdict: dict[str, Any]) -> dict[str, Any]:
+    return {name: told for name, told in verdict.items() if name not in {"seconds", "output"}}
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """Every row of a folder of Parquet files, in one order."""
+    return sorted(pq.read_table(folder).to_pylist(), key=repr)
+
+
+def test_the_log_of_a_real_broker_is_read_and_audited_on_the_cluster(
+    cluster: SparkCluster, broker: Servers, tmp_path: Path, spark: SparkSession
+) -> None:
+    """`read_coordinator_log.py --brokers`, `audit_offsets.py`: executors fetch from the leaders; tables and
+    differences are those of a local run."""
+    given = ["--brokers", broker.bootstrap, "--partitions", "10", "--decoded"]
+    local, remote = tmp_path / "local", tmp_path / "remote"
+    assert read_coordinator_log.main([*given, "--output", str(local)]) == 0
+    submit(cluster, tmp_path, read_coordinator_log.__file__, *given, "--output", remote)
+    for table in ("raw", "decoded", "commits", "foreign", "groups"):
+        assert rows(remote / f"{table}.parquet") == rows(local / f"{table}.parquet"), table
+    committed = {
+        (row["group_id"], row["partition"]): row["offset"] for row in rows(remote / "commits.parquet")
+    }
+    assert committed == {("orders-app", 0): 5, ("orders-app", 1): 6, ("billing", 0): 7}
+    request = AuditRequest(
+        kafka=KafkaSettings(bootstrap_servers=broker.bootstrap),
+        zookeeper=ZookeeperSettings(hosts=broker.zookeeper),
+        options=AuditOptions(settle_ms=200),
+        timeout_s=60.0,
+    )
+    with handed_over(request) as handed:
+        submit(cluster, tmp_path, handed.job, *handed.arguments)
+        found = handed.result()
+    assert found.looked == run_audit(request).looked
+    assert [(one.key, one.rule) for one in found.looked.mismatches] == [(("orders-app", "orders", 1), "A33")]
