@@ -1,5 +1,6 @@
--- The differences that one rule (:rule) does not allow.
-SELECT `group`,
+-- The first differences (at most :most) that each rule does not allow, by their keys.
+SELECT rule,
+       `group`,
        topic,
        partition,
        CASE class
@@ -18,6 +19,7 @@ SELECT `group`,
                                       coalesce(before_expire_timestamp_ms, -1), ' to ',
                                       coalesce(after_expire_timestamp_ms, -1))
          ELSE 'the bytes of its record changed' END AS reason
-FROM differences
-WHERE rule = :rule AND NOT allowed
-ORDER BY `group`, topic, partition
+FROM (SELECT *, row_number() OVER (PARTITION BY rule ORDER BY `group`, topic, partition) AS at
+      FROM differences
+      WHERE NOT allowed)
+WHERE at <= :most

@@ -134,7 +134,7 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     settled, paths, segments = _settled(job, remaining)
     found = judging.tables(job)
     frame = job.spark.read.parquet(*map(str, paths)) if paths else None
-    counts = judging.counted(frame) if frame is not None else []
+    counts = judging.counted(paths) if paths else []
     by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
     for row in counts:
         by_rule[row["rule"], row["allowed"]] += row["count"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
 from groupshift.domain.verdict import Finding, Verdict
@@ -15,7 +16,7 @@ from groupshift.spark.comparison import groups, rows
 from groupshift.spark.comparison.outcome import Judged, broken, held, unmeasured
 from groupshift.spark.comparison.work import SIDES, Work
 
-_MOST_NAMED, _NAMED = 1000, 3
+_MOST_NAMED, _NAMED, _FIRST = 1000, 3, 10
 _SMALL = ("groups", "members", "subscriptions", "assignments", "log_ends")
 
 Tables = Mapping[str, Mapping[str, DataFrame]]
@@ -60,8 +61,7 @@ def of_groups(work: Work, found: Tables) -> list[Judged]:
 def of_offsets(work: Work, found: DataFrame | None, counts: Mapping[tuple[str, bool], int]) -> list[Judged]:
     """Every rule about commits: by the differences found (None: there are none), counted by rule and
     whether they are allowed."""
-    if found is not None:
-        found.createOrReplaceTempView("differences")
+    first = _first(work, found) if found is not None else {}
     results = []
     for rule in _asked(work, (Place.OFFSETS,)):
         count = counts.get((rule.number, False), 0)
@@ -72,7 +72,7 @@ def of_offsets(work: Work, found: DataFrame | None, counts: Mapping[tuple[str, b
         elif rule.field in rows.VALUES and rule.field not in work.values:
             results.append(unmeasured(rule, f"a snapshot has no column {rule.field}"))
         elif count:
-            results.append(broken(rule, _first(work, "not_allowed", rule), count))
+            results.append(broken(rule, first.get(rule.number, []), count))
         else:
             results.append(held(rule))
     return results
@@ -147,9 +147,14 @@ def _judged(rule: EqualityRule, frames: Sequence[DataFrame]) -> Judged:
     return broken(rule, offending, count) if count else held(rule)
 
 
-def _first(work: Work, name: str, rule: EqualityRule) -> list[Mapping[str, Any]]:
-    text = groups.statement(name)
-    return [row.asDict() for row in work.spark.sql(text, args={"rule": rule.number}).limit(10).collect()]
+def _first(work: Work, found: DataFrame) -> dict[str, list[Mapping[str, Any]]]:
+    """The first differences that each rule does not allow, in the order of their keys."""
+    found.createOrReplaceTempView("differences")
+    rows_ = work.spark.sql(groups.statement("not_allowed"), args={"most": _FIRST}).collect()
+    first: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sorted(rows_, key=lambda row: (row["group"], row["topic"], row["partition"])):
+        first.setdefault(row["rule"], []).append(row.asDict())
+    return first
 
 
 def _unique(work: Work, rule: EqualityRule) -> Judged:
@@ -170,7 +175,11 @@ def _within_log(work: Work, rule: EqualityRule) -> Judged:
     return _judged(rule, [work.spark.sql(groups.statement("offset_within_log"))])
 
 
-def counted(found: DataFrame) -> list[dict[str, Any]]:
-    """``class, rule, allowed, count`` of the differences."""
-    counts = found.groupBy("class", "rule", "allowed").agg(F.count(F.lit(1)).alias("count"))
-    return [row.asDict() for row in counts.collect()]
+def counted(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """``class, rule, allowed, count`` of the differences in these folders."""
+    by = ["class", "rule", "allowed"]
+    found = pa.concat_tables(
+        pq.read_table(path, columns=by) for folder in paths for path in sorted(folder.glob("*.parquet"))
+    )
+    counts = found.group_by(by).aggregate([([], "count_all")])
+    return [{**row, "count": row.pop("count_all")} for row in counts.to_pylist()]
