@@ -10,9 +10,10 @@ import pytest
 
 from groupshift.adapters.memory.evidence import MemoryEvidence
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.domain.evidence import MANIFEST, TABLES, Moment
+from groupshift.domain.evidence import FORM, MANIFEST, TABLES, Moment
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore
+from groupshift.spark import sources
 
 WHERE = ("mig-1", "canary", Moment.BEFORE)
 LOG_ENDS = [
@@ -242,3 +243,15 @@ def test_rows_of_a_derived_table_are_read_or_absent(store: ParquetEvidence) -> N
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(Broken, match=r"log_ends\.parquet cannot be read"):
         store.rows("mig-1", "canary", "before", "log_ends.parquet")
+
+
+def test_a_snapshot_of_a_newer_release_is_refused(store: ParquetEvidence) -> None:
+    """By the store and by the job; its form and what to do are named, nothing is called altered."""
+    folder = Path(store.path("mig-1", "canary", "before"))
+    store.write(("mig-1", "canary", Moment.BEFORE), 5, {})
+    path = folder / MANIFEST
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": FORM + 1}))
+    with pytest.raises(Rejected, match=f"is of form {FORM + 1}, this release reads forms up to {FORM}"):
+        store.manifest("mig-1", "canary", Moment.BEFORE)
+    with pytest.raises(Rejected, match="use the release that wrote it, or a newer one"):
+        sources.verify(folder)

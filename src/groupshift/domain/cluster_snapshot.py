@@ -19,103 +19,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.cluster_rows import ReadFrom
-from groupshift.domain.evidence import Column, ColumnType, FileEntry, Table
-
-
-def _column(name: str, type_: ColumnType = ColumnType.STRING, *, null: bool = False) -> Column:
-    return Column(name=name, type=type_, nullable=null)
-
+from groupshift.domain.evidence import FileEntry, Table, part
 
 KEY = ("group", "topic", "partition")
-
-_GROUP, _MEMBER, _TOPIC = _column("group"), _column("member_id"), _column("topic")
-_PARTITION = _column("partition", ColumnType.INT)
 
 CLUSTER_TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
-        # offset < 0 is "never committed" and the same as no row at all (§6.2).
-        Table(
-            name="offsets",
-            columns=(
-                _GROUP,
-                _TOPIC,
-                _PARTITION,
-                _column("offset", ColumnType.LONG),
-                _column("leader_epoch", ColumnType.INT, null=True),
-                _column("metadata", null=True),
-                _column("commit_timestamp_ms", ColumnType.LONG, null=True),
-                _column("expire_timestamp_ms", ColumnType.LONG, null=True),
-                _column("topic_id", null=True),
-                _column("record_sha256", null=True),
-            ),
-            key=KEY,
+        part(
+            "offsets",
+            "group topic partition offset leader_epoch metadata commit_timestamp_ms expire_timestamp_ms "
+            "topic_id record_sha256",
+            key="group topic partition",
         ),
-        Table(
-            name="groups",
-            columns=(
-                _GROUP,
-                _column("type"),
-                _column("state"),
-                _column("protocol_type", null=True),
-                _column("protocol", null=True),
-                _column("generation", ColumnType.LONG, null=True),
-                _column("assignment_epoch", ColumnType.LONG, null=True),
-                _column("coordinator", ColumnType.INT, null=True),
-            ),
-            key=("group",),
+        part(
+            "groups",
+            "group type state protocol_type protocol generation assignment_epoch coordinator",
+            key="group",
         ),
-        Table(
-            name="members",
-            columns=(
-                _GROUP,
-                _MEMBER,
-                _column("client_id", null=True),
-                _column("instance_id", null=True),
-                _column("host", null=True),
-                _column("member_epoch", ColumnType.INT, null=True),
-                _column("member_type", null=True),
-            ),
-            key=("group", "member_id"),
+        part(
+            "members",
+            "group member_id client_id instance_id host member_epoch member_type",
+            key="group member_id",
         ),
-        Table(
-            name="subscriptions",
-            columns=(_GROUP, _MEMBER, _TOPIC),
-            key=("group", "member_id", "topic"),
-        ),
-        Table(
-            name="assignments",
-            columns=(_GROUP, _MEMBER, _TOPIC, _PARTITION),
-            key=("group", "member_id", "topic", "partition"),
-        ),
-        Table(
-            name="log_ends",
-            columns=(
-                _TOPIC,
-                _PARTITION,
-                _column("log_start", ColumnType.LONG),
-                _column("log_end", ColumnType.LONG),
-            ),
-            key=("topic", "partition"),
-        ),
-        # The brokers' view, and what could not be read: said, never compared.
-        Table(
-            name="brokers",
-            columns=(
-                _column("node_id", ColumnType.INT),
-                _column("host"),
-                _column("port", ColumnType.INT),
-                _column("rack", null=True),
-                _column("groups_listed", ColumnType.INT),
-                _column("groups_coordinated", ColumnType.INT),
-            ),
-            key=("node_id",),
-        ),
-        Table(
-            name="problems",
-            columns=(_column("group", null=True), _column("problem")),
-            key=("group", "problem"),
-        ),
+        part("subscriptions", "group member_id topic", key="group member_id topic"),
+        part("assignments", "group member_id topic partition", key="group member_id topic partition"),
+        part("log_ends", key="topic partition"),
+        part("brokers", key="node_id"),
+        part("problems", key="group problem"),
     )
 }
 """Every table of a cluster snapshot, by name."""

@@ -1,7 +1,8 @@
 """What a snapshot consists of: tables, columns and keys as data, shared by every writer and reader.
 
-The Parquet adapter and the Spark schemas are both derived from `TABLES`; nothing else names a
-column type. Layout on disk (architecture.md, "How data flows" 4)::
+`SCHEMA` defines each column once, for every move; the tables of a stage's snapshot (`TABLES`) and those of a
+cluster's (`groupshift.domain.cluster_snapshot`) are selections. Writers, readers and Spark schemas are made
+from these; nothing else names a column type. Layout on disk (architecture.md, "How data flows" 4)::
 
     <evidence>/<migration>/<stage>/<moment>/<table>.parquet + manifest.json
     <evidence>/<migration>/<stage>/validation/{verdict.json, differences.parquet, report.html}
@@ -10,8 +11,10 @@ column type. Layout on disk (architecture.md, "How data flows" 4)::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from groupshift.errors import Rejected
 
 
 class ColumnType(StrEnum):
@@ -59,92 +62,146 @@ def _column(name: str, type_: ColumnType = ColumnType.STRING, *, null: bool = Fa
     return Column(name=name, type=type_, nullable=null)
 
 
-_TOPIC = _column("topic")
-_PARTITION = _column("partition", ColumnType.INT)
+_INT, _LONG = ColumnType.INT, ColumnType.LONG
+_GROUP, _MEMBER, _TOPIC = _column("group"), _column("member_id"), _column("topic")
+_PARTITION, _STORE = _column("partition", _INT), _column("store")
+_SESSION = _column("session_id", _LONG, null=True)
+
+SCHEMA: Mapping[str, tuple[Column, ...]] = {
+    "groups": (
+        _GROUP,
+        _column("taken_at_ms", _LONG),
+        _column("type"),
+        _column("state"),
+        _column("protocol_type", null=True),
+        _column("protocol", null=True),
+        _column("generation", _LONG, null=True),
+        _column("assignment_epoch", _LONG, null=True),
+        _column("coordinator", _INT, null=True),
+        _column("mode_text", null=True),
+        _column("mode_version", _INT),
+        _column("mode_identity"),
+        _column("effective_mode"),
+        _column("kafka_state"),
+    ),
+    "members": (
+        _GROUP,
+        _MEMBER,
+        _column("kind"),
+        _column("client_id", null=True),
+        _column("instance_id", null=True),
+        _column("host", null=True),
+        _column("member_epoch", _INT, null=True),
+        _column("member_type", null=True),
+        _column("pattern"),
+        _column("fence", _INT, null=True),
+        _column("mode", null=True),
+        _column("acting_on", null=True),
+        _column("version", null=True),
+        _SESSION,
+    ),
+    "subscriptions": (_GROUP, _MEMBER, _TOPIC, _column("streams", _INT)),
+    "assignments": (
+        _GROUP,
+        _MEMBER,
+        _TOPIC,
+        _PARTITION,
+        _STORE,
+        _column("thread_id", null=True),
+        _column("czxid", _LONG, null=True),
+        _SESSION,
+    ),
+    # offset < 0 is "never committed" and the same as no row at all (group-coordinator.md §6.2).
+    "offsets": (
+        _GROUP,
+        _TOPIC,
+        _PARTITION,
+        _STORE,
+        _column("offset", _LONG),
+        _column("leader_epoch", _INT, null=True),
+        _column("metadata", null=True),
+        _column("commit_timestamp_ms", _LONG, null=True),
+        _column("expire_timestamp_ms", _LONG, null=True),
+        _column("topic_id", null=True),
+        _column("record_sha256", null=True),
+    ),
+    "log_ends": (_TOPIC, _PARTITION, _column("log_start", _LONG), _column("log_end", _LONG)),
+    # The highest offset any member reported as delivered; absent partitions: never delivered.
+    "ledger": (_TOPIC, _PARTITION, _column("last_delivered", _LONG)),
+    # The brokers' view, and what could not be read: said, never compared.
+    "brokers": (
+        _column("node_id", _INT),
+        _column("host"),
+        _column("port", _INT),
+        _column("rack", null=True),
+        _column("groups_listed", _INT),
+        _column("groups_coordinated", _INT),
+    ),
+    "problems": (_column("group", null=True), _column("problem")),
+}
+"""Every column of every snapshot, of any move: the one place where its name, type and nullability stand. A
+kind of snapshot is a selection of these (`part`)."""
+
+
+def part(
+    of: str,
+    columns: str = "",
+    *,
+    key: str,
+    name: str = "",
+    required: str = "",
+) -> Table:
+    """A table with these ``columns`` of `SCHEMA`'s table ``of``, in this order (names with blanks between
+    them; none: all), called ``name`` (none: as there); ``required`` ones may not be null here."""
+    known = {column.name: column for column in SCHEMA[of]}
+    needed = required.split()
+    chosen = (known[each] for each in (columns.split() or known))
+    return Table(
+        name=name or of,
+        columns=tuple(replace(each, nullable=False) if each.name in needed else each for each in chosen),
+        key=tuple(key.split()),
+    )
+
 
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
-        Table(
+        part(
+            "groups",
+            "group taken_at_ms mode_text mode_version mode_identity effective_mode kafka_state",
+            key="group",
             name="group",
-            columns=(
-                _column("group"),
-                _column("taken_at_ms", ColumnType.LONG),
-                _column("mode_text", null=True),
-                _column("mode_version", ColumnType.INT),
-                _column("mode_identity"),
-                _column("effective_mode"),
-                _column("kafka_state"),
-            ),
-            key=("group",),
         ),
-        Table(
-            name="members",
-            columns=(
-                _column("member_id"),
-                _column("kind"),
-                _column("client_id", null=True),
-                _column("host", null=True),
-                _column("pattern"),
-                _column("fence", ColumnType.INT, null=True),
-                _column("mode", null=True),
-                _column("acting_on", null=True),
-                _column("version", null=True),
-                _column("session_id", ColumnType.LONG, null=True),
-            ),
-            key=("member_id",),
+        part(
+            "members",
+            "member_id kind client_id host pattern fence mode acting_on version session_id",
+            key="member_id",
         ),
-        Table(
-            name="subscriptions",
-            columns=(_column("member_id"), _column("topic"), _column("streams", ColumnType.INT)),
-            key=("member_id", "topic"),
-        ),
-        Table(
+        part("subscriptions", "member_id topic streams", key="member_id topic"),
+        part(
+            "assignments",
+            "topic partition store member_id thread_id czxid session_id",
+            key="topic partition",
             name="owners",
-            columns=(
-                _TOPIC,
-                _PARTITION,
-                _column("store"),
-                _column("member_id"),
-                _column("thread_id", null=True),
-                _column("czxid", ColumnType.LONG, null=True),
-                _column("session_id", ColumnType.LONG, null=True),
-            ),
-            key=("topic", "partition"),
         ),
-        Table(
-            name="offsets",
-            columns=(
-                _TOPIC,
-                _PARTITION,
-                _column("store"),
-                _column("offset", ColumnType.LONG),
-                _column("metadata"),
-            ),
-            key=("topic", "partition", "store"),
+        part(
+            "offsets",
+            "topic partition store offset metadata",
+            key="topic partition store",
+            required="metadata",
         ),
-        Table(
-            name="log_ends",
-            columns=(
-                _TOPIC,
-                _PARTITION,
-                _column("log_start", ColumnType.LONG),
-                _column("log_end", ColumnType.LONG),
-            ),
-            key=("topic", "partition"),
-        ),
-        # The highest offset any member reported as delivered; absent partitions: never delivered.
-        Table(
-            name="ledger",
-            columns=(_TOPIC, _PARTITION, _column("last_delivered", ColumnType.LONG)),
-            key=("topic", "partition"),
-        ),
+        part("log_ends", key="topic partition"),
+        part("ledger", key="topic partition"),
     )
 }
-"""Every table of a snapshot, by name. ``owners`` holds what is in force: in both modes the owner
-nodes (F1: they always name the real consumer), plus the Kafka assignment of plain members."""
+"""Every table of a stage's snapshot, of one group, by name. ``owners`` holds what is in force: in both modes
+the owner nodes (F1: they always name the real consumer), plus the Kafka assignment of plain members."""
 
 MANIFEST = "manifest.json"
+
+FORM = 1
+"""The form of snapshots that is written now, as manifests name it: tables, columns and types as above. A
+change of what is written raises it; older forms stay readable."""
 
 Value = str | int | bool | None
 Row = Mapping[str, Value]
@@ -172,3 +229,12 @@ class Manifest:
     digest: str
     files: tuple[FileEntry, ...]
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def refuse_newer(where: str, form: int) -> None:
+    """Raise `Rejected` for a snapshot that a newer release wrote in a form that is not known here."""
+    if form > FORM:
+        raise Rejected(
+            f"{where} is of form {form}, this release reads forms up to {FORM}: use the release that "
+            "wrote it, or a newer one"
+        )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment
+from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, refuse_newer
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.schemas import deviations, struct_of
 
@@ -30,6 +30,7 @@ def _parse(folder: Path) -> Manifest:
     try:
         text = path.read_bytes()
         data = json.loads(text)
+        refuse_newer(str(path), int(data["version"]))
         files = tuple(
             FileEntry(
                 table=str(entry["table"]),

@@ -20,11 +20,10 @@ from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.adapters.parquet.writing import unwritable
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
-from groupshift.domain.evidence import MANIFEST, FileEntry, Table
+from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Table
 from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.errors import Rejected
 
-_FORMAT = 1
 _ROWS_A_FILE = 1_000_000
 
 
@@ -82,7 +81,7 @@ def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> ClusterMa
 
 def _document(state: ClusterState, plan: PlanOf | None, files: Sequence[FileEntry]) -> dict[str, Any]:
     return {
-        "version": _FORMAT,
+        "version": FORM,
         "cluster_id": state.cluster_id,
         "taken_at_ms": state.taken_at_ms,
         "unique_keys": _unique(state),

@@ -17,6 +17,7 @@ from pyarrow import fs
 
 from groupshift.adapters.parquet.writing import put_together
 from groupshift.domain.evidence import (
+    FORM,
     MANIFEST,
     TABLES,
     ColumnType,
@@ -25,11 +26,11 @@ from groupshift.domain.evidence import (
     Moment,
     Row,
     Table,
+    refuse_newer,
 )
 from groupshift.domain.pack import StoredFile
 from groupshift.errors import Broken, Rejected
 
-_FORMAT = 1
 _PIECE = 1 << 20
 _TYPES: Mapping[ColumnType, pa.DataType] = {
     ColumnType.STRING: pa.string(),
@@ -69,7 +70,7 @@ class ParquetEvidence:
         encoded = {name: _encode(table, tables.get(name, ())) for name, table in TABLES.items()}
         store, folder = self._folder(migration, stage, moment)
         document = {
-            "version": _FORMAT,
+            "version": FORM,
             "migration": migration,
             "stage": stage,
             "moment": moment.value,
@@ -259,6 +260,7 @@ def _verified(store: fs.FileSystem, folder: str, entry: FileEntry) -> bytes:
 def _parse(path: str, text: bytes) -> Manifest:
     try:
         document = json.loads(text)
+        refuse_newer(path, int(document["version"]))
         manifest = Manifest(
             migration=document["migration"],
             stage=document["stage"],
