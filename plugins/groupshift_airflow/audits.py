@@ -89,14 +89,14 @@ class AuditTask(BaseOperator):
 
 class Audit(AuditTask):
     """Audits, keeps every difference as Parquet, and returns the folder's name. With a Spark connection a job
-    of it does so."""
+    of it does so. The folder is named by when the run was due: one that is triggered has no logical date."""
 
     template_fields = (*AuditTask.template_fields, "spark_conn_id")
 
     def __init__(
         self,
         *,
-        folder: str = "{{ ts_nodash }}-{{ ti.try_number }}",
+        folder: str = "{{ dag_run.run_after | ts_nodash }}-{{ ti.try_number }}",
         spark_conn_id: str = "{{ params.spark_conn_id }}",
         **kwargs: Any,
     ) -> None:
