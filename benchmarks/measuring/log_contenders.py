@@ -101,7 +101,7 @@ def _contender(source: str, where: str, output: str) -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     started = time.perf_counter()
-    _state(spark, source, where).write.parquet(output)
+    _write(spark, source, where, Path(output))
     worked = time.perf_counter()
     java: Any = spark.sparkContext._jvm  # noqa: SLF001 - only it knows its process
     jvm = java.java.lang.ProcessHandle.current().pid()
@@ -115,19 +115,23 @@ def _contender(source: str, where: str, output: str) -> None:
     print(json.dumps(figures))
 
 
-def _state(spark: Any, source: str, where: str) -> Any:
+def _write(spark: Any, source: str, where: str, output: Path) -> None:
     from groupshift.spark.batches.records import Keep
     from groupshift.spark.coordinator_log import decoded, decoding
     from groupshift.spark.coordinator_state import winners
     from groupshift.spark.fetched import Brokers, fetched_into
     from groupshift.spark.segments import read_segments, scan_segments
+    from groupshift.spark.task_files import write_by_tasks
 
-    into = decoding(PARTITIONS, Keep.WINNERS)
+    state = decoding(PARTITIONS, Keep.WINNERS)
     if source == "segments":
-        return read_segments(spark, scan_segments(spark, where, topic=TOPIC), into=into)
-    if source == "broker":
-        return fetched_into(spark, Brokers(bootstrap_servers=where), into, topic=TOPIC)
-    return decoded(winners(spark.read.parquet(where)), PARTITIONS)
+        log = scan_segments(spark, where, topic=TOPIC)
+        write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
+    elif source == "broker":
+        brokers = Brokers(bootstrap_servers=where)
+        write_by_tasks(lambda into: fetched_into(spark, brokers, into, topic=TOPIC), state, output)
+    else:
+        decoded(winners(spark.read.parquet(where)), PARTITIONS).write.parquet(str(output))
 
 
 def _stat(pid: int) -> list[str]:

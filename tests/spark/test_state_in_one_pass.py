@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from batch_encoder import TRANSACTIONAL, Record, batch, marker
@@ -14,7 +15,8 @@ from groupshift.errors import Rejected
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding
 from groupshift.spark.coordinator_state import winners
-from groupshift.spark.segments import OFFSETS_TOPIC, read_segments, scan_segments
+from groupshift.spark.segments import OFFSETS_TOPIC, Into, read_segments, scan_segments
+from groupshift.spark.task_files import write_by_tasks
 
 PARTITIONS = 3
 
@@ -44,7 +46,7 @@ def write_log(folder: Path) -> None:
             undone = Record(offset=base + 150, timestamp_ms=9, key=keys[0], value=b"never")
             log += batch([undone], attributes=TRANSACTIONAL, producer=9) + marker(base + 151, 9, commit=False)
             path = folder / f"{OFFSETS_TOPIC}-{partition}" / f"{base:020}.log"
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(log)
 
 
@@ -56,6 +58,41 @@ def test_equals_the_decoded_winners(spark: SparkSession, tmp_path: Path) -> None
     wanted = lines(decoded(winners(read_segments(spark, log)), PARTITIONS))
     assert wanted == lines(read_segments(spark, log, into=decoding(PARTITIONS, Keep.WINNERS)))
     assert len(wanted) > PARTITIONS * 5
+
+
+def test_tasks_write_the_same_rows_in_place_of_what_was_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Files of the tasks hold what the frame gives; the folder is replaced whole."""
+    write_log(tmp_path / "log")
+    log = scan_segments(spark, str(tmp_path / "log"))
+    state, output = decoding(PARTITIONS, Keep.WINNERS), tmp_path / "state"
+    output.mkdir()
+    (output / "old.parquet").write_bytes(b"of a run before")
+    rows = write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
+    frame = read_segments(spark, log, into=state)
+    found = spark.read.parquet(str(output))
+    assert lines(found.select(*frame.columns)) == lines(frame)
+    assert rows == frame.count()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "state"]
+
+
+def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A file that no finished task named is removed; a job that fails puts nothing in place."""
+    write_log(tmp_path / "log")
+    log = scan_segments(spark, str(tmp_path / "log"))
+    state, output = decoding(PARTITIONS, Keep.WINNERS), tmp_path / "state"
+
+    def beside(into: Into) -> DataFrame:
+        (tmp_path / "state.part" / "part-lost.parquet").write_bytes(b"half")
+        return read_segments(spark, log, into=into)
+
+    write_by_tasks(beside, state, output)
+    assert not (output / "part-lost.parquet").exists()
+    kept = sorted(path.name for path in output.iterdir())
+    (tmp_path / "log" / f"{OFFSETS_TOPIC}-1" / f"{0:020}.log").unlink()
+    with pytest.raises(PySparkException):
+        write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
+    assert sorted(path.name for path in output.iterdir()) == kept
+    assert not (tmp_path / "state.part").exists()
 
 
 def test_a_count_below_one_is_refused() -> None:
