@@ -15,25 +15,16 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from groupshift.sandbox.artifacts import LOGGING, SCALA_CONSUMERS, Artifact, class_path
+from groupshift.sandbox.artifacts import ZOOKEEPER_ERA
 from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_binary, java_home
-from groupshift.sandbox.kafka import await_kafka
-from groupshift.sandbox.processes import Command, free_port, marked, start, stop
+from groupshift.sandbox.java import java_home
+from groupshift.sandbox.kafka import KafkaOptions, start_kafka
+from groupshift.sandbox.processes import marked, stop
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.spark.batches.files import filesystem, read_parts
 from groupshift.spark.batches.headers import MAGIC
 from groupshift.spark.segments import segments
 from groupshift.spark.session import local_session
-
-JAXB = Artifact(
-    organisation="javax.xml.bind",
-    module="jaxb-api",
-    version="2.3.1",
-    entry="javax/xml/bind/DatatypeConverter.class",
-    jars=1,
-)
-"""Part of Java when these brokers were made."""
 
 FORMATS = {"0.9.0": 0, "0.10.0": 1, "0.11.0": 2}
 """``message.format.version`` of a topic, and the format on disk."""
@@ -77,21 +68,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, OldB
 
 def old_broker(home: Home, release: str) -> OldBroker:
     """Start it and wait until it answers."""
-    address = f"127.0.0.1:{free_port()}"
-    properties = {
-        "broker.id": "0",
-        "zookeeper.connect": start_zookeeper(home),
-        "listeners": f"PLAINTEXT://{address}",
-        "log.dirs": str(home.kafka),
-        "offsets.topic.replication.factor": "1",
-        "offsets.topic.num.partitions": "2",
-    }
-    file = home.configuration / "old.properties"
-    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    paths = class_path(SCALA_CONSUMERS[release], LOGGING, JAXB)
-    argv = [java_binary(), "-Xmx384m", "-cp", paths, "kafka.Kafka", str(file)]
-    await_kafka(home, start(home, Command(name="kafka", argv=argv)), address)
-    return OldBroker(home=home, bootstrap=address)
+    options = KafkaOptions(release=ZOOKEEPER_ERA[release], properties={"offsets.topic.num.partitions": "2"})
+    return OldBroker(home=home, bootstrap=start_kafka(home, start_zookeeper(home), options).address)
 
 
 def consumed(bootstrap: str, topic: str) -> list[Row]:
