@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 PAGE = 4096
 
 
@@ -34,3 +36,9 @@ def small_disk(place: Path, pages: int) -> Iterator[str]:
 def listing(folder: Path) -> list[str]:
     """Everything below a folder, by relative path."""
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+def needs_mount(kind: str) -> None:
+    """Skip a test whose writer is Spark's JVM, which a limit of this process does not reach."""
+    if kind != "tmpfs":
+        pytest.skip("this user may not mount a small disk, and nothing else fills one up for Spark")

@@ -20,7 +20,7 @@ from groupshift.cli.main import main
 from groupshift.domain.coordinator_log import encode_key, encode_value
 from groupshift.domain.evidence import MANIFEST
 from groupshift.spark.jobs import compare, read_coordinator_log
-from small_disk import listing, small_disk
+from small_disk import listing, needs_mount, small_disk
 from spark.cluster_snapshots import TAKEN_MS, commit, commits, write
 
 REJECTED, TRANSIENT, BROKEN = 2, 4, 5
@@ -186,7 +186,8 @@ def test_b6_compare_on_a_full_disk(
     pair = [write(tmp_path / name, {"offsets": rows(step)}) for step, name in enumerate("ab")]
     output = tmp_path / "disk" / "out"
     arguments = ["compare", *map(str, pair), "--move", "downgrade", "--output", str(output)]
-    with small_disk(tmp_path / "disk", 60):
+    with small_disk(tmp_path / "disk", 60) as kind:
+        needs_mount(kind)
         assert main(arguments) == TRANSIENT
         said = one_sentence(capsys)
         assert str(output) in said
@@ -202,7 +203,8 @@ def test_b6_read_on_a_full_disk(
 ) -> None:
     """The table that did not fit is not there, nor what was written of it."""
     folder = dump(tmp_path / "dump", HEAVY)
-    with small_disk(tmp_path / "disk", 60):
+    with small_disk(tmp_path / "disk", 60) as kind:
+        needs_mount(kind)
         output = tmp_path / "disk" / "out"
         assert read(folder, output) == TRANSIENT
         said = capsys.readouterr().err.strip().splitlines()[-1]

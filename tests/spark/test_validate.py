@@ -17,7 +17,7 @@ from groupshift.errors import Broken, Rejected
 from groupshift.spark import sources
 from groupshift.spark.jobs import validate
 from loaded import loads
-from small_disk import listing, small_disk
+from small_disk import listing, needs_mount, small_disk
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, offset, owner, snapshot, store, tamper
 
 Run = Callable[..., tuple[int, dict[str, Any], Path]]
@@ -210,7 +210,8 @@ def test_a_full_disk_leaves_no_verdict_and_no_report(
     """B6: one sentence and exit code 4; neither a table of an earlier run nor half a page of this one."""
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps(canary_rules()))
-    with small_disk(tmp_path / "disk", 4):
+    with small_disk(tmp_path / "disk", 4) as kind:
+        needs_mount(kind)
         output = tmp_path / "disk" / "out"
         given = ["--before", pair[0], "--after", pair[1], "--output", output, "--rules", rules]
         assert validate.main([*map(str, given), "--stage", "canary", "--moment", "after"]) == 4

@@ -15,14 +15,16 @@ from pathlib import Path
 import pytest
 
 from disk_evidence import disk_bench
+from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
 from groupshift.bootstrap import App
 from groupshift.cli import compare, evidence, snapshot, verbs
 from groupshift.cli.main import main
+from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.moves import Until
 from groupshift.settings import Settings, parse
 from simulated_move import Bench
-from small_disk import listing, small_disk
+from small_disk import listing, needs_mount, small_disk
 
 REJECTED, TRANSIENT, BROKEN = 2, 4, 5
 ROOM = 400
@@ -190,8 +192,7 @@ def test_b6_report_on_a_full_disk(
     disk: str, migration: str, pack: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither page nor part of one; the pack is as it was sealed, and with room the same command ends."""
-    if disk == "limit":
-        pytest.skip("a small disk cannot be mounted here: nothing fills up")
+    needs_mount(disk)
     filler = tmp_path / "evidence" / "filler"
     before = listing(pack)
     fill(filler)
@@ -219,3 +220,32 @@ def fill(path: Path) -> None:
                 file.write(bytes(4096))
         except OSError:
             return
+
+
+def test_b4_compare_snapshots_that_are_not_of_this_plan(
+    bench: Bench, migration: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One is older than the plan that is named, though it says nothing of it; one was for another plan."""
+    plan = bench.app().plan_of(migration)[1]
+    store, at_ms = ParquetClusterSnapshots(), plan.made_at_ms
+    for name, taken_at_ms, of in (
+        ("old", at_ms - 1, None),
+        ("new", at_ms, None),
+        ("other", at_ms + 1, replace(plan, migration="m-2", hash="b" * 64)),
+    ):
+        store.write(tmp_path / name, ClusterState(cluster_id="c", taken_at_ms=taken_at_ms), of)
+    before = listing(tmp_path)
+
+    def compared(*names: str) -> int:
+        folders = [str(tmp_path / name) for name in names]
+        return main(["compare", *folders, "--move", "protocol", "--migration", migration])
+
+    assert compared("old", "new") == REJECTED
+    said = one_sentence(capsys)
+    assert f"snapshot {tmp_path / 'old'} was taken at " in said
+    assert f"(migration {migration}) was made" in said
+    assert compared("new", "other") == REJECTED
+    said = one_sentence(capsys)
+    assert f"snapshot {tmp_path / 'other'} was taken for the plan bbbbbbbbbbbb… of migration m-2" in said
+    assert f"that of migration {migration} is {plan.hash[:12]}…: name the snapshots of this migration" in said
+    assert listing(tmp_path) == before

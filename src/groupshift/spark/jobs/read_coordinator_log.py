@@ -88,7 +88,7 @@ def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
     properties = {key: str(value) for key, value in secrets.items()}
     brokers = Brokers(bootstrap_servers=given.brokers, properties=properties)
     with closing(brokers.cluster()) as cluster:
-        cluster.attempt(cluster.one_cluster)
+        cluster.attempt(cluster.refuse_several)
     return fetched(spark, brokers)
 
 

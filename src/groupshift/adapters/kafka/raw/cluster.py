@@ -88,9 +88,15 @@ class KafkaCluster:
         return self._cluster_id
 
     def one_cluster(self) -> str:
-        """The cluster's id, as every bootstrap server tells it that answers now; asked once.
+        """The cluster's id, as the metadata tells it now. Raises as `refuse_several`."""
+        self.refuse_several()
+        self.brokers()
+        return self._cluster_id
 
-        Raises `Rejected` when they are servers of several clusters: groups would be read from either."""
+    def refuse_several(self) -> None:
+        """Ask every bootstrap server that answers now for its cluster, once.
+
+        Raises `Rejected` when they are servers of several: groups would be read from either."""
         if self._cluster_ids is None:
             self._cluster_ids = {}
             for server in self._bootstrap if len(self._bootstrap) > 1 else ():
@@ -103,8 +109,6 @@ class KafkaCluster:
             raise Rejected(
                 f"bootstrap servers {self.address} are of several clusters ({told}): name those of one"
             )
-        self.brokers()
-        return self._cluster_id
 
     def brokers(self) -> tuple[BrokerNode, ...]:
         """Every broker now, by node id."""

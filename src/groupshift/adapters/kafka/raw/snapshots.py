@@ -42,7 +42,7 @@ class LiveGroupSnapshots:
         """See the port. Committed offsets are read before log ends, so none is ahead of its log."""
         tell = progress or (lambda _what, _done, _of: None)
         taken_at_ms, before = self._clock.now_ms(), self._cluster.requests
-        self._cluster.attempt(self._cluster.one_cluster)
+        self._cluster.attempt(self._cluster.refuse_several)
         listed, counts = self._cluster.attempt(lambda: listing(self._cluster))
         brokers = self._cluster.attempt(self._cluster.brokers)
         reading = Reading(groups=sorted(listed if groups is None else set(groups)), listed=listed)
