@@ -116,15 +116,21 @@ def _work(
         "manifests": {side: given[side].manifest.digest for side in SIDES},
         "sizes": [request.sizes.part, request.sizes.at_once],
     }
-    return Work(
+
+    def started() -> SparkSession:
+        brief = job.few_left and not judging.needs_spark(job)
+        return large_session("groupshift compare", request.memory, brief=brief)
+
+    job = Work(
         inputs=given,
         rules=rules,
         values=values,
         progress=Progress(root=request.output / FOLDER, identity=identity),
-        session=session or (lambda: large_session("groupshift compare", request.memory)),
+        session=session or started,
         told=told,
         sizes=request.sizes,
     )
+    return job
 
 
 def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:

@@ -31,6 +31,7 @@ from groupshift.spark.comparison.progress import Progress
 SIDES = ("before", "after")
 _MOST_SEGMENTS, _FEWEST_SEGMENTS, _ROWS_A_SEGMENT = 1 << 18, 1 << 6, 128
 _THREADS = min(os.cpu_count() or 1, 4)
+_FEW_ROWS = 1_000_000
 _HASHES = ("key_hash", "first_hash", "second_hash")
 
 T = TypeVar("T")
@@ -56,7 +57,8 @@ def segments_for(count: int) -> int:
 
 @dataclass(kw_only=True)
 class Work:
-    """One comparison of table ``offsets``; ``session`` is called when Spark is first needed."""
+    """One comparison of table ``offsets``; ``session`` is called when Spark is first needed. ``few_left``:
+    no more than a million rows are left for Spark to compare."""
 
     inputs: Mapping[str, Input]
     rules: Mapping[Field, EqualityRule]
@@ -65,6 +67,7 @@ class Work:
     session: Callable[[], SparkSession]
     told: Told
     sizes: Sizes
+    few_left: bool = True
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -200,6 +203,8 @@ def found_differences(work: Work, segments: NDArray[np.int64], log_ends: LogEnds
     for number in range(ranges):
         work.told("keys compared", number, ranges)
         left.append(work.progress.folder(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
+    pieces = [path for folder in left for path in folder.glob("*.parquet")]
+    work.few_left = sum(pq.read_metadata(path).num_rows for path in pieces) <= _FEW_ROWS
     ends = log_ends()
     found = []
     for number, folder in enumerate(left):
