@@ -18,9 +18,11 @@ from groupshift.domain.coordinator_log.state import GroupFamily, State
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
 from groupshift.spark.batches.transactions import Visible
+from groupshift.spark.coordinator_columns import COLUMNS, cell
+from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.coordinator_state import groups, winners
 from groupshift.spark.fetched import Brokers, fetched
-from groupshift.spark.segments import segments
+from groupshift.spark.segments import read_segments, scan_segments
 from groupshift.spark.session import local_session
 from release_answers import Answer, answers, expected
 from release_broker import PARTITIONS, TOPIC, Release, ReleaseBroker, broker_of, dumped
@@ -36,7 +38,8 @@ class Captured:
     """``answered`` by the broker and ``decoded`` out of its log, of every group; ``state`` is our decoding's;
     ``records`` are all that are in the segment files, ``text`` their dump; ``fetched`` the visible ones by
     our fetches (None: not for this release), ``visible`` the same from the files; ``generations`` says of
-    each classic group with members whether the coordinator takes the decoded one, and the next."""
+    each classic group with members whether the coordinator takes the decoded one, and the next; ``rows`` and
+    ``columns`` are all records as Spark and as the domain decodes them, column by column."""
 
     release: Release
     answered: dict[str, Answer]
@@ -48,6 +51,8 @@ class Captured:
     visible: list[LogRecord]
     fetched: list[LogRecord] | None
     generations: dict[str, tuple[bool, bool]]
+    rows: dict[tuple[int, int], dict[str, Any]]
+    columns: dict[tuple[int, int], dict[str, Any]]
 
 
 @contextmanager
@@ -65,10 +70,12 @@ def capture(spark: SparkSession, folder: Path, release: Release) -> Captured:
     """Start the broker, tell the story, and read everything while nothing changes. Ends the broker."""
     with broker_of(Home(folder / "home").create(), release) as broker, told(broker) as story:
         answered, copy = _at_rest(broker, story, folder)
-        visible = _rows(segments(spark, str(copy), wanted=Visible.DECIDED))
+        log = scan_segments(spark, str(copy))
+        visible = _rows(read_segments(spark, log, Visible.DECIDED))
         state = materialise(decode(one, partitions=PARTITIONS) for one in visible)
-        known = groups(winners(segments(spark, str(copy), wanted=Visible.DECIDED)), PARTITIONS)
-        every = _rows(segments(spark, str(copy), wanted=Visible.READ_UNCOMMITTED))
+        known = groups(winners(read_segments(spark, log, Visible.DECIDED)), PARTITIONS)
+        every = _rows(read_segments(spark, log, Visible.READ_UNCOMMITTED))
+        records = {(one.partition, one.offset): decode(one, partitions=PARTITIONS) for one in every}
         new = release.numbers >= _FIRST_FETCHED
         text = dumped(broker.home, release, sorted(copy.glob(f"{TOPIC}-*/*.log")))
         return Captured(
@@ -80,11 +87,13 @@ def capture(spark: SparkSession, folder: Path, release: Release) -> Captured:
                 row.group_id: (row.family, row.epoch, sorted(row.members), row.live_commits)
                 for row in known.collect()
             },
-            records={(one.partition, one.offset): decode(one, partitions=PARTITIONS) for one in every},
+            records=records,
             text=list(lines(text, shape_of(release.numbers))),
             visible=visible,
             fetched=_fetched(spark, broker, every) if new else None,
             generations=_generations(story, state),
+            rows=_decoded(read_segments(spark, log, Visible.READ_UNCOMMITTED)),
+            columns={at: {name: cell(one, name) for name in COLUMNS} for at, one in records.items()},
         )
 
 
@@ -129,6 +138,16 @@ def _rows(frame: DataFrame) -> list[LogRecord]:
         for row in frame.collect()
     ]
     return sorted(rows, key=lambda one: (one.partition, one.offset))
+
+
+def _decoded(frame: DataFrame) -> dict[tuple[int, int], dict[str, Any]]:
+    """The columns of each record as the Spark jobs decode it."""
+    found = {}
+    for row in decoded(frame, PARTITIONS).collect():
+        told = row.asDict()
+        told |= {name: _bytes(told[name]) for name in ("raw_key", "raw_value")}
+        found[row.src_partition, row.src_offset] = told | {"unknown_tags": list(row.unknown_tags.items())}
+    return found
 
 
 def _bytes(value: Any) -> bytes | None:

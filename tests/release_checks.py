@@ -32,7 +32,8 @@ def check_answers(found: Captured) -> None:
 
 
 def check_spark(found: Captured) -> None:
-    """The same state by the Spark job's transforms; fetching reads what the files hold."""
+    """The same columns and state by the Spark jobs' transforms; fetching reads what the files hold."""
+    assert_equal(found.rows, found.columns)
     assert found.in_spark == {
         name: (group.family.value, group.epoch, list(group.members), sum(one.live for one in group.commits))
         for name, group in found.state.groups.items()

@@ -27,7 +27,7 @@ from release_members import EarlyConnection, StatedMember, StreamsMember
 ORDERS, PAYMENTS, FORGOTTEN = "orders", "payments", "forgotten"
 TOPICS = {ORDERS: 4, PAYMENTS: 2, FORGOTTEN: 1}
 ODD = 'a,b]=[::{"q":1},expireTimestamp=7 é\u0000🚀'
-_DEADLINE_S = 90.0
+_DEADLINE_S = 180.0
 _COMMIT, _JOIN, _HEARTBEAT, _SYNC, _DELETE, _DELETE_OFFSETS = 8, 11, 12, 14, 42, 47
 _RETRIED = frozenset({14, 15, 16, 27})
 _DAY_MS = 86_400_000
