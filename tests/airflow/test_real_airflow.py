@@ -7,6 +7,7 @@ that gets there: Airflow finds out by the missing heartbeat and runs the task ag
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
 from groupshift.adapters.fleet.process import ask
 from groupshift.application.status import MigrationStatus
@@ -117,6 +119,39 @@ def test_a_missing_connection_is_refused_with_one_sentence(real: Real) -> None:
     log = real.said("migrate_coordination", "nowhere", "assess")
     assert "connection 'nowhere' does not exist; create it under Admin > Connections" in log
     assert real.attempts("migrate_coordination", "nowhere")["assess"] == 1
+
+
+def test_an_audit_is_green_until_a_mismatch_is_planted_then_its_last_task_is_red(real: Real) -> None:
+    """What old members leave out of Kafka is explained. An offset that only ZooKeeper has of a group in kafka
+    mode is not: `audit` names it, `verdict` fails with a sentence, and both are kept."""
+    kept = real.home.evidence / "audits"
+    assert real.run("audit_offsets", "clean", {}, {}) == "success", real.said(
+        "audit_offsets", "clean", "audit"
+    )
+    assert real.api.tasks("audit_offsets", "clean") == {"audit": "success", "verdict": "success"}
+    assert "offsets agree; all differences:" in real.said("audit_offsets", "clean", "audit")
+    clean = kept / real.api.xcom("audit_offsets", "clean", "audit")
+    assert json.loads((clean / "manifest.json").read_text())["weights"]["mismatch"] == 0
+    client = KazooClient(hosts=SandboxState(real.home).addresses()["zookeeper"])
+    client.start(timeout=30)
+    try:
+        client.create("/consumers/planted/offsets/orders/0", b"3", makepath=True)
+        client.create("/consumers/planted/migration/mode", b"kafka", makepath=True)
+        state = real.run("audit_offsets", "planted", {"groups": ["planted", GROUP]}, {})
+    finally:
+        client.delete("/consumers/planted", recursive=True)
+        client.stop()
+        client.close()
+    tasks = real.api.tasks("audit_offsets", "planted")
+    assert (state, tasks) == ("failed", {"audit": "success", "verdict": "failed"})
+    said = real.said("audit_offsets", "planted", "audit")
+    assert "never committed: planted orders-0: coordinator None, log None, ZooKeeper 3" in said
+    said = real.said("audit_offsets", "planted", "verdict")
+    assert "committed offsets differ between their sources without an explanation" in said
+    assert "docs/audit.md for each kind" in said
+    assert real.attempts("audit_offsets", "planted") == {"audit": 1, "verdict": 1}
+    planted = kept / real.api.xcom("audit_offsets", "planted", "audit")
+    assert json.loads((planted / "manifest.json").read_text())["weights"]["mismatch"] == 1
 
 
 def test_a_rejected_plan_changes_nothing(real: Real) -> None:
