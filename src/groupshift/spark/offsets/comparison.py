@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +27,7 @@ from groupshift.spark.offsets.transforms import RULE, TOLD
 class SparkComparison:
     """Executors read the log from the leaders, once, to their own disks; ``log`` is whose position was asked.
 
-    A record that compaction removes between two readings of a lost executor makes a difference of one look:
-    the second look does not confirm it."""
+    A lost executor takes its part along: the job fails, and is run again."""
 
     def __init__(self, spark: SparkSession, brokers: Brokers, log: DirectLog) -> None:
         self._spark, self._brokers, self._log = spark, brokers, log
@@ -39,11 +37,10 @@ class SparkComparison:
         bounds = self._log.bounds(reading.closed, reading.partitions)
         total = sum(each.end - each.start for each in bounds)
         records = fetched(self._spark, self._brokers, bounds=bounds).select(*RAW_COLUMNS)
-        with _kept(records) as once:
-            found = look(once, reading)
+        once = _kept(records)
         if told is not None:
             told(total, total)
-        return found
+        return look(once, reading)
 
 
 def look(records: DataFrame, reading: Reading) -> Looked:
@@ -57,12 +54,13 @@ def look(records: DataFrame, reading: Reading) -> Looked:
     if reading.groups is not None:
         taken = taken.join(named(spark, reading.groups), "group_id", "left_semi")
     told = sides(spark, reading)
-    with _kept(taken) as winners, _kept(states.commits(winners)) as commits:
-        with _kept(transforms.keys(commits, told)) as keys:
-            total = keys.count()
-            found = _mismatches((records, winners, commits, keys), told, reading)
-        away = commits.where("is_foreign").select("group_id", "src_partition").distinct().collect()
-        problems = (*told_problems(reading.admin, reading.zookeeper or {}), *_unsaid(winners))
+    winners = _kept(taken)
+    commits = _kept(states.commits(winners))
+    keys = _kept(transforms.keys(commits, told))
+    total = keys.count()
+    found = _mismatches((records, winners, commits, keys), told, reading)
+    away = commits.where("is_foreign").select("group_id", "src_partition").distinct().collect()
+    problems = (*told_problems(reading.admin, reading.zookeeper or {}), *_unsaid(winners))
     groups = {one.group for one in found if one.weight is not Weight.EXPLAINED}
     return Looked(
         keys=total,
@@ -83,7 +81,7 @@ def _mismatches(log: _Log, told: Sides, reading: Reading) -> tuple[Mismatch, ...
     partitions = len(reading.closed)
     differing = keys.where("NOT agrees").drop("agrees")
     past = (
-        transforms.histories(records, winners, differing, told.opened, partitions),
+        _kept(transforms.histories(records, winners, differing, told.opened, partitions)),
         transforms.silent(commits, told),
         transforms.overdue(winners, differing, reading.terms, partitions),
     )
@@ -120,11 +118,7 @@ def _unsaid(winners: DataFrame) -> Iterator[str]:
             yield unsaid(what, row["keys"], (row["first"][0], row["first"][1]))
 
 
-@contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Computed once, kept on the executors' disks until the context ends."""
-    kept = frame.persist(StorageLevel.DISK_ONLY)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
+def _kept(frame: DataFrame) -> DataFrame:
+    """Computed now and once, on the executors' disks. What follows plans with the rows and not with how they
+    came about: plans that hold plans cost the driver more than the work itself."""
+    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
