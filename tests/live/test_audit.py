@@ -376,6 +376,37 @@ def test_the_command_keeps_what_it_found_and_says_it(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clean", "set-back"]
 
 
+@pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too
+def test_the_command_finds_the_same_in_spark(
+    cluster,
+    raw: KafkaCluster,
+    kazoo: KazooClient,
+    group: str,
+    filled,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A foreign record, a stale answer and an offset of ZooKeeper alone: every row is that of the process."""
+    name = filled(2)
+    commit(raw, {group: {TopicPartition(name, number): (5, "note") for number in range(2)}})
+    home = partition_of(group, 10)
+    past_the_coordinator(cluster.bootstrap, (home + 1) % 10, TopicPartition(name, 0), group, 9)
+    past_the_coordinator(cluster.bootstrap, home, TopicPartition(name, 1), group, 8)
+    put_offset(kazoo, group, name, 7, 3)
+    arguments = ["audit", "--groups", group, "--bootstrap-servers", cluster.bootstrap, "--json"]
+    arguments += ["--zookeeper", cluster.zookeeper, "--settle", "0.3", "--commit-interval", "0"]
+    told = []
+    for more in ([], ["--spark", "--output", str(tmp_path / "in-spark")]):
+        assert main([*arguments, *more]) == 1
+        told.append(json.loads(capsys.readouterr().out))
+    assert [row["rule"] for row in told[0]["differences"]] == ["A03", "A10", "A28"]
+    assert told[1]["differences"] == told[0]["differences"]
+    assert [each["keys"] for each in told] == [3, 3]
+    assert pq.read_table(tmp_path / "in-spark" / "differences.parquet").num_rows == 3
+    assert main([*arguments, "--spark", "--output", str(tmp_path / "in-spark")]) == 2
+    assert "never overwritten" in capsys.readouterr().err
+
+
 def test_a_cluster_without_zookeeper_has_two_sources(
     kraft: KraftCluster, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
