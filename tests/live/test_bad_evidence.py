@@ -113,6 +113,7 @@ def test_b5_the_log_of_the_coordinators_is_gone(
     assert "__consumer_offsets" in said
     assert untouched in said
     monkeypatch.setenv("JAVA_HOME", str(java_home()))
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 1g pyspark-shell")
     output = tmp_path / "out"
     given = ["--brokers", untouched, "--partitions", "50", "--output", str(output)]
     assert read_coordinator_log.main(given) == REJECTED
