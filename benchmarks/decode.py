@@ -12,9 +12,9 @@ Every contender is a process of its own, starts of Java and Spark included; roun
 * `segments`, `broker`: the newest record of each key, decoded: one row a key, as Parquet.
   ``segments_ratio``, ``broker_ratio``: time of the peer over ours, median of the rounds. Their tables must be
   equal in every round; once, so must be the one that Spark makes of the Parquet dump (`parquet`, a figure).
-* ``decode_rate``: records a second from Parquet to every decoded column of *every* record, in a sink that
-  drops the rows; planning counts, starts do not; median of the rounds after a first one. `scan` only reads
-  the columns, as a yardstick.
+* ``decode_rate``: records a second from Parquet to every decoded column of *every* record, which the tasks
+  count and drop. ``state_rate``: records a second from Parquet to the state table. Planning counts, starts
+  do not; medians of the rounds after a first one. `scan` only reads the columns, as a yardstick.
 * ``growth_50m``: time of `segments` over five times as many records, over its median for the fewer.
   ``memory_ratio``: highest resident set of its driver (Python and JVM), over that for a tenth as many.
 
@@ -28,7 +28,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,13 @@ from groupshift.domain.coordinator_log import LogRecord
 from groupshift.sandbox.artifacts import TOOLS, jars
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
+from groupshift.spark.batches.records import Keep
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_columns import RAW_COLUMNS, by_python
-from groupshift.spark.coordinator_log import Way, decoded
+from groupshift.spark.coordinator_log import Way, decoded, decoding
+from groupshift.spark.dumped import dumped
+from groupshift.spark.segments import Into
+from groupshift.spark.task_files import write_by_tasks
 
 CHECKED, FEWER, MORE = 4_000, 10, 5
 _BATCH = "50000"
@@ -68,25 +73,46 @@ def checked(spark: Any) -> None:
         assert not wrong, f"{way}: {len(wrong)} of {CHECKED} rows differ, first {wanted[wrong[0]]}"
 
 
-def seconds(frame: Any) -> float:
-    """Every column of every row, given to nobody; ``frame`` makes the frame, for planning counts."""
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
     begun = time.perf_counter()
-    frame().write.format("noop").mode("overwrite").save()
+    work()
     return time.perf_counter() - begun
 
 
-def decoding_rounds(dumped: Path, rounds: int) -> list[dict[str, float]]:
-    """Rounds of seconds: `scan` and `decode` of the Parquet dump in one session; the first is the warm-up."""
+def dropped(into: Into) -> Into:
+    """``into``, its rows counted where they are made, and given to nobody."""
+    convert = into.convert
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"rows": [sum(len(batch) for batch in convert(batches))]})
+
+    return replace(into, schema="rows long", convert=count)
+
+
+def decoding_rounds(folder: Path, output: Path, rounds: int) -> list[dict[str, float]]:
+    """Rounds of seconds: `scan`, `decode` and `state` of the dump in one session; the first warms up."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_SUBMIT_ARGS"] = f'--driver-memory 2g --driver-java-options "{_JVM}" pyspark-shell'
     spark = large_session("decode")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH)
     checked(spark)
-    raw = spark.read.parquet(str(dumped))
-    contenders = {"scan": lambda: raw, "decode": lambda: decoded(raw, PARTITIONS)}
+    every, state = decoding(PARTITIONS), decoding(PARTITIONS, Keep.WINNERS)
+    raw = spark.read.parquet(str(folder))
+    records = raw.count()
+
+    def decode() -> None:
+        counted = sum(row.rows for row in dumped(spark, str(folder), dropped(every)).collect())
+        assert counted == records, f"{counted} of {records} records were decoded"
+
+    contenders: dict[str, Callable[[], object]] = {
+        "scan": lambda: raw.write.format("noop").mode("overwrite").save(),
+        "decode": decode,
+        "state": lambda: write_by_tasks(lambda into: dumped(spark, str(folder), into), state, output),
+    }
     found = []
     for number in range(rounds + 1):
-        found.append({name: seconds(frame) for name, frame in contenders.items()})
+        found.append({name: seconds(work) for name, work in contenders.items()})
         print(f"  parquet {number}: " + ", ".join(f"{n} {s:.1f} s" for n, s in found[-1].items()), flush=True)
     spark.stop()
     return found
@@ -116,15 +142,15 @@ def _said(figures: dict[str, Any]) -> str:
     return ", ".join(f"{arm} {of['wall_s']:.1f} s ({of['cpu_s']:.1f} cpu)" for arm, of in figures.items())
 
 
-def from_parquet(home: Home, folder: Path, dumped: Path) -> dict[str, Any]:
+def from_parquet(home: Home, folder: Path, dump_folder: Path) -> tuple[dict[str, Any], pa.Table]:
     """Once: the state that Spark's plans make of the dump, equal to that of the segments."""
     output = home.root / "state"
-    figures = ours("parquet", str(dumped), output)
+    figures = ours("parquet", str(dump_folder), output)
     table = state(output)
     ours("segments", str(folder), output)
     assert table.equals(state(output)), "the state tables of segments and Parquet differ"
     print(f"  {_said({'parquet': figures})}", flush=True)
-    return figures
+    return figures, table
 
 
 def sized(home: Home, records: int, *, check: bool) -> dict[str, Any]:
@@ -142,24 +168,25 @@ def sized(home: Home, records: int, *, check: bool) -> dict[str, Any]:
 
 def measure(home: Home, records: int, rounds: int) -> dict[str, Any]:
     """All figures."""
-    folder, dumped = home.root / "segments", home.root / "dump"
+    folder, dump_folder = home.root / "segments", home.root / "dump"
     few = sized(home, records // FEWER, check=True)
-    size = write_log(folder, TOPIC, records, dumped)
+    size = write_log(folder, TOPIC, records, dump_folder)
     print(f"  {records:,} records, {size / 2**20:,.0f} MiB of segments", flush=True)
     cluster = serve(home, folder)
     found = source_rounds(home, folder, cluster.bootstrap, rounds)
     end(home)
     shutil.rmtree(cluster.nodes[0].folder)
-    parquet = from_parquet(home, folder, dumped)
+    parquet, table = from_parquet(home, folder, dump_folder)
     shutil.rmtree(folder)
-    decoding = decoding_rounds(dumped, rounds)
-    shutil.rmtree(dumped)
+    decoding_s = decoding_rounds(dump_folder, home.root / "state", rounds)
+    assert table.equals(state(home.root / "state")), "the state tables of segments and dump differ"
+    shutil.rmtree(dump_folder)
     many = sized(home, records * MORE, check=False)
     return {
         "records": records,
         "rounds": found,
         "parquet": parquet,
-        "decoding": decoding,
+        "decoding": decoding_s,
         "few": few,
         "many": many,
     }
@@ -174,9 +201,13 @@ def aims(figures: dict[str, Any]) -> list[Aim]:
 
     few, many = figures["few"], figures["many"]
     usual = median([each["segments"]["wall_s"] for each in rounds])
-    rate = figures["records"] / median([each["decode"] for each in figures["decoding"][1:]])
+
+    def rate(arm: str) -> float:
+        return figures["records"] / median([each[arm] for each in figures["decoding"][1:]])
+
     return [
-        Aim(name="decode_rate", value=rate, aim=1e6, at_least=True),
+        Aim(name="decode_rate", value=rate("decode"), aim=1e6, at_least=True),
+        Aim(name="state_rate", value=rate("state"), aim=1e6, at_least=True),
         Aim(name="segments_ratio", value=ratio("segments"), aim=3, at_least=True),
         Aim(name="broker_ratio", value=ratio("broker"), aim=1.5, at_least=True),
         Aim(name="growth_50m", value=many["wall_s"] / usual, aim=5.5),
