@@ -81,8 +81,9 @@ def ours(source: str, where: str, output: Path) -> dict[str, Any]:
     ``memory_kib``: highest resident sets of the driver, Python and JVM."""
     shutil.rmtree(output, ignore_errors=True)
     argv = [sys.executable, "-m", __name__, source, where, str(output)]
+    inherited = {name: value for name, value in os.environ.items() if name != "PYSPARK_SUBMIT_ARGS"}
     environment = {
-        **os.environ,
+        **inherited,
         "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(Path(__file__).parents[1]),
