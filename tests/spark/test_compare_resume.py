@@ -75,7 +75,7 @@ def test_a_killed_job_does_only_the_rest(spark: SparkSession, request_of: Callab
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert {path.name for path in request.output.iterdir()} == {".progress"}
-    (progress / "rows-before-0000.part").mkdir()  # as if it had been writing
+    (progress / "rows-before-0000.part").mkdir(exist_ok=True)  # as if it had been writing
     outcome = compare(request, session=lambda: spark)
     assert outcome.parts["kept"] >= 11  # eight checksums of files, three of segments
     counts = {name: count for name, count in outcome.counts.items() if count}
