@@ -95,6 +95,15 @@ def test_an_idle_znode_one_lower_is_named(run: Run, pair: tuple[Path, Path]) -> 
     )
 
 
+def test_a_snapshot_taken_again_is_read_again(run: Run, pair: tuple[Path, Path]) -> None:
+    """One Spark session, the same path, other rows: the verdict is that of the files, not of a cache."""
+    rows = pq.read_table(pair[1] / "offsets.parquet").to_pylist()
+    for offset_of_idle, wanted in ((549, "fail"), (550, "pass"), (548, "fail")):
+        rows[5]["offset"] = offset_of_idle
+        tamper(pair[1], "offsets", rows)
+        assert run(*pair)[1]["verdict"] == wanted
+
+
 def test_a_second_owner_fails(run: Run, pair: tuple[Path, Path]) -> None:
     """The plant of the issue: an owner row with another owner, the manifest re-hashed to cover it."""
     rows = pq.read_table(pair[1] / "owners.parquet").to_pylist()

@@ -38,7 +38,8 @@ def versions(spark: SparkSession) -> dict[str, str]:
 def local_session(name: str) -> SparkSession:
     """The session of this process. Under ``spark-submit`` the master given there is used, else two
     local threads; workers run the interpreter that runs this code. A local master listens on the
-    loopback address only."""
+    loopback address only. What an earlier job of this process cached is dropped: Spark takes a file
+    that was written anew under its name for the one that it has in memory."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f'--driver-java-options "{JVM_OPTIONS}" pyspark-shell')
@@ -50,4 +51,5 @@ def local_session(name: str) -> SparkSession:
         conf.set(key, value)
     session = SparkSession.builder.master(master).appName(name).config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    session.catalog.clearCache()
     return session
