@@ -103,9 +103,13 @@ def put_offset(kazoo: KazooClient, group: str, topic: str, partition: int, offse
 
 
 def past_the_coordinator(bootstrap: str, partition: int, at: TopicPartition, group: str, offset: int) -> None:
-    """A commit (or, with a negative offset, a tombstone) that only the log gets to know."""
+    """A commit (or, with a negative offset, a tombstone) that only the log gets to know.
+
+    Its time is a second ahead: later than a commit that the broker dated in this very millisecond.
+    """
     key = {"group": group, "topic": at.topic, "partition": at.partition}
-    value = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": time.time_ns() // 10**6}
+    dated = time.time_ns() // 10**6 + 1_000
+    value = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": dated}
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client"})
     producer.produce(
         OFFSETS,
