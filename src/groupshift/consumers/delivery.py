@@ -14,12 +14,12 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from groupshift.consumers.chunks import Chunk, Open, where
-from groupshift.consumers.given import PARENT, Given, Span
+from groupshift.consumers.buffers import Buffers
+from groupshift.consumers.chunks import Chunk, Open
+from groupshift.consumers.given import PARENT, Given
 from groupshift.consumers.open_partitions import OpenPartitions
 from groupshift.domain.leases import NEVER, Lease
 from groupshift.domain.partitions import TopicPartition
@@ -29,17 +29,6 @@ _CAPACITY = 20_000
 
 Fetching = Callable[[Mapping[TopicPartition, int], Callable[[], None]], None]
 """`groupshift.ports.fetch.Fetch.add`; it returns at once."""
-
-
-@dataclass(slots=True)
-class _Queue:
-    """Chunks for one reader, and what is left in them."""
-
-    chunks: deque[Chunk] = field(default_factory=deque)
-
-    def size(self) -> int:
-        """Records not handed out yet."""
-        return sum(each.size - each.index for each in self.chunks)
 
 
 class Delivery:
@@ -56,8 +45,7 @@ class Delivery:
         self._lease = Lease()
         self._until = NEVER
         self._partitions = OpenPartitions(store_on_delivery=store_on_delivery)
-        self._split = False
-        self._queues: dict[int, _Queue] = {PARENT: _Queue()}
+        self._buffers = Buffers(self._partitions)
         self._front: Chunk | None = None
         self._notices: deque[Record] = deque()
         self._given = Given()
@@ -108,12 +96,9 @@ class Delivery:
 
     def _throw_out(self, partitions: Collection[TopicPartition]) -> None:
         """Note how far delivery came, then drop what was fetched of them beyond that."""
-        self._settle()
+        self._buffers.settle()
         self._partitions.bar(partitions)
-        for queue in self._queues.values():
-            for chunk in queue.chunks:
-                chunk.drop(partitions)
-            queue.chunks = deque(chunk for chunk in queue.chunks if chunk.left)
+        self._buffers.drop(partitions)
         self._look_in_front()
 
     def busy(self, partitions: Collection[TopicPartition]) -> bool:
@@ -141,19 +126,19 @@ class Delivery:
     def positions(self) -> dict[TopicPartition, int]:
         """What to commit for every open partition."""
         with self._lock:
-            self._settle()
+            self._buffers.settle()
             return self._partitions.stored()
 
     def next_offsets(self) -> dict[TopicPartition, int]:
         """The next offset each open partition will deliver."""
         with self._lock:
-            self._settle()
+            self._buffers.settle()
             return self._partitions.next_offsets()
 
     def store(self, offsets: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """Set what to commit; returns partitions that are not open."""
         with self._lock:
-            self._settle()
+            self._buffers.settle()
             return self._partitions.store(offsets)
 
     def move(self, partition: TopicPartition, offset: int) -> Callable[[], None]:
@@ -185,47 +170,17 @@ class Delivery:
 
     # -- records ---------------------------------------------------------------------------------
 
-    def _part(self) -> None:
-        """From now on every stream has a buffer of its own; the parent still reads from all."""
-        self._settle()
-        self._split = True
-        chunks, self._queues[PARENT] = self._queues[PARENT].chunks, _Queue()
-        for chunk in chunks:
-            self._route(chunk.rest())
-        self._look_in_front()
-
     def offer(self, records: list[Record], ends: Mapping[TopicPartition, int] | None = None) -> None:
         """Buffer what was fetched, in order. ``ends`` are the positions after it, where the fetcher knows
         them; the sequence is not touched again by the caller."""
         with self._lock:
-            whole = None if self._split or ends is None else self._partitions.take_whole(ends)
-            if whole is None:
-                self._route([each for each in records if self._partitions.accept(each)])
-            elif records:
-                known = self._partitions.fetched(whole)
-                self._queues[PARENT].chunks.append(Chunk(records, known))
+            self._buffers.put(records, ends)
             self._look_in_front()
             self._changed.notify_all()
 
-    def _route(self, records: Iterable[Record]) -> None:
-        """Into the buffers of the streams, or into the one for all."""
-        parts: dict[int, list[Record]] = {}
-        ends: dict[int, dict[TopicPartition, int]] = {}
-        for each in records:
-            entry = self._partitions[where(each)]
-            stream = entry.stream if self._split else PARENT
-            parts.setdefault(stream, []).append(each)
-            ends.setdefault(stream, {})[entry.partition] = (each.offset() or 0) + 1
-        for stream, taken in parts.items():
-            known = [(self._partitions[each], at) for each, at in ends[stream].items()]
-            self._queues.setdefault(stream, _Queue()).chunks.append(Chunk(taken, known))
-
     def _look_in_front(self) -> None:
-        """The chunk from which `next` takes: only while there is one buffer for all, and
-        nothing to be told before."""
-        chunks = self._queues[PARENT].chunks
-        ready = chunks and not (self._split or self._notices or self._closed)
-        self._front = chunks[0] if ready else None
+        """The chunk from which `next` takes: only while nothing is to be told before."""
+        self._front = None if self._notices or self._closed else self._buffers.front()
 
     @property
     def full(self) -> bool:
@@ -235,8 +190,7 @@ class Delivery:
     def buffered(self, stream: int | None = None) -> int:
         """Records that were fetched and not handed out yet: of a stream, or of all."""
         with self._lock:
-            queues = self._queues.values() if stream is None else [self._queues.get(stream, _Queue())]
-            return sum(each.size() for each in queues)
+            return self._buffers.size(stream)
 
     def notify(self, record: Record) -> None:
         """Hand an error of the client to whoever reads next."""
@@ -257,7 +211,8 @@ class Delivery:
             record = chunk.records[chunk.index]
             chunk.index += 1
             if chunk.index == chunk.size:
-                self._finish(self._queues[PARENT])
+                self._buffers.finish_front()
+                self._look_in_front()
             return record
 
     def take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
@@ -267,8 +222,9 @@ class Delivery:
         deadline = monotonic() + timeout if timeout >= 0 else math.inf
         with self._lock:
             self._given.back(PARENT if stream is None else stream)
-            if stream is not None and not self._split:
-                self._part()
+            if stream is not None and not self._buffers.parted:
+                self._buffers.part()
+                self._look_in_front()
             while True:
                 if self._closed:
                     raise RuntimeError("Consumer closed")
@@ -295,35 +251,11 @@ class Delivery:
             return [notice]
         if monotonic() >= self._until:
             return []
-        taken: list[list[Record]] = []
-        given: list[Span] = []
-        numbers = sorted(self._queues) if stream is None else [stream]
-        for queue in sorted((self._queues.setdefault(each, _Queue()) for each in numbers), key=_least_full):
-            while queue.chunks and limit > 0:
-                chunk = queue.chunks[0]
-                start, chunk.index = chunk.index, min(chunk.index + limit, chunk.size)
-                limit -= chunk.index - start
-                taken.append(chunk.records[start : chunk.index])
-                given.append((chunk, start, chunk.index))
-                if chunk.index == chunk.size:
-                    self._finish(queue)
+        taken, given = self._buffers.take(stream, limit)
         if given:
+            self._look_in_front()
             self._given.spans[PARENT if stream is None else stream] = given
-        return taken[0] if len(taken) == 1 else [each for part in taken for each in part]
-
-    # -- how far delivery came -------------------------------------------------------------------
-
-    def _finish(self, queue: _Queue) -> None:
-        """The first chunk has been handed out to its end."""
-        for entry, at in queue.chunks.popleft().ends:
-            self._partitions.advance(entry, at)
-        self._look_in_front()
-
-    def _settle(self) -> None:
-        """Work out the positions within the chunks that were begun."""
-        for queue in self._queues.values():
-            for chunk in queue.chunks:
-                self._partitions.advance_to(chunk.progress())
+        return taken
 
     @property
     def closed(self) -> bool:
@@ -336,7 +268,3 @@ class Delivery:
             self._closed = True
             self._front = None
             self._changed.notify_all()
-
-
-def _least_full(queue: _Queue) -> int:
-    return -queue.size()
