@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from groupshift.errors import Broken
 from groupshift.sandbox.artifacts import (
     BROKERS,
     LOGGING,
@@ -173,5 +174,8 @@ def dumped(home: Home, release: Release, files: Sequence[Path]) -> str:
         "--offsets-decoder", "--files", ",".join(str(each) for each in files),
     ]  # fmt: skip
     done = subprocess.run(argv, capture_output=True, timeout=_DUMP_S, check=False, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]
+    if done.returncode:
+        raise Broken(
+            f"the dump tool of {release.name} failed: {done.stderr.decode(errors='replace')[-2000:]}"
+        )
     return done.stdout.decode()

@@ -158,10 +158,7 @@ def _generations(story: Story, state: State) -> dict[str, tuple[bool, bool]]:
     found = {}
     for name, group in state.groups.items():
         if group.family is GroupFamily.CLASSIC and group.members:
-            assert group.epoch is not None
-            member = group.members[0]
-            found[name] = (
-                is_generation(story, name, member, group.epoch),
-                is_generation(story, name, member, group.epoch + 1),
-            )
+            epoch = -1 if group.epoch is None else group.epoch
+            now, following = (is_generation(story, name, group.members[0], epoch + n) for n in (0, 1))
+            found[name] = (now, following)
     return found

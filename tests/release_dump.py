@@ -73,7 +73,7 @@ class Line:
 
 
 def lines(text: str, shape: Shape) -> Iterator[Line]:
-    """Every record of the text, in its order. Fails for a line that is not understood."""
+    """Every record of the text, in its order. `ValueError` for a line that is not understood."""
     partition = -1
     for line in text.split("\n"):
         found = _FOLDER.match(line)
@@ -128,7 +128,8 @@ def _commit(group: str, at: tuple[str, int], offset: int, metadata: str) -> dict
 
 def _placed(text: str) -> tuple[str, int]:
     found = _PARTITION.match(text)
-    assert found, f"{text!r} is no topic and partition"
+    if not found:
+        raise ValueError(f"{text!r} is no topic and partition")
     return found[1], int(found[2])
 
 
@@ -153,8 +154,9 @@ def _members(group: str, told: dict[str, Any], text: str) -> dict[str, Any]:
 
 def _json(rest: str) -> dict[str, Any]:
     key, end = json.JSONDecoder().raw_decode(rest)
-    assert rest[end:].startswith(" payload: "), rest
     payload = rest[end:].removeprefix(" payload: ")
+    if payload == rest[end:]:
+        raise ValueError(f"{rest!r} has no payload")
     value = None if payload == "<DELETE>" else json.loads(payload)
     return {"key": key, "value": value}
 
@@ -163,28 +165,26 @@ _READERS = {Shape.PLAIN: _colons, Shape.COLONS: _colons, Shape.EQUALS: _equals, 
 
 
 def fields(record: Decoded, shape: Shape) -> dict[str, Any]:
-    """What the text has to say of a record, out of our decoding."""
+    """What the text has to say of a record, out of our decoding. `ValueError` for a type that no release with
+    this shape writes."""
     if shape is Shape.JSON:
         return {"key": _json_key(record), "value": _json_value(record)}
     if record.is_tombstone and shape in {Shape.PLAIN, Shape.COLONS}:
         return {}
-    assert record.group_id is not None
     if record.record_type == 2:
         group = _group_fields(record)
         untold = shape is Shape.PLAIN and not group["assignment"]
         return group | {"protocolType": ""} if untold else group
-    assert record.record_type == 1, f"{record.type_name} of a release that has none"
-    assert record.topic is not None
-    assert record.partition is not None
-    at = (record.topic, record.partition)
+    if record.record_type != 1:
+        raise ValueError(f"{record.type_name} of a release that has none")
+    told = {"group": record.group_id, "at": (record.topic, record.partition)}
     if record.is_tombstone:
-        return {"group": record.group_id, "at": at, "removed": True}
+        return told | {"removed": True}
     value = record.decoded or {}
-    return _commit(record.group_id, at, value["offset"], value["metadata"])
+    return told | {"offset": value["offset"], "metadata": value["metadata"]}
 
 
 def _group_fields(record: Decoded) -> dict[str, Any]:
-    assert record.group_id is not None
     if record.is_tombstone:
         return {"group": record.group_id, "removed": True}
     value = record.decoded or {}

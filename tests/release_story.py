@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ ODD = 'a,b]=[::{"q":1},expireTimestamp=7 é\u0000🚀'
 _DEADLINE_S = 180.0
 _COMMIT, _JOIN, _HEARTBEAT, _SYNC, _DELETE, _DELETE_OFFSETS = 8, 11, 12, 14, 42, 47
 _RETRIED = frozenset({14, 15, 16, 27})
+_ILLEGAL_GENERATION = 22
 _DAY_MS = 86_400_000
 
 Offsets = Mapping[tuple[str, int], tuple[int, str | None]]
@@ -67,9 +68,10 @@ class Story:
             last[0] = read()
             return bool(last[0] == wanted)
 
-        with suppress(Transient):
+        try:
             self.until(same, what)
-        assert last[0] == wanted, f"{what}: {last[0]} instead of {wanted}"
+        except Transient as late:
+            raise Transient(f"{what}: {last[0]} instead of {wanted}") from late
 
     def retried(self, act: Callable[[], Any]) -> Any:
         """Act until the coordinator is there and has no rebalance under way."""
@@ -269,8 +271,10 @@ def is_generation(story: Story, group: str, member_id: str, generation: int) -> 
     module = story.broker.messages(_HEARTBEAT, at_most=2)  # type: ignore[arg-type]
     asked = module.HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
     code = int(story.broker.ask(asked).error_code)
-    assert code in {0, 22}, f"heartbeat in {group}: error {code}"
-    return code == 0
+    if code == _ILLEGAL_GENERATION:
+        return False
+    raise_for(code, f"heartbeat in {group}")
+    return True
 
 
 def _transactions(story: Story) -> None:
