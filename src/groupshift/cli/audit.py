@@ -35,7 +35,7 @@ Ensemble = Annotated[
     str,
     typer.Option(
         "--zookeeper",
-        help="With --bootstrap-servers: host:port[,host:port][/chroot]; without: two sources.",
+        help="With --bootstrap-servers: host:port,host:port/chroot; without: two sources.",
         show_default=False,
     ),
 ]
@@ -52,7 +52,7 @@ Retention = Annotated[
 InSpark = Annotated[
     bool,
     typer.Option(
-        "--spark", help="As a Spark job (section [spark] of the settings): logs too large for one process."
+        "--spark", help="As a Spark job (section spark of the settings): logs too large for one process."
     ),
 ]
 Limit = Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)]

@@ -29,7 +29,7 @@ Ensemble = Annotated[
     str,
     typer.Option(
         "--zookeeper",
-        help="With --bootstrap-servers: host:port[,host:port][/chroot].",
+        help="With --bootstrap-servers: host:port,host:port/chroot.",
         show_default=False,
     ),
 ]
