@@ -102,14 +102,21 @@ def put_offset(kazoo: KazooClient, group: str, topic: str, partition: int, offse
     kazoo.set(path, str(offset).encode())
 
 
+def now_ms() -> int:
+    """The clock that the brokers of this machine have too, in epoch milliseconds."""
+    return time.time_ns() // 10**6
+
+
 def past_the_coordinator(bootstrap: str, partition: int, at: TopicPartition, group: str, offset: int) -> None:
     """A commit (or, with a negative offset, a tombstone) that only the log gets to know.
 
-    Its time is a second ahead: later than a commit that the broker dated in this very millisecond.
+    Its time is a later millisecond than that of every commit which the broker has answered, and not ahead
+    of the clock: what is committed after the next audit is later again.
     """
     key = {"group": group, "topic": at.topic, "partition": at.partition}
-    dated = time.time_ns() // 10**6 + 1_000
-    value = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": dated}
+    answered_ms = now_ms()
+    wait_until(lambda: now_ms() > answered_ms, 5.0, "the next millisecond")
+    value = {"offset": offset, "leaderEpoch": -1, "metadata": "", "commitTimestamp": now_ms()}
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "__admin_client"})
     producer.produce(
         OFFSETS,
@@ -226,7 +233,7 @@ def test_differences_between_the_stores_are_told_by_mode_and_time(
     kazoo.create(f"/consumers/{group}/migration/ids/{group}_m", b"{}", makepath=True)
     wait_until(
         lambda: kinds(audit_offsets(sources, QUICK, [group]))[3] == (Kind.NOT_IN_ZOOKEEPER, Weight.MISMATCH),
-        20.0,
+        60.0,
         "the commit is older than the interval",
     )
     kazoo.set(f"/consumers/{group}/offsets/{name}/0", b"20")
@@ -280,9 +287,13 @@ def test_an_open_transaction_leaves_its_own_offset_unknown_and_hides_no_other(
     assert kinds(found) == {0: (Kind.NOT_ANSWERED, Weight.UNKNOWN)}
     assert (found.clean, found.looked.agreeing) == (False, 1)
     assert any(f"a transaction that commits {name}-0 is open" in each for each in found.looked.problems)
-    producer.commit_transaction(30)
-    found = audit_offsets(sources, QUICK, [group])
-    assert (found.clean, found.looked.agreeing, found.looked.problems) == (True, 2, ())
+    producer.commit_transaction(30)  # answered before the groups' coordinator has the marker
+
+    def ended() -> bool:
+        found = audit_offsets(sources, QUICK, [group])
+        return (found.clean, found.looked.agreeing, found.looked.problems) == (True, 2, ())
+
+    wait_until(ended, 60.0, "the audit is clean after the transaction")
 
 
 def test_an_expired_offset_is_told_from_a_deleted_one(
