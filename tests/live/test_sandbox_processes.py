@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 
 import pytest
 
 from groupshift.errors import Broken, Transient
+from groupshift.sandbox import processes
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.processes import (
     Command,
@@ -129,6 +131,23 @@ def test_a_dead_pid_has_no_start_ticks(home):
 def test_free_ports_are_free():
     """A port in use is not given out."""
     assert len({free_port() for _ in range(20)}) > 1
+
+
+def test_a_port_that_was_given_is_not_given_again_before_anything_listens(monkeypatch):
+    """Neither here nor in another process: all of a small range are taken, none is bound."""
+    few = (31_980, 31_990)
+    monkeypatch.setattr(processes, "_PORTS", few)
+    given: list[int] = []
+    with pytest.raises(Transient, match="no free port"):
+        given.extend(free_port() for _ in range(few[0], few[1] + 1))
+    assert len(set(given)) == len(given) > 0
+    script = (
+        "from groupshift.errors import Transient\nfrom groupshift.sandbox import processes\n"
+        f"processes._PORTS = {few}\n"
+        "try:\n    print(processes.free_port())\nexcept Transient:\n    print(0)"
+    )
+    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(other.stdout) not in given
 
 
 def test_concurrent_changes_of_the_state_file_are_all_kept(home):

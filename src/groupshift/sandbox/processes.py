@@ -24,6 +24,7 @@ from groupshift.sandbox.state import SandboxState
 MARK_SANDBOX = "GROUPSHIFT_SANDBOX"
 MARK_PROCESS = "GROUPSHIFT_PROCESS"
 _PORTS = (10_240, 32_000)  # below Linux' ephemeral ports: no outgoing connection takes one meanwhile
+_CLAIMED: list[socket.socket] = []
 _PROC = Path("/proc")
 
 
@@ -57,7 +58,8 @@ def wait_until(condition: Callable[[], bool], deadline_s: float, what: str, *, e
 
 
 def free_port() -> int:
-    """A TCP port that nothing is bound to on 127.0.0.1 now."""
+    """A TCP port that nothing is bound to on 127.0.0.1 now, and that no other call gives while this process
+    lives, here or in another process: between the choice and the bind nobody else of us takes it."""
     for _ in range(200):
         port = _PORTS[0] + secrets.randbelow(_PORTS[1] - _PORTS[0])
         with socket.socket() as probe:
@@ -65,8 +67,21 @@ def free_port() -> int:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+            if _claim(port):
+                return port
     raise Transient(f"no free port on 127.0.0.1 between {_PORTS[0]} and {_PORTS[1]}; stop what listens there")
+
+
+def _claim(port: int) -> bool:
+    """Take the port's name among the kernel's abstract sockets, whose holder's end gives it back."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0groupshift-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _CLAIMED.append(claim)
+    return True
 
 
 def _status(pid: int) -> list[str] | None:
