@@ -18,7 +18,7 @@ from groupshift.sandbox.state import SandboxState
 
 NAME = "kafka"
 _READY_S = 90.0
-_ANSWER_S = 10.0
+_ANSWER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
