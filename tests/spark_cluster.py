@@ -27,10 +27,13 @@ PROPERTIES = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": str(WORKERS),
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     "spark.driver.memory": "768m",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""Two executors of one core, one on each worker: what a small machine bears."""
+"""Two executors of one core, one on each worker: what a small machine bears. Both are there before the first
+task is given out, or one of them might do all the work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from groupshift.sandbox import committing
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
 from groupshift.sandbox.kafka import create_topic, start_kafka
-from groupshift.sandbox.processes import marked, stop
+from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 from groupshift.spark.jobs import compare, read_coordinator_log, validate
@@ -166,8 +166,14 @@ def test_airflow_gets_the_verdict_of_a_local_master_from_the_cluster(
     assert verdicts[1] == verdicts[0]
     differences = [pq.read_table(folder / validate.DIFFERENCES).to_pylist() for folder in (local, remote)]
     assert differences[1] == differences[0] != []
-    names = [str(app["name"]) for app in cluster.applications()]
-    assert any("validate" in name or "canary" in name for name in names), names
+    wait_until(
+        lambda: any(
+            "validate" in name or "canary" in name
+            for name in (str(app["name"]) for app in cluster.applications())
+        ),
+        60.0,
+        "the master takes the application for ended",
+    )
     assert not (remote / LOG).exists()
 
 
