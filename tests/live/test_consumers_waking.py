@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
+from groupshift.domain import waking
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox.processes import wait_until
@@ -39,8 +41,14 @@ def occupied(kazoo, path):
 
 
 @pytest.mark.parametrize("every_ms", [1000])
-def test_a_stuck_scala_member_is_woken(cluster, group, kazoo, topic, scala_member, every_ms):
-    """Its share was taken away under it for longer than it tries; then it is free, and nobody tells it."""
+def test_a_stuck_scala_member_is_woken(
+    cluster, group, kazoo, topic, scala_member, every_ms, monkeypatch: pytest.MonkeyPatch
+):
+    """Its share was taken away under it for longer than it tries; then it is free, and nobody tells it.
+
+    However slow the machine is, nobody wakes it while it still tries."""
+    patience_s = waking.PATIENCE_S
+    monkeypatch.setattr(waking, "PATIENCE_S", math.inf)
     probe, name = GroupProbe(kazoo, group), topic(4)
     members = []
     for number in (1, 2):
@@ -66,6 +74,7 @@ def test_a_stuck_scala_member_is_woken(cluster, group, kazoo, topic, scala_membe
                 lambda: "after 4 retries" in scala.log_file.read_text(), PATIENCE_S, "the old member gave up"
             )
         assert set(probe.owners(name)) == {0, 1}
+        monkeypatch.setattr(waking, "PATIENCE_S", patience_s)
         probe.await_shares(name, {first.consumer.consumer_id: 2, scala.member_id: 2})
         assert first.consumer.statistics()["old_members_woken"] == 1
         assert first.consumer.status().mode is Mode.ZOOKEEPER
