@@ -16,13 +16,18 @@ DAG_FILES = sorted((PROJECT / "dags").glob("*.py"))
 HEAVY = ("pyspark", "great_expectations", "confluent_kafka", "kazoo", "pyarrow")
 
 PARSE = f"""
-import json, sys
+import json, sys, time
 import airflow.sdk
 from airflow.dag_processing.dagbag import DagBag
-bag = DagBag({str(PROJECT / "dags")!r})
+errors, seconds = {{}}, {{}}
+for file in {[str(file) for file in DAG_FILES]!r}:
+    begun = time.process_time()
+    bag = DagBag(file)
+    seconds[file] = time.process_time() - begun
+    errors |= bag.import_errors
 found = {{
-    "errors": bag.import_errors,
-    "seconds": {{stat.file: stat.duration.total_seconds() for stat in bag.dagbag_stats}},
+    "errors": errors,
+    "seconds": seconds,
     "heavy": [name for name in {HEAVY!r} if name in sys.modules],
 }}
 print("PARSED" + json.dumps(found))
@@ -39,7 +44,7 @@ def parsed() -> dict[str, Any]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     line = next(line for line in done.stdout.splitlines() if line.startswith("PARSED"))
@@ -53,7 +58,8 @@ def test_dags_import_without_errors(parsed: dict[str, Any]) -> None:
 
 
 def test_each_dag_file_parses_in_less_than_a_second(parsed: dict[str, Any]) -> None:
-    """Every task re-parses its file, so parsing is paid with every task (budget of the architecture)."""
+    """Every task re-parses its file, so parsing is paid with every task (budget of the architecture). Seconds
+    of processor time: how long a machine that does something else takes says nothing about the file."""
     assert {file: seconds for file, seconds in parsed["seconds"].items() if seconds >= 1} == {}
 
 
