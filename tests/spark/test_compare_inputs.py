@@ -124,6 +124,38 @@ def test_a_snapshot_that_proves_nothing_is_refused(
     assert not (pair[1].parent / "out").exists()
 
 
+def _of_other(folder: Path) -> None:
+    write(folder, {"offsets": commits()})
+
+
+def _of_text(folder: Path) -> None:
+    folder.mkdir()
+    (folder / MANIFEST).write_text("of something else")
+
+
+def _of_proof(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "verdict.json").write_text("{}")
+
+
+def _of_mine(folder: Path) -> None:
+    (folder / "differences").mkdir(parents=True)
+    (folder / "differences" / "mine.txt").write_text("mine")
+
+
+@pytest.mark.parametrize("fill", [_of_other, _of_text, _of_proof, _of_mine])
+def test_a_folder_of_something_else_is_not_written_to(
+    pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str], fill: Callable[[Path], None]
+) -> None:
+    """Its manifest would be replaced: another snapshot would be gone for good."""
+    output = pair[1].parent / "out"
+    fill(output)
+    before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    assert compared(pair) == REJECTED
+    assert "which no comparison wrote: name another folder" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == before
+
+
 def test_one_cluster_is_not_two(pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     """A copy to another cluster is compared between clusters only."""
     assert compared(pair, move="cluster") == REJECTED

@@ -30,6 +30,8 @@ from groupshift.spark.output import write_text
 
 VERDICT, DIFFERENCES = "verdict.json", "differences"
 _PART = f"{DIFFERENCES}.part"
+_OF_COMPARISON = {"verdict", "counts", "inputs", "files"}
+"""Keys of the manifest that a comparison leaves."""
 _STEPS = 2
 """Raised when a step computes something else: parts of an older release are not used."""
 
@@ -59,7 +61,8 @@ def compare(
     ``output``: the folder first, the manifest last.
 
     Killed and called again on the same inputs it does what is missing. Raises `Rejected` for snapshots that
-    cannot be compared, `Broken` for one that was altered or truncated, `Transient` when a disk is full."""
+    cannot be compared and for an ``output`` that holds something else, `Broken` for a snapshot that was
+    altered or truncated, `Transient` when a disk is full."""
     given = _verified(request, told)
     with room_in(request.output):
         _clear(request.output)
@@ -80,6 +83,7 @@ def _verified(request: Request, told: Told) -> Mapping[str, inputs.Input]:
     inputs.comparable(manifests["before"], manifests["after"], request.comparison)
     if request.output.resolve() in {folder.resolve() for folder in folders.values()}:
         raise Rejected(f"--output {request.output} is one of the snapshots: name another folder")
+    _refuse_foreign(request.output)
     total = sum(entry.bytes for manifest in manifests.values() for entry in manifest.files) >> 20
     done = 0
 
@@ -89,6 +93,23 @@ def _verified(request: Request, told: Told) -> Mapping[str, inputs.Input]:
         told("MiB hashed", done >> 20, total)
 
     return {side: inputs.verify(folder, count) for side, folder in folders.items()}
+
+
+def _refuse_foreign(output: Path) -> None:
+    """Raises `Rejected` for a folder with a manifest, a verdict or differences that no comparison left there:
+    this one would remove them (of another snapshot, an audit, a proof)."""
+    manifest = output / MANIFEST
+    try:
+        ours = manifest.is_file() and set(json.loads(manifest.read_bytes())) >= _OF_COMPARISON
+    except (ValueError, TypeError):
+        ours = False
+    killed = (output / FOLDER).is_dir() and not manifest.exists()
+    there = [name for name in (MANIFEST, VERDICT, DIFFERENCES) if (output / name).exists()]
+    if there and not (ours or killed):
+        raise Rejected(
+            f"--output {output} holds {there[0]}, which no comparison wrote: name another folder "
+            "(a new one, or that of an earlier comparison)"
+        )
 
 
 def _clear(output: Path) -> None:
