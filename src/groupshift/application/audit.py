@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from groupshift.domain.audit import Audit, Looked, Reading, audit, confirmed
+from groupshift.domain.audit import Audit, Looked, Reading, audit, confirmed, unheard_of
 from groupshift.domain.audit_case import Terms
 from groupshift.domain.audit_log import Position, homes, read_log
 from groupshift.domain.znodes import refuse_other_cluster
@@ -120,4 +120,5 @@ class _Look:
             groups=groups,
             partitions=partitions,
         )
-        return self._comparison.look(reading, lambda done, of: self._told("log", done, of))
+        found = self._comparison.look(reading, lambda done, of: self._told("log", done, of))
+        return unheard_of(found, reading) if partitions is None else found

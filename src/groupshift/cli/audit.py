@@ -76,7 +76,8 @@ def audit(  # noqa: PLR0913 - the options of a verb
 ) -> int:
     """Hold what coordinators answer against their log and ZooKeeper, offset by offset; nothing is changed.
 
-    Exit code 0: every difference is explained (a commit in flight, a store within its interval); 1: not."""
+    Exit code 0: every difference is explained (a commit in flight, a store within its interval); 1: not, or a
+    source did not tell all of a group."""
     try:
         from groupshift.spark.offsets_audit import AuditRequest
     except ModuleNotFoundError as missing:
@@ -142,11 +143,21 @@ def _show(console: Console, found: Audit, output: str | None, limit: int) -> Non
     for problem in looked.problems[:limit]:
         console.print(escape(f"problem: {problem}"), style="yellow", soft_wrap=True)
     sources = "three sources" if found.zookeeper else "two sources (no ZooKeeper)"
-    verdict = "[green]clean[/]" if found.clean else f"[red]{len(looked.suspicious):,} not explained[/]"
-    console.print(f"{verdict}: {looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}")
+    explained = len(looked.mismatches) - len(looked.suspicious)
+    also = f", {explained:,} differ as explained" if explained else ""
+    console.print(
+        f"{_verdict(found)}: {looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}{also}"
+    )
     if output is not None:
         console.print(escape(f"differences: {output}"), soft_wrap=True)
     render.next_command(console, _next(found, output))
+
+
+def _verdict(found: Audit) -> str:
+    if found.clean:
+        return "[green]clean[/]"
+    unexplained = len(found.looked.suspicious)
+    return f"[red]{unexplained:,} not explained[/]" if unexplained else "[magenta]not proven[/]"
 
 
 def _counts(found: Audit) -> Table:
@@ -182,6 +193,10 @@ def _next(found: Audit, output: str | None) -> str:
     """What to do now."""
     if found.clean:
         return "nothing: repeat it before and after every move"
-    named = ",".join(dict.fromkeys(one.group for one in found.looked.suspicious[:5]))
     place = f"read {output}, then " if output is not None else ""
+    if not found.looked.suspicious:
+        return (
+            f"{place}correct what the problems name, and audit again: what no source told is not proven equal"
+        )
+    named = ",".join(dict.fromkeys(one.group for one in found.looked.suspicious[:5]))
     return f"{place}see docs/audit.md for each kind, and: groupshift audit --groups {named}"

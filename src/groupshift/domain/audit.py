@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
 from groupshift.domain.audit_log import Key, LogSide, Position
 from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, AuditRule, Kind, Weight
-from groupshift.domain.audit_sources import Sources
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.audit_sources import Sources, untold
+from groupshift.domain.cluster_rows import GONE, ClusterState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +54,15 @@ class Mismatch:
 class Looked:
     """One look at all keys: how many there were, how many agree in every source, and the others.
 
-    ``problems`` are sentences about what a source could not read; ``elsewhere`` the partitions of the log
-    that hold commits of the suspicious groups although those belong to another."""
+    ``problems`` are sentences about what could not be read, ``unread`` those that say that coordinators or
+    ZooKeeper did not tell all of a group (empty name: of all); ``elsewhere`` the partitions of the log that
+    hold commits of the suspicious groups although those belong to another."""
 
     keys: int
     agreeing: int
     mismatches: tuple[Mismatch, ...]
     problems: tuple[str, ...] = ()
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kinds: Mapping[Kind, int] = field(default_factory=dict)
     elsewhere: frozenset[int] = frozenset()
 
@@ -84,8 +86,8 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Whether every difference is explained."""
-        return not self.looked.suspicious
+        """Whether every difference is explained, and every source told all it has."""
+        return not self.looked.suspicious and not self.looked.unread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +128,7 @@ def audit(
         agreeing=len(keys) - len(found),
         mismatches=tuple(found),
         problems=tuple(sources.problems()),
+        unread=untold(admin, zookeeper or {}),
         kinds=Counter(one.kind for one in found),
         elsewhere=sources.elsewhere({one.group for one in found if one.weight is not Weight.EXPLAINED}),
     )
@@ -141,6 +144,24 @@ def judge(case: Case) -> AuditRule | None:
     return stores if kafka is None or (stores and stores.weight is not Weight.EXPLAINED) else kafka
 
 
+def unheard_of(looked: Looked, reading: Reading) -> Looked:
+    """The same, with a problem for every group that was asked for by name and that no source knows: nothing
+    is proven about it."""
+    known = {row.group for row in reading.admin.groups if row.state != GONE}
+    known |= {row.group for row in reading.admin.offsets} | set(reading.zookeeper or {})
+    known |= {one.group for one in looked.mismatches} | set(looked.unread)
+    unknown = {group: (_unknown(group),) for group in reading.groups or () if group not in known}
+    told = tuple(each for sentences in unknown.values() for each in sentences)
+    return replace(looked, problems=(*looked.problems, *told), unread={**looked.unread, **unknown})
+
+
+def _unknown(group: str) -> str:
+    return (
+        f"group {group!r}: neither a coordinator nor its log nor ZooKeeper knows it: "
+        "see that its name is right, letter by letter"
+    )
+
+
 def confirmed(first: Looked, second: Looked) -> Looked:
     """What two looks say together: a difference that is not explained counts when both saw one at its key.
 
@@ -148,12 +169,15 @@ def confirmed(first: Looked, second: Looked) -> Looked:
     again = {one.key: one for one in second.mismatches}
     kept = [one for one in first.mismatches if one.weight is Weight.EXPLAINED]
     both = [again[one.key] for one in first.suspicious if one.key in again]
+    asked_again = {one.group for one in first.suspicious}
+    left = {group: told for group, told in first.unread.items() if group not in asked_again}
     rows = sorted((*kept, *both), key=lambda one: one.key)
     return Looked(
         keys=first.keys,
         agreeing=first.keys - len(rows),
         mismatches=tuple(rows),
         problems=tuple(dict.fromkeys((*second.problems, *first.problems))),
+        unread={**left, **second.unread},
         kinds=Counter(one.kind for one in rows),
     )
 

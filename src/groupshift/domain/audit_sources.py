@@ -126,6 +126,17 @@ def told_problems(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) 
         yield from side.problems
 
 
+def untold(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> dict[str, tuple[str, ...]]:
+    """The same, by the group that each is about (empty: none in particular)."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for row in admin.problems:
+        found[row.group or ""].append(row.problem)
+    for group, side in zookeeper.items():
+        if side.problems:
+            found[group] += side.problems
+    return {group: tuple(sentences) for group, sentences in found.items()}
+
+
 def unsaid(what: str, keys: int, first: tuple[int, int]) -> str:
     """About so many keys of the log that say nothing; ``first`` is partition and offset of one of them."""
     return (

@@ -60,6 +60,7 @@ def summary(audit: Audit) -> dict[str, Any]:
         "weights": weights,
         "kinds": {str(kind): count for kind, count in sorted(looked.kinds.items())},
         "problems": list(looked.problems),
+        "unread": {group: list(told) for group, told in looked.unread.items()},
     }
 
 
@@ -75,6 +76,7 @@ def audit_of(told: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Audi
         agreeing=told["agreeing"],
         mismatches=tuple(mismatches),
         problems=tuple(told["problems"]),
+        unread={group: tuple(each) for group, each in told.get("unread", {}).items()},
         kinds={Kind(kind): count for kind, count in told["kinds"].items()},
     )
     return Audit(

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from coordinator_story import Line, commit, gone
-from groupshift.domain.audit import Looked, Mismatch, audit, confirmed
+from groupshift.domain.audit import Audit, Looked, Mismatch, Reading, audit, confirmed, unheard_of
 from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
 from groupshift.domain.audit_log import KEPT, read_log
 from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, Kind, Weight
+from groupshift.domain.audit_table import audit_of, summary
 from groupshift.domain.cluster_rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
 from groupshift.domain.coordination import Mode
 from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
@@ -318,6 +319,52 @@ def test_a_mismatch_counts_when_two_looks_see_it() -> None:
     assert (still.keys, still.agreeing, still.kinds[Kind.UNEXPLAINED]) == (2, 1, 1)
     explained = replace(SETTLED, zookeeper=zookeeper(9, aware=0)).look()
     assert confirmed(explained, SETTLED.look()).mismatches == explained.mismatches
+
+
+def audited(looked: Looked) -> Audit:
+    """The audit of one look."""
+    return Audit(began_ms=0, ended_ms=1, cluster_id="c", zookeeper=True, retention_ms=None, looked=looked)
+
+
+def test_what_a_source_did_not_tell_is_not_clean() -> None:
+    """Also where no offset is left that could differ; a second look that reads the group settles it."""
+    side = zookeeper(None, problems=("/consumers/g/offsets/t1/0 may not be read",))
+    looked = World(zookeeper=side).look()
+    assert (looked.keys, looked.unread) == (0, {"g": ("/consumers/g/offsets/t1/0 may not be read",)})
+    assert not audited(looked).clean
+    troubled = replace(SETTLED, answers=(), problems=(ProblemRow(group="g", problem="refused"),))
+    assert not audited(confirmed(troubled.look(), troubled.look())).clean
+    assert audited(confirmed(troubled.look(), SETTLED.look())).clean
+    other = replace(SETTLED, answers=(answer(6),), problems=(ProblemRow(problem="topic t9 is gone"),))
+    assert confirmed(other.look(), SETTLED.look()).unread == {"": ("topic t9 is gone",)}
+    again = audit_of(summary(audited(looked)), ())
+    assert (again.clean, again.looked.unread) == (False, looked.unread)
+
+
+def test_a_group_asked_for_by_name_that_nobody_knows_is_not_clean() -> None:
+    """A slip in a name; one that any source has, or that is there without offsets, is no slip."""
+
+    def found(state: str, *, nodes: bool = False, answers: tuple[OffsetRow, ...] = ()) -> Looked:
+        group = GroupRow(group="g", type="", state=state)
+        admin = ClusterState(cluster_id="c", taken_at_ms=NOW, groups=[group], offsets=answers)
+        side = zookeeper() if nodes else {}
+        position = dict.fromkeys(range(PARTITIONS), 0)
+        reading = Reading(
+            admin=admin,
+            zookeeper=side,
+            opened=position,
+            closed=position,
+            terms=Terms(now_ms=NOW),
+            groups=["g"],
+        )
+        log = read_log((), opened=position, closed=position)
+        return unheard_of(audit(admin, log, side, reading.terms), reading)
+
+    looked = found("Dead")
+    assert not audited(looked).clean
+    assert "group 'g': neither a coordinator nor its log nor ZooKeeper knows it" in looked.problems[0]
+    for known in (found("Empty"), found("Dead", nodes=True), found("Dead", answers=(answer(5),))):
+        assert known.problems == ()
 
 
 def test_only_the_wanted_groups_and_the_recent_past_are_kept() -> None:

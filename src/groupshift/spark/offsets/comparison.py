@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 
 from groupshift.domain.audit import Looked, Mismatch, Reading
 from groupshift.domain.audit_rules import BY_NUMBER, Weight
-from groupshift.domain.audit_sources import UNKNOWN_TYPES, UNREADABLE_KEYS, told_problems, unsaid
+from groupshift.domain.audit_sources import UNKNOWN_TYPES, UNREADABLE_KEYS, told_problems, unsaid, untold
 from groupshift.domain.coordinator_log import DecodeStatus
 from groupshift.ports.audits import LogProgress
 from groupshift.spark import coordinator_state as states
@@ -67,6 +67,7 @@ def look(records: DataFrame, reading: Reading) -> Looked:
         agreeing=total - len(found),
         mismatches=found,
         problems=problems,
+        unread=untold(reading.admin, reading.zookeeper or {}),
         kinds=Counter(one.kind for one in found),
         elsewhere=frozenset(row.src_partition for row in away if row.group_id in groups),
     )
