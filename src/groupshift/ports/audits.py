@@ -72,8 +72,9 @@ class AuditStore(Protocol):
         """Raise `Rejected` when ``folder`` cannot become one: it is there and not empty."""
         ...
 
-    def write(self, folder: str, audit: Audit) -> None:
-        """Write every difference (Parquet) and a summary; the folder appears whole or not at all.
+    def write(self, folder: str, audit: Audit, report: str) -> None:
+        """Write every difference (Parquet), its ``report`` (HTML) and a summary; the folder appears whole or
+        not at all.
 
         Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
         ...
@@ -82,6 +83,12 @@ class AuditStore(Protocol):
         """The audit that is kept there, as it was given to `write`.
 
         Raises `Rejected` when there is none, `Broken` when it is not what was written."""
+        ...
+
+    def names(self, root: str) -> tuple[str, ...]:
+        """The folders of audits right below ``root``, by name; none where it is not there.
+
+        Raises `Transient` when it cannot be listed."""
         ...
 
     def summary(self, folder: str) -> Mapping[str, Any]:

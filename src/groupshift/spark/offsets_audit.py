@@ -15,6 +15,7 @@ from groupshift.ports.audits import Comparison
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift.spark.offsets.document import render
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,7 @@ def run_audit(
     with closing(sources):
         found = audit_offsets(sources, request.options, request.groups, told)
     if request.output is not None:
-        store.write(request.output, found)
+        store.write(request.output, found, render(found))
     return found
 
 

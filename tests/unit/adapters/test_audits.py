@@ -42,12 +42,13 @@ AUDIT = Audit(
     retention_ms=None,
     looked=Looked(keys=9, agreeing=8, mismatches=(ROW,), kinds=Counter([ROW.kind]), problems=("p",)),
 )
+PAGE = "<h1>Audit</h1>"
 
 
 def test_an_audit_is_kept_with_its_rows_counts_and_hash(tmp_path: Path) -> None:
-    """The folder holds both files and nothing beside it is left."""
+    """The folder holds all three files and nothing beside it is left."""
     folder = tmp_path / "audits" / "one"
-    ParquetAudits().write(str(folder), AUDIT)
+    ParquetAudits().write(str(folder), AUDIT, PAGE)
     (row,) = pq.read_table(folder / "differences.parquet").to_pylist()
     assert (row["group"], row["partition"], row["kind"], row["zookeeper"]) == ("g", 3, "stores diverge", 5)
     told = ParquetAudits().summary(str(folder))
@@ -55,16 +56,17 @@ def test_an_audit_is_kept_with_its_rows_counts_and_hash(tmp_path: Path) -> None:
     assert told["weights"] == {"explained": 0, "unknown": 0, "mismatch": 1}
     data = (folder / "differences.parquet").read_bytes()
     assert told["files"][0]["sha256"] == hashlib.sha256(data).hexdigest()
+    assert (folder / "report.html").read_text() == PAGE
     assert [each.name for each in folder.parent.iterdir()] == ["one"]
 
 
 def test_an_audit_is_kept_below_a_uri_too(tmp_path: Path) -> None:
     """Any file system that Arrow opens; an unknown scheme is one sentence."""
     where = f"file://{tmp_path}/one"
-    ParquetAudits().write(where, AUDIT)
+    ParquetAudits().write(where, AUDIT, PAGE)
     assert ParquetAudits().summary(where)["keys"] == 9
     with pytest.raises(Rejected, match="never overwritten"):
-        ParquetAudits().write(where, AUDIT)
+        ParquetAudits().write(where, AUDIT, PAGE)
     with pytest.raises(Rejected, match="a folder or a URI that Arrow knows"):
         ParquetAudits().refuse("odd://x/one")
 
@@ -75,9 +77,9 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "full" / "a").write_text("a")
     for name in ("full", "full/a"):
         with pytest.raises(Rejected, match="never overwritten"):
-            ParquetAudits().write(str(tmp_path / name), AUDIT)
+            ParquetAudits().write(str(tmp_path / name), AUDIT, PAGE)
     (tmp_path / "empty").mkdir()
-    ParquetAudits().write(str(tmp_path / "empty"), AUDIT)
+    ParquetAudits().write(str(tmp_path / "empty"), AUDIT, PAGE)
     assert ParquetAudits().summary(str(tmp_path / "empty"))["agreeing"] == 8
 
 
@@ -94,7 +96,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(Transient, match="No space left on device"):
-        ParquetAudits().write(str(tmp_path / "one"), AUDIT)
+        ParquetAudits().write(str(tmp_path / "one"), AUDIT, PAGE)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -102,7 +104,7 @@ def test_a_summary_that_is_not_there_or_altered_is_one_sentence(tmp_path: Path) 
     """Rejected where there is no audit, broken where it cannot be read."""
     with pytest.raises(Rejected, match="there is no audit in"):
         ParquetAudits().summary(str(tmp_path / "none"))
-    ParquetAudits().write(str(tmp_path / "one"), AUDIT)
+    ParquetAudits().write(str(tmp_path / "one"), AUDIT, PAGE)
     manifest = tmp_path / "one" / "manifest.json"
     manifest.write_text(json.dumps(AUDIT.began_ms)[:-1] + "{")
     with pytest.raises(Broken, match="no longer what was written"):
@@ -112,7 +114,7 @@ def test_a_summary_that_is_not_there_or_altered_is_one_sentence(tmp_path: Path) 
 def test_an_audit_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     """Every field; rows that were changed since are refused."""
     folder = tmp_path / "one"
-    ParquetAudits().write(str(folder), AUDIT)
+    ParquetAudits().write(str(folder), AUDIT, PAGE)
     assert ParquetAudits().read(str(folder)) == AUDIT
     with pytest.raises(Rejected, match="there is no audit"):
         ParquetAudits().read(str(tmp_path / "two"))
@@ -123,3 +125,14 @@ def test_an_audit_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     rows.unlink()
     with pytest.raises(Broken, match="no longer what was written"):
         ParquetAudits().read(str(folder))
+
+
+def test_the_audits_below_a_root_are_named(tmp_path: Path) -> None:
+    """Folders with a manifest right below it, and nothing else; none where the root is not there."""
+    for name in ("b", "a"):
+        ParquetAudits().write(str(tmp_path / "audits" / name), AUDIT, PAGE)
+    (tmp_path / "audits" / "empty").mkdir()
+    ParquetAudits().write(str(tmp_path / "audits" / "empty" / "deep"), AUDIT, PAGE)
+    for root in (str(tmp_path / "audits"), f"{tmp_path}/audits/", f"file://{tmp_path}/audits"):
+        assert ParquetAudits().names(root) == ("a", "b")
+    assert ParquetAudits().names(str(tmp_path / "none")) == ()

@@ -54,7 +54,7 @@ def test_a_request_travels_whole_in_a_file_that_only_we_can_read() -> None:
             REQUEST.options,
         )
         assert (found.groups, found.timeout_s, found.output) == (["g"], 0.3, handed.output)
-        audit_store().write(handed.output, NOTHING)
+        audit_store().write(handed.output, NOTHING, "")
         assert handed.result() == NOTHING
     assert not handed.folder.exists()
 

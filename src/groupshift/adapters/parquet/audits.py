@@ -23,17 +23,17 @@ from groupshift.domain.audit_table import DIFFERENCES, audit_of, summary
 from groupshift.domain.evidence import MANIFEST, FileEntry
 from groupshift.errors import Broken, Rejected, Transient
 
-_FILE = "differences.parquet"
+_FILE, _REPORT = "differences.parquet", "report.html"
 
 
 class ParquetAudits:
     """Local folders, or any URI that Arrow's file systems open. A local one is put in place whole: written
     beside its place under another name, then renamed. Elsewhere an audit is its manifest, written last."""
 
-    def write(self, folder: str, audit: Audit) -> None:
+    def write(self, folder: str, audit: Audit, report: str) -> None:
         """See the port."""
         self.refuse(folder)
-        files = _files(audit)
+        files = _files(audit, report)
         store, path = _opened(folder)
         try:
             if isinstance(store, fs.LocalFileSystem):
@@ -69,6 +69,18 @@ class ParquetAudits:
             return audit_of(told, pq.read_table(io.BytesIO(data)).to_pylist())
         except (OSError, KeyError, ValueError) as wrong:
             raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
+
+    def names(self, root: str) -> tuple[str, ...]:
+        """See the port."""
+        store, path = _opened(root)
+        try:
+            found = store.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+        except OSError as failed:
+            raise Transient(
+                f"the audits in {root} cannot be listed ({failed.strerror or failed}): try again"
+            ) from failed
+        kept = (Path(each.path) for each in found if each.base_name == MANIFEST)
+        return tuple(sorted(each.parent.name for each in kept if each.parent.parent == Path(path)))
 
     def summary(self, folder: str) -> Mapping[str, Any]:
         """See the port."""
@@ -108,7 +120,7 @@ def _put(folder: Path, files: Mapping[str, bytes]) -> None:
         raise
 
 
-def _files(audit: Audit) -> dict[str, bytes]:
+def _files(audit: Audit, report: str) -> dict[str, bytes]:
     """The files by name, manifest last."""
     rows = audit.looked.mismatches
     schema = schema_of(DIFFERENCES)
@@ -125,4 +137,4 @@ def _files(audit: Audit) -> dict[str, bytes]:
     )
     versions = {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)}
     document = {"version": 1, **summary(audit), "files": [asdict(entry)], "versions": versions}
-    return {_FILE: data, MANIFEST: (json.dumps(document, indent=1) + "\n").encode()}
+    return {_FILE: data, _REPORT: report.encode(), MANIFEST: (json.dumps(document, indent=1) + "\n").encode()}
