@@ -63,8 +63,8 @@ test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeep
 	$(PYTEST) -n 2 --dist loadfile tests/live
 
 .PHONY: test-airflow
-test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (one process: Airflow keeps state per process)
-	$(PYTEST) tests/airflow
+test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)
+	$(PYTEST) -n 2 --dist loadfile tests/airflow
 
 .PHONY: test-browser
 test-browser: $(READY)  ## the report of a real run in Chromium (installs Debian's where it is missing and may)
