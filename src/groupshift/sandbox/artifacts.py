@@ -42,55 +42,53 @@ class Artifact:
         return f"{self.module}-{self.version}"
 
 
-BROKER = Artifact(
-    organisation="org.apache.kafka",
-    module="kafka_2.13",
-    version="3.9.2",
-    entry="kafka/Kafka.class",
-    jars=50,
-)
-"""ZooKeeper-mode Kafka with all it needs, ZooKeeper 3.8.4 included."""
+def _broker(version: str, jars: int, without: str = "") -> Artifact:
+    """Kafka's broker with all it needs."""
+    return Artifact(
+        organisation="org.apache.kafka",
+        module="kafka_2.13",
+        version=version,
+        entry="kafka/Kafka.class",
+        jars=jars,
+        without=without,
+    )
 
-LOGGING = Artifact(
-    organisation="org.slf4j",
-    module="slf4j-reload4j",
-    version="1.7.36",
-    entry="org/slf4j/impl/StaticLoggerBinder.class",
-    jars=3,
-)
+
+def _binding(module: str, jars: int) -> Artifact:
+    """Where SLF4J's log lines go."""
+    return Artifact(
+        organisation="org.slf4j",
+        module=module,
+        version="1.7.36",
+        entry="org/slf4j/impl/StaticLoggerBinder.class",
+        jars=jars,
+    )
+
+
+BROKER = _broker("3.9.2", 50)
+"""ZooKeeper-mode Kafka, ZooKeeper 3.8.4 included."""
+
+LOGGING = _binding("slf4j-reload4j", 3)
 """A log binding: the published broker brings none."""
 
 BROKERS = {
     "3.9.2": BROKER,
+    "4.4.0": _broker("4.4.0", 40, without="kafka-tools-api"),
     **{
-        version: Artifact(
-            organisation="org.apache.kafka",
-            module="kafka_2.13",
-            version=version,
-            entry="kafka/Kafka.class",
-            jars=jars,
-            without=without,
-        )
-        for version, jars, without in (
-            ("4.4.0", 40, "kafka-tools-api"),
-            ("4.3.1", 45, ""),
-            ("4.1.2", 40, ""),
-            ("4.0.2", 40, ""),
-            ("3.7.2", 35, ""),
-            ("3.4.1", 35, ""),
-            ("3.4.0", 35, ""),
+        version: _broker(version, jars)
+        for version, jars in (
+            ("4.3.1", 45),
+            ("4.1.2", 40),
+            ("4.0.2", 40),
+            ("3.7.2", 35),
+            ("3.4.1", 35),
+            ("3.4.0", 35),
         )
     },
 }
 """Releases that run in KRaft mode here, by version."""
 
-SIMPLE_LOGGING = Artifact(
-    organisation="org.slf4j",
-    module="slf4j-simple",
-    version="1.7.36",
-    entry="org/slf4j/impl/StaticLoggerBinder.class",
-    jars=2,
-)
+SIMPLE_LOGGING = _binding("slf4j-simple", 2)
 """A log binding for brokers since 4.0 and for command line tools: one line an event to standard error."""
 
 TOOLS = Artifact(
@@ -116,13 +114,7 @@ SCALA_CONSUMERS = {
 
 ZOOKEEPER_ERA = {
     **SCALA_CONSUMERS,
-    "2.4.1": Artifact(
-        organisation="org.apache.kafka",
-        module="kafka_2.13",
-        version="2.4.1",
-        entry="kafka/Kafka.class",
-        jars=25,
-    ),
+    "2.4.1": _broker("2.4.1", 25),
 }
 """Releases that run as brokers with ZooKeeper here, besides 3.9.2."""
 

@@ -81,17 +81,7 @@ def share_rows(answer: Any, coordinator: int) -> Described:
 
 def _epoch_rows(answer: Any, coordinator: int, kind: str) -> Described:
     name = answer.group_id
-    row = GroupRow(
-        group=name,
-        type=kind,
-        state=answer.group_state,
-        protocol_type=kind,
-        protocol=answer.assignor_name,
-        generation=int(answer.group_epoch),
-        assignment_epoch=int(answer.assignment_epoch),
-        coordinator=coordinator,
-    )
-    found = Described(group=row)
+    found = Described(group=_epoch_group(answer, coordinator, kind, answer.assignor_name))
     for member in sorted(answer.members, key=lambda member: str(member.member_id)):
         speaks = _MEMBER_TYPES.get(int(getattr(member, "member_type", -1)))
         epoch, instance_id = int(member.member_epoch), getattr(member, "instance_id", None)
@@ -108,21 +98,25 @@ def _epoch_rows(answer: Any, coordinator: int, kind: str) -> Described:
     return found
 
 
+def _epoch_group(answer: Any, coordinator: int, kind: str, protocol: str | None = None) -> GroupRow:
+    return GroupRow(
+        group=answer.group_id,
+        type=kind,
+        state=answer.group_state,
+        protocol_type=kind,
+        protocol=protocol,
+        generation=int(answer.group_epoch),
+        assignment_epoch=int(answer.assignment_epoch),
+        coordinator=coordinator,
+    )
+
+
 def streams_rows(answer: Any, coordinator: int) -> Described:
     """From one group of StreamsGroupDescribe (KIP-1071): every member consumes all source and repartition
     topics of the topology; its active task ``p`` of a part of it has partition ``p`` of each topic of that
     part (of those with fewer partitions none: `within_logs`). Standby and warm-up tasks read changelogs."""
     name = answer.group_id
-    row = GroupRow(
-        group=name,
-        type=STREAMS,
-        state=answer.group_state,
-        protocol_type=STREAMS,
-        generation=int(answer.group_epoch),
-        assignment_epoch=int(answer.assignment_epoch),
-        coordinator=coordinator,
-    )
-    found = Described(group=row)
+    found = Described(group=_epoch_group(answer, coordinator, STREAMS))
     parts = answer.topology.subtopologies or () if answer.topology else ()
     sources = {part.subtopology_id: _sources(part) for part in parts}
     topics = sorted({topic for named in sources.values() for topic in named})
