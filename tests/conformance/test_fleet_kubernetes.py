@@ -266,6 +266,16 @@ def test_a_canary_waits_until_the_rollout_before_it_is_over(server, stateful):
     assert fleet.kinds() == [MemberKind.AWARE, MemberKind.OLD, MemberKind.OLD]
 
 
+def test_a_change_is_done_when_the_next_one_is_taken(server, stateful, monkeypatch):
+    """All pods are ready before their controller says that the rollout is over; it is slow here."""
+    fleet, _ = stateful
+    monkeypatch.setattr("k8s.server.TURN_S", 0.4)
+    fleet.carry_out(change("all", *fleet.order))
+    assert rolled_out(document(server, "statefulsets/orders"))
+    undo = back("undo", "orders-2", undoes=("all",), token=2)
+    assert fleet.driver.start(undo) == Started(change_id="undo")
+
+
 def test_a_revision_that_the_history_lost_needs_an_annotation(server, deployments):
     """The way back is refused with what to add, and works with it."""
     fleet, _ = deployments

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from groupshift.adapters.fleet.kubernetes_api import WORKLOADS, KubernetesApi
@@ -31,9 +32,7 @@ class KubernetesFleet:
 
     def slots(self, group: str) -> tuple[Slot, ...]:
         """The places of the smallest workload first, so that a Deployment of its own can be the canary."""
-        workloads = self._workloads(group)
-        clients = tuple(self._clients(group)) if workloads else ()
-        return tuple(slot for each in workloads for slot in slots_of(each, group, clients))
+        return self._slots(self._workloads(group), group)
 
     def start(self, change: Change) -> Started | Pending:
         """Patch every workload that has slots of the change; nothing when any of it has to be refused."""
@@ -50,8 +49,23 @@ class KubernetesFleet:
         return Started(change_id=change.change_id)
 
     def observe(self, change: Change) -> ChangeStatus:
-        """Done when every slot of the change runs its kind, in a pod of the wanted revision that is ready."""
-        return settled(self.slots(change.group), change, f"namespace {self._api.namespace}")
+        """Done when every slot of the change runs its kind, in a pod of the wanted revision that is ready,
+        and the controller of a StatefulSet has said so if that is all of it: before, no change is taken."""
+        workloads = self._workloads(change.group)
+        found = settled(self._slots(workloads, change.group), change, f"namespace {self._api.namespace}")
+        late = [
+            each.name
+            for each in workloads
+            if each.rolling_out and not set(each.slots).isdisjoint(change.slots)
+        ]
+        if not found.done or not late:
+            return found
+        detail = f"the controller of StatefulSet {', '.join(late)} has not said yet that its rollout is over"
+        return replace(found, done=False, detail=detail)
+
+    def _slots(self, workloads: list[Workload], group: str) -> tuple[Slot, ...]:
+        clients = tuple(self._clients(group)) if workloads else ()
+        return tuple(slot for each in workloads for slot in slots_of(each, group, clients))
 
     def _patch(self, workload: Workload, change: Change) -> None:
         """Compare and set; decide anew on what is there when it was changed meanwhile (controllers do)."""

@@ -170,7 +170,7 @@ def _partition(workload: Workload, slots: tuple[str, ...], to: MemberKind) -> in
     lowest = min(new)
     kept = [slot for slot in workload.slots if ordinal(slot) not in new]
     mixed = [slot for slot in kept if workload.revision_of(slot) != current]
-    if mixed and workload.partition == 0 and current != updated:
+    if mixed and workload.rolling_out:
         # What is kept would fall back to the revision before the edit at its next restart.
         raise Transient(
             f"{title(workload.document)} is still rolling out its last edit to all of its pods "

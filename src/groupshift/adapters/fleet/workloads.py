@@ -155,6 +155,13 @@ class Workload:
         strategy = self.document["spec"].get("updateStrategy", {}).get("rollingUpdate") or {}
         return int(strategy.get("partition", 0))
 
+    @property
+    def rolling_out(self) -> bool:
+        """Whether an edit is on its way to all pods of a StatefulSet, as far as its controller has said."""
+        state = status(self.document)
+        whole = self.stateful and self.partition == 0
+        return whole and state.get("currentRevision") != state.get("updateRevision")
+
     def revision_of(self, slot: str) -> str:
         """The revision that this slot should run now; empty when the controller has not said yet."""
         if self.stateful:
