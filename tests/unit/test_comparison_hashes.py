@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupshift.domain.equality_rules import Field
@@ -140,6 +140,7 @@ few = st.integers(0, 3)
 sides = st.lists(st.tuples(few, few, few), max_size=12)
 
 
+@settings(deadline=None)
 @given(before=sides, after=sides)
 def test_only_keys_that_both_sides_have_once_and_alike_are_done(
     before: list[tuple[int, int, int]], after: list[tuple[int, int, int]]

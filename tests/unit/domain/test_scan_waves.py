@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupshift.domain.coordination import MemberKind
@@ -27,6 +27,7 @@ from simulated_move import make_bench
 RULES = WaveRules(size=5, budget=2, stable_s=60)
 
 
+@settings(deadline=None)
 @given(
     fails=st.lists(st.booleans(), max_size=60),
     size=st.integers(1, 12),
