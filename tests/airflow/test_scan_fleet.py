@@ -21,10 +21,10 @@ from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.state import SandboxState
 from groupshift.sandbox.up import UpOptions, up
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1500)  # three runs and the sandbox's start
 
 GROUP = "orders-app"
-RUN_S = 180.0
+RUN_S = 400.0
 
 
 def _context(run_type: str, **params: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
 """Process name to the arguments of the ``airflow`` command."""
 
 PROJECT_VARIABLE = "GROUPSHIFT_PROJECT"
-_MIGRATE_S = 180.0
+_MIGRATE_S = 400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,15 +175,26 @@ def prepare(spec: AirflowSpec) -> None:
         raise Transient(f"airflow db migrate ended with {done.returncode}; read {log}.")
 
 
-def wait_healthy(spec: AirflowSpec, deadline_s: float = 120.0) -> AirflowApi:
-    """Wait until a run could start; returns a client. Raises `Transient` after ``deadline_s``."""
+def wait_healthy(spec: AirflowSpec, deadline_s: float = 300.0) -> AirflowApi:
+    """Wait until a run of any DAG could start, or one of them cannot be imported; returns a client.
+
+    Raises `Transient` after ``deadline_s``."""
     api = AirflowApi(url=spec.url)
     end = time.monotonic() + deadline_s
-    while not api.healthy():
+    while not (api.healthy() and _parsed(spec, api)):
         if time.monotonic() > end:
-            raise Transient(f"Airflow at {spec.url} is not healthy after {deadline_s:.0f} s; read its logs.")
+            raise Transient(
+                f"Airflow at {spec.url} is not healthy or does not know every DAG of {spec.project} after "
+                f"{deadline_s:.0f} s; read its logs."
+            )
         time.sleep(0.5)
     return api
+
+
+def _parsed(spec: AirflowSpec, api: AirflowApi) -> bool:
+    """Whether the DAGs, each in the file of its name, were parsed: healthy is said before that."""
+    names = sorted(path.stem for path in (spec.project / "dags").glob("*.py"))
+    return all(api.knows(name) for name in names) or bool(api.import_errors())
 
 
 def _airflow() -> str:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from groupshift.errors import Conflict, Rejected, Transient
 
+_AGAIN_S = 0.5
 _FINISHED = frozenset({"success", "failed"})
 _HTTP_CLIENT_ERROR = 400
 _HTTP_CONFLICT = 409
@@ -40,19 +41,21 @@ class AirflowApi:
     """Talks to one Airflow; ``url`` without a trailing slash. Logs in on first use.
 
     Raises `Transient` when the server does not answer, `Rejected` when it refuses the request
-    (the sentence carries its answer), `Conflict` on 409.
+    (the sentence carries its answer), `Conflict` on 409. What only reads is asked again for ``patience_s``
+    while the server does not answer or fails (its SQLite is locked, or the machine is busy).
     """
 
     url: str
     user: str = "admin"
     password: str = field(default="admin", repr=False)
     timeout: float = 30.0
+    patience_s: float = 60.0
     _token: str = field(default="", repr=False)
 
     def healthy(self) -> bool:
         """True when the database, the scheduler and the dag-processor all report healthy."""
         try:
-            answer = self._request("GET", "/api/v2/monitor/health", login=False)
+            answer = self._ask("GET", "/api/v2/monitor/health", login=False)
         except (Transient, Rejected):
             return False
         parts = ("metadatabase", "scheduler", "dag_processor")
@@ -158,6 +161,18 @@ class AirflowApi:
         return str(self._request("POST", "/auth/token", body, login=False)["access_token"])
 
     def _request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, login: bool = True
+    ) -> dict[str, Any]:
+        end = time.monotonic() + self.patience_s
+        while True:
+            try:
+                return self._ask(method, path, body, login=login)
+            except Transient:
+                if method != "GET" or time.monotonic() > end:
+                    raise
+                time.sleep(_AGAIN_S)
+
+    def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, login: bool = True
     ) -> dict[str, Any]:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}

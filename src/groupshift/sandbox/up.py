@@ -159,7 +159,7 @@ def start_supervisor(home: Home) -> Running:
         except Transient:
             return False
 
-    wait_until(answers, 30.0, "the supervisor answers")
+    wait_until(answers, 90.0, "the supervisor answers")
     return process
 
 
