@@ -14,7 +14,7 @@ from rich.table import Table
 
 from groupshift.application.audit import AuditOptions
 from groupshift.cli import render
-from groupshift.cli.clusters import Groups, Servers, Timeout, one_cluster, shown, wanted
+from groupshift.cli.clusters import Groups, Servers, Timeout, ensemble, one_cluster, shown, wanted
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.audit import Audit, Mismatch
 from groupshift.domain.audit_rules import Weight
@@ -85,14 +85,14 @@ def audit(  # noqa: PLR0913 - the options of a verb
             raise
         raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
     chosen = wanted("audit", groups, every=every)
-    kafka, ensemble, cluster = _where(bootstrap_servers, zookeeper, settings_file)
+    kafka, nodes, cluster = _where(bootstrap_servers, zookeeper, settings_file)
     options = AuditOptions(
         settle_ms=round(settle * 1000),
         commit_interval_ms=round(commit_interval * 1000),
         retention_ms=None if retention_minutes is None else retention_minutes * _MINUTE_MS,
     )
     request = AuditRequest(
-        kafka=kafka, zookeeper=ensemble, groups=chosen, output=output, options=options, timeout_s=timeout
+        kafka=kafka, zookeeper=nodes, groups=chosen, output=output, options=options, timeout_s=timeout
     )
     found = _run(request, cluster if spark else None)
     if as_json:
@@ -112,9 +112,8 @@ def _where(
     if not bootstrap_servers:
         found = settings(settings_file)
         return found.kafka, found.zookeeper, found.spark
-    hosts, slash, chroot = zookeeper.partition("/")
-    ensemble = ZookeeperSettings(hosts=hosts, chroot=slash + chroot) if hosts else None
-    return KafkaSettings(bootstrap_servers=bootstrap_servers), ensemble, SparkSettings()
+    nodes = ensemble(zookeeper) if zookeeper else None
+    return KafkaSettings(bootstrap_servers=bootstrap_servers), nodes, SparkSettings()
 
 
 def _run(request: AuditRequest, spark: SparkSettings | None) -> Audit:

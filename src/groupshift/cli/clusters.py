@@ -41,7 +41,7 @@ Bound = Annotated[
         show_default=False,
     ),
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for a broker, with all retries.", min=0.1)]
 
 
 def wanted(verb: str, groups: str, *, every: bool) -> list[str] | None:
@@ -59,8 +59,11 @@ def one_cluster(bootstrap_servers: str, settings_file: Path | None) -> None:
 
 
 def ensemble(zookeeper: str) -> ZookeeperSettings:
-    """Hosts and chroot of ``host:port[,host:port][/chroot]``, without login."""
+    """Hosts and chroot of ``host:port[,host:port][/chroot]``, without login. Raises `Rejected` without a
+    host."""
     hosts, slash, chroot = zookeeper.partition("/")
+    if not hosts.strip():
+        raise Rejected(f"--zookeeper {zookeeper!r} names no server: write host:port,host:port/chroot")
     return ZookeeperSettings(hosts=hosts, chroot=slash + chroot)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,7 @@ def compare(  # noqa: PLR0913 - the options of a verb
         raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
     if migration:
         _refuse_other_plans((before, after), migration, settings_file)
+    _refuse_heap(memory)
     chosen = output or after.absolute().parent / f"compare-{move}"
     request = comparing.Request(
         before=before, after=after, output=chosen, comparison=move, live=live, memory=memory
@@ -74,6 +76,11 @@ def compare(  # noqa: PLR0913 - the options of a verb
     else:
         _show(Console(), outcome, chosen)
     return 0 if outcome.verdict is Verdict.PASS else 1
+
+
+def _refuse_heap(memory: str) -> None:
+    if not re.fullmatch(r"[1-9][0-9]*[kmgKMG]", memory):
+        raise Rejected(f"--memory {memory!r} is no size of a heap: write a number and k, m or g, such as 2g")
 
 
 def _refuse_other_plans(folders: tuple[Path, Path], migration: str, settings_file: Path | None) -> None:

@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 
-from groupshift.errors import GroupshiftError
+from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
+
+_UNFORESEEN = (
+    "an error that groupshift does not foresee; no verdict was reached; report it with the lines above"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; every verb is safe to repeat", file=sys.stderr)
         return 130
+    except Exception as error:  # noqa: BLE001 - exit code 1 would say that a verdict failed
+        traceback.print_exc()
+        print(f"broken: {_UNFORESEEN} ({type(error).__name__})", file=sys.stderr)
+        return Broken.exit_code
 
 
 def _tool(arguments: list[str]) -> int:
