@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from group_probe import PATIENCE_S, GroupProbe
+from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox.processes import wait_until
 
@@ -46,13 +47,22 @@ def test_scenario_13_suspended_brief(topic, group, producer, consume_member, rel
     before = probe.owners(name)
     link.cut()
     ends = log_ends(name, 2)
-    wait_until(
-        lambda: all(log_ends(name, 2)[each] > end + 50 for each, end in ends.items()),
-        PATIENCE_S,
-        "50 records are written meanwhile",
-    )
-    delivered = {each.partition: each.offset for each in member.deliveries()}
-    assert all(delivered[each] < end + 25 for each, end in ends.items())
+
+    def await_written(more: int) -> None:
+        wait_until(
+            lambda: all(log_ends(name, 2)[each] > end + more for each, end in ends.items()),
+            PATIENCE_S,
+            f"{more} records are written meanwhile",
+        )
+
+    def last() -> dict[TopicPartition, int]:
+        return {each.partition: each.offset for each in member.deliveries()}
+
+    await_written(100)
+    paused = last()
+    assert all(paused[each] < end + 75 for each, end in ends.items())
+    await_written(150)
+    assert last() == paused, "nothing is delivered while the link is cut"
     link.restore()
     ledger.await_all({each: end + 10 for each, end in log_ends(name, 2).items()})
     assert probe.owners(name) == before
