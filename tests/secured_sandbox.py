@@ -18,12 +18,14 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.zookeeper.login import ZookeeperLogin
+from groupshift.errors import Rejected, Transient
 from groupshift.sandbox.certificates import Certificates, make_certificates
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.jaas import client_section, jaas_option, write_jaas
 from groupshift.sandbox.kafka import KafkaOptions, start_kafka
-from groupshift.sandbox.processes import free_port
+from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.sandbox.zookeeper import ZookeeperOptions, start_zookeeper
 
 PASSWORDS = {name: f"{name}-secret-1" for name in ("orders", "broker", "operator", "stranger")}
@@ -106,7 +108,7 @@ class Secured:
             for kind, operation in rights
         ]
         for pending in admin.create_acls(bindings).values():
-            pending.result(timeout=10)
+            pending.result(timeout=60)
 
 
 def start_secured(home: Home) -> Secured:
@@ -131,8 +133,8 @@ def start_secured(home: Home) -> Secured:
     scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = [UserScramCredentialUpsertion(each, scram, PASSWORDS[each].encode()) for each in PASSWORDS]
     for pending in admin.alter_user_scram_credentials(wanted).values():
-        pending.result(timeout=10)
-    return Secured(
+        pending.result(timeout=60)
+    made = Secured(
         home=home,
         certificates=certificates,
         zookeeper=zookeeper,
@@ -140,6 +142,19 @@ def start_secured(home: Home) -> Secured:
         bootstrap=broker.address,
         bootstrap_tls=f"127.0.0.1:{secured}",
     )
+    for user in PASSWORDS:  # the broker hears of passwords from ZooKeeper, after they were answered for
+        wait_until(lambda each=user: _let_in(made, each), 60.0, f"Kafka knows the password of {user}")
+    return made
+
+
+def _let_in(secured: Secured, user: str) -> bool:
+    cluster = KafkaCluster(secured.bootstrap_tls, properties=secured.kafka_properties(user), timeout_s=10.0)
+    try:
+        return bool(cluster.attempt(cluster.brokers))
+    except (Rejected, Transient):
+        return False
+    finally:
+        cluster.close()
 
 
 def _broker_properties(certificates: Certificates) -> dict[str, str]:

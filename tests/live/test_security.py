@@ -48,7 +48,7 @@ from secured_sandbox import (
 )
 
 PARTITIONS = 4
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
