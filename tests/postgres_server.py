@@ -82,11 +82,11 @@ def postgres() -> Iterator[Postgres]:
         process = start(home, Command(name="postgres", argv=argv))
         try:
             server = Postgres(port=port, password=password, process=process)
-            wait_until(lambda: _answers(server), 30.0, f"PostgreSQL on 127.0.0.1:{port} answers")
+            wait_until(lambda: _answers(server), 90.0, f"PostgreSQL on 127.0.0.1:{port} answers")
             yield server
         finally:
             send(process, signal.SIGINT)  # a fast shutdown: after SIGTERM it waits for its clients
-            wait_until(lambda: not is_running(process), 20.0, "PostgreSQL ended")
+            wait_until(lambda: not is_running(process), 60.0, "PostgreSQL ended")
             stop(process)
     finally:
         shutil.rmtree(root)

@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     port = free_port()
     configuration = root / "zookeeper.cfg"
     configuration.write_text(
-        f"dataDir={root}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=200\n"
+        f"dataDir={root}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=200\nmaxSessionTimeout=60000\n"
         "admin.enableServer=false\n4lw.commands.whitelist=*\n"
     )
     jars = Path(pyspark.__file__).parent / "jars"
