@@ -147,7 +147,7 @@ def test_the_whole_group_is_told_in_both_modes_before_delivery(bench) -> None:
     assert (last.mode, last.complete, len(last.threads)) == (Mode.ZOOKEEPER, True, 4)
     assert last.threads == {each: thread for each, (thread, _) in bench.zookeeper.owners.items()}
     bench.zookeeper.toggle(Mode.KAFKA)
-    for _ in range(200):
+    for _ in range(3000):
         bench.settle()
         for member in members:
             member.read()
@@ -175,7 +175,7 @@ def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
     assert member.read() == []
     answered.set()
     records: list[object] = []
-    for _ in range(500):
+    for _ in range(3000):
         bench.settle()
         records += member.read()
         if records:
