@@ -6,7 +6,8 @@
 Below ``--output``: ``raw.parquet`` (segments and brokers: what was read, once), ``commits.parquet``,
 ``foreign.parquet``, ``groups.parquet``, with ``--decoded`` ``decoded.parquet`` (every record, not only what
 won), with ``--retention-ms`` ``retention.parquet``. Tables are put in place whole; those of an earlier run
-are removed first. ``--up-to`` names a JSON object of partition to end offset (exclusive): the state at that
+are removed first; none of them can be the dump.
+``--up-to`` names a JSON object of partition to end offset (exclusive): the state at that
 position. ``--properties`` names a JSON object of librdkafka's security keys, never shown.
 
 Exit code 0, 2 when an argument cannot be used, 4 when a disk is full or brokers do not answer, 5 when the
@@ -120,6 +121,16 @@ def _whole(folder: str) -> None:
             ) from wrong
 
 
+def _refuse_own_source(dump: str | None, output: Path) -> None:
+    """Raises `Rejected` where the dump is among the tables that are removed first (``raw.parquet`` of an
+    earlier run), or where they would be written into it."""
+    if dump is None:
+        return
+    given, tables = Path(dump).resolve(), [(output / f"{table}.parquet").resolve() for table in TABLES]
+    if given == output.resolve() or any(given == each or each in given.parents for each in tables):
+        raise Rejected(f"--output {output} would replace --dump {dump}: name another folder with --output")
+
+
 def _leave(frame: DataFrame, output: Path, table: str) -> Path:
     """Write beside the target, then rename onto it."""
     target, part = output / f"{table}.parquet", output / f"{table}.parquet.part"
@@ -172,6 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = _arguments(argv)
     made = not given.output.exists()
     try:
+        _refuse_own_source(given.dump, given.output)
         with room_in(given.output, ""), _readable():
             given.output.mkdir(parents=True, exist_ok=True)
             for table in TABLES:
