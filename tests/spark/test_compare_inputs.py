@@ -124,6 +124,21 @@ def test_a_snapshot_that_proves_nothing_is_refused(
     assert not (pair[1].parent / "out").exists()
 
 
+@pytest.mark.parametrize("groups", [[], [{"group": "g", "type": "", "state": "Dead"}]], ids=["none", "gone"])
+def test_nothing_beside_nothing_is_not_equal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], groups: list[dict[str, object]]
+) -> None:
+    """A user who may see no group, or a slip in a name, proves nothing by two empty snapshots."""
+    nothing: dict[str, list[dict[str, object]]] = {"offsets": [], "groups": groups}
+    assert compared((write(tmp_path / "a", nothing), write(tmp_path / "b", nothing)), "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "error"
+    assert "neither snapshot holds a committed offset or a group that is there" in told["incomplete"][0]
+    there = {**nothing, "groups": [{"group": "g", "type": "classic", "state": "Empty"}]}
+    again = write(tmp_path / "c", there), write(tmp_path / "d", there)
+    assert main(["compare", *map(str, again), "--move", "downgrade", "--output", str(tmp_path / "o")]) == 0
+
+
 def _of_other(folder: Path) -> None:
     write(folder, {"offsets": commits()})
 

@@ -117,6 +117,18 @@ class ProblemRow:
     problem: str
 
 
+ROWS: Mapping[str, type] = {
+    "groups": GroupRow,
+    "members": MemberRow,
+    "subscriptions": SubscriptionRow,
+    "assignments": AssignmentRow,
+    "offsets": OffsetRow,
+    "log_ends": LogEndRow,
+    "brokers": BrokerRow,
+    "problems": ProblemRow,
+}
+"""What a live snapshot can know of each table, whether it has rows or not."""
+
 Table = Sequence[
     GroupRow | MemberRow | SubscriptionRow | AssignmentRow | OffsetRow | LogEndRow | BrokerRow | ProblemRow
 ]

@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.adapters.parquet.writing import unwritable
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.cluster_rows import ROWS, ClusterState
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Table
 from groupshift.domain.snapshot_plan import PlanOf
@@ -114,10 +114,11 @@ def _files(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEntry
 
 
 def _arrow(table: Table, rows: Sequence[Any]) -> pa.Table:
-    """The columns that the rows have. Those that a live snapshot cannot know (when an offset was committed)
+    """The columns that such rows have. Those that a live snapshot cannot know (when an offset was committed)
     are left out, which is not the same as null."""
     known = schema_of(table)
-    names = [name for name in known.names if not rows or hasattr(rows[0], name)]
+    told = {each.name for each in fields(ROWS[table.name])}
+    names = [name for name in known.names if name in told]
     schema = pa.schema([known.field(name) for name in names])
     columns: Mapping[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in names}
     return pa.Table.from_pydict(dict(columns), schema=schema)

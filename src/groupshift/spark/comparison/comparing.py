@@ -159,13 +159,13 @@ def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
     if remaining.none and _same_files(job) and not judging.needs_spark(job):
         return _outcome(job, request, judging.of_equal_files(job), settled_by="files of the same bytes"), []
     settled, paths, segments = _settled(job, remaining)
-    found = judging.tables(job)
+    judging.tables(job)
     frame = job.spark.read.parquet(*map(str, paths)) if paths else None
     counts = judging.counted(paths) if paths else []
     by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
     for row in counts:
         by_rule[row["rule"], row["allowed"]] += row["count"]
-    results = judging.of_offsets(job, frame, by_rule) + judging.of_groups(job, found)
+    results = judging.of_offsets(job, frame, by_rule) + judging.of_groups(job)
     return _outcome(job, request, results, settled_by=settled, counts=counts, segments=segments), paths
 
 

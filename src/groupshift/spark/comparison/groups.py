@@ -42,11 +42,6 @@ def needs(field: Field) -> tuple[str, ...]:
     return _NEEDS.get(field, ())
 
 
-def missing(field: Field, before: Tables, after: Tables) -> tuple[str, ...]:
-    """Tables that a field needs and a snapshot lacks."""
-    return tuple(name for name in needs(field) if name not in before or name not in after)
-
-
 def described(tables: Tables) -> DataFrame:
     """One row a group: its own columns, and its members' as sorted text."""
     frame = tables["groups"]

@@ -10,13 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from groupshift.domain.cluster_rows import GONE
+from groupshift.domain.cluster_snapshot import CLUSTER_TABLES
 from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark.comparison import groups, rows
+from groupshift.spark.comparison.inputs import Input
 from groupshift.spark.comparison.outcome import Judged, broken, held, unmeasured
 from groupshift.spark.comparison.work import SIDES, Work
 
 _MOST_NAMED, _NAMED, _FIRST = 1000, 3, 10
+_GROUP_COLUMNS = frozenset(column.name for column in CLUSTER_TABLES["groups"].columns)
 _SMALL = ("groups", "members", "subscriptions", "assignments", "log_ends")
 
 Tables = Mapping[str, Mapping[str, DataFrame]]
@@ -46,13 +50,12 @@ def log_ends(work: Work) -> DataFrame | None:
     return rows.read(work.spark, "log_ends", paths, given.columns["log_ends"]) if paths else None
 
 
-def of_groups(work: Work, found: Tables) -> list[Judged]:
-    """Every rule about groups and members, judged by its statements."""
+def of_groups(work: Work) -> list[Judged]:
+    """Every rule about groups and members, judged by its statements on the views of `tables`."""
     results = []
     for rule in _asked(work, (Place.GROUPS, Place.MEMBERS)):
-        lacking = groups.missing(rule.field, found["before"], found["after"])
-        if lacking:
-            results.append(unmeasured(rule, f"a snapshot has no table {', '.join(lacking)}"))
+        if untold := _untold(work, rule):
+            results.append(unmeasured(rule, untold))
         else:
             results.append(_by_statements(work, rule, groups.statements(rule)))
     return results
@@ -79,7 +82,8 @@ def of_offsets(work: Work, found: DataFrame | None, counts: Mapping[tuple[str, b
 
 
 def incomplete(work: Work) -> tuple[Finding, ...]:
-    """What could not be read when a snapshot was taken, as its table ``problems`` says."""
+    """What could not be read when a snapshot was taken, as its table ``problems`` says; and that nothing is
+    there to compare."""
     found = []
     for side, word in zip(SIDES, ("earlier", "later"), strict=True):
         rows_ = [
@@ -94,6 +98,12 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
             reason = f"the {word} snapshot is not complete: {named}{more}"
             hint = "what could not be read is not proven equal: take the snapshot again"
             found.append(Finding(rule="E00", verdict=Verdict.ERROR, reason=reason, hint=hint))
+    if _nothing_there(work):
+        reason = "neither snapshot holds a committed offset or a group that is there: nothing was compared"
+        hint = (
+            "see that their names are right, and that this user may describe groups: brokers list no others"
+        )
+        found.append(Finding(rule="E00", verdict=Verdict.ERROR, reason=reason, hint=hint))
     return tuple(found)
 
 
@@ -105,14 +115,44 @@ def needs_spark(work: Work) -> bool:
     return assigned or Kind.WITHIN in kinds or not unique
 
 
+def _untold(work: Work, rule: EqualityRule) -> str:
+    """Why a rule about groups or members cannot be judged; empty where it can."""
+    inputs = [work.inputs[side] for side in SIDES]
+    needed = groups.needs(rule.field)
+    if lacking := [name for name in needed if not all(given.paths(name) for given in inputs)]:
+        return f"a snapshot has no table {', '.join(lacking)}"
+    column = rule.field.value
+    if column not in _GROUP_COLUMNS or "groups" not in needed:
+        return ""
+    if not all(column in given.columns["groups"] for given in inputs):
+        return f"a snapshot has no column {column}"
+    if rule.field is Field.GENERATION and not all(_tells(given, column) for given in inputs):
+        return f"a snapshot tells no {column} (of classic groups only the log does)"
+    return ""
+
+
+def _tells(given: Input, column: str) -> bool:
+    """Whether some group has a value there."""
+    tables = [pq.read_table(path, columns=[column]) for path in given.paths("groups")]
+    return any(table[column].null_count < len(table) for table in tables)
+
+
+def _nothing_there(work: Work) -> bool:
+    """Whether neither snapshot holds a committed offset or a group that its coordinator knows."""
+    inputs = [work.inputs[side] for side in SIDES]
+    if any(entry.rows for side in SIDES for entry in work.entries(side)):
+        return False
+    paths = [path for given in inputs for path in given.paths("groups")]
+    states = [pq.read_table(path, columns=["state"])["state"].to_pylist() for path in paths]
+    return all(state == GONE for found in states for state in found)
+
+
 def of_equal_files(work: Work) -> list[Judged]:
     """The judgement when every file lies on both sides: all that is there is equal."""
     results = []
     for rule in _asked(work, tuple(Place)):
-        names = groups.needs(rule.field)
-        lacking = [name for name in names if not work.inputs["after"].paths(name)]
-        if lacking:
-            results.append(unmeasured(rule, f"a snapshot has no table {', '.join(lacking)}"))
+        if untold := _untold(work, rule):
+            results.append(unmeasured(rule, untold))
         elif rule.kind is Kind.BECOMES:
             results.append(unmeasured(rule, "the snapshots are the same files: nothing has become anything"))
         elif rule.field in rows.VALUES and rule.field not in work.values:
