@@ -203,6 +203,11 @@ def _sections(path: Path) -> dict[str, Any]:
         raise Rejected(f"settings file {path} ({SETTINGS_VARIABLE}) cannot be used: {error}.") from error
 
 
+def evidence_root() -> str:
+    """Where this deployment keeps evidence, without a slash at the end."""
+    return str(base_settings().get("evidence", {}).get("root", "")).rstrip("/")
+
+
 def build_app(kafka_conn_id: str, zookeeper_conn_id: str) -> App:
     """The App of these two connections; clusters are connected to at first use, close it after.
 

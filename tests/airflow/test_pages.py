@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from sqlalchemy import delete
 
 from groupshift.application.account import Account
 from groupshift.application.status import MigrationStatus, StageProgress, ValidationStatus
+from groupshift.bootstrap.audits import audit_store
+from groupshift.domain.audit import Audit, Looked, Mismatch
+from groupshift.domain.audit_rules import BY_NUMBER
 from groupshift.domain.chronicle import KnownBy
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
@@ -21,10 +29,32 @@ from groupshift.domain.steps import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Event, EventKind, StepState
+from groupshift.spark.offsets.document import render
 
+AUDITS = "/groupshift/audits/"
 ADDRESSES = ("/groupshift/", "/groupshift/migrations/orders-1/", "/groupshift/run?dag_id=d&run_id=r")
 ONE = "/groupshift/migrations/orders-1/"
 EVIL = "<script>alert(1)</script>"
+DIVERGE = BY_NUMBER["A33"]
+DIFFERENCE = Mismatch(
+    group=EVIL,
+    topic="orders",
+    partition=0,
+    kind=DIVERGE.kind,
+    weight=DIVERGE.weight,
+    rule=DIVERGE.number,
+    reason=DIVERGE.reason,
+    remedy=DIVERGE.remedy,
+    answered=7,
+    logged=7,
+    zookeeper=5,
+    mode="kafka",
+    log_partition=1,
+    log_offset=9,
+    foreign_partition=None,
+    foreign_offset=None,
+    log_end=8,
+)
 
 
 class _Journal:
@@ -137,7 +167,9 @@ def viewer(server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict
     return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
 
-@pytest.mark.parametrize("address", [*ADDRESSES, f"{ONE}reports/canary/after", f"{ONE}report"])
+@pytest.mark.parametrize(
+    "address", [*ADDRESSES, f"{ONE}reports/canary/after", f"{ONE}report", AUDITS, f"{AUDITS}x/"]
+)
 def test_a_page_without_a_login_is_refused(server: Any, viewer: Any, address: str) -> None:
     """FastAPI apps of plugins are open unless they demand a user."""
     assert server.get(address, headers={"Accept": "application/json"}).status_code == 401
@@ -222,3 +254,64 @@ def test_the_plugin_loads_without_errors(server: Any, viewer: dict[str, str]) ->
     plugins = server.get("/api/v2/plugins", headers=admin).json()["plugins"]
     ours = next(plugin for plugin in plugins if plugin["name"] == "groupshift")
     assert [each["destination"] for each in ours["external_views"]] == ["nav", "dag_run"]
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The audits of a deployment of this test's own, none yet."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
+    return tmp_path / "groupshift" / "evidence" / "audits"
+
+
+def _keep(folder: Path, *rows: Mismatch) -> None:
+    looked = Looked(keys=4, agreeing=4 - len(rows), mismatches=rows, kinds=Counter(one.kind for one in rows))
+    found = Audit(began_ms=0, ended_ms=1, cluster_id="c", zookeeper=True, retention_ms=None, looked=looked)
+    audit_store().write(str(folder), found, render(found))
+
+
+def test_audits_are_listed_and_shown_as_they_are_kept(
+    server: Any, viewer: dict[str, str], kept: Path
+) -> None:
+    """The newest first, each with its result; one is a document without any right; an altered one is told."""
+    assert "There is none yet" in server.get(AUDITS, headers=viewer).text
+    _keep(kept / "20260101T000000-1")
+    _keep(kept / "20260102T000000-1", DIFFERENCE)
+    text = server.get(AUDITS, headers=viewer).text
+    assert text.index(">differs<") < text.index(">clean<")
+    assert 'href="20260102T000000-1/"' in text
+    assert f'href="{AUDITS.removeprefix("/groupshift/")}"' in server.get("/groupshift/", headers=viewer).text
+    one = server.get(f"{AUDITS}20260102T000000-1/", headers=viewer)
+    assert one.headers["content-security-policy"].endswith("sandbox")
+    assert "stores diverge" in one.text
+    assert "<script" not in one.text
+    assert server.get(f"{AUDITS}20260103T000000-1/", headers=viewer).status_code == 404
+    (kept / "20260102T000000-1" / "differences.parquet").write_bytes(b"")
+    altered = server.get(f"{AUDITS}20260102T000000-1/", headers=viewer)
+    assert (altered.status_code, "no longer what was written" in altered.text) == (503, True)
+
+
+@pytest.fixture
+def audit_run(server: Any) -> Iterator[str]:
+    """A run of ``audit_offsets`` that was due at 02:03:04."""
+    due = datetime(2026, 3, 1, 2, 3, 4, tzinfo=UTC)
+    with create_session() as session:
+        session.add(DagRun(dag_id="audit_offsets", run_id="r1", run_after=due, run_type="manual"))
+    yield "r1"
+    with create_session() as session:
+        session.execute(delete(DagRun).where(DagRun.run_id == "r1"))
+
+
+def test_the_tab_of_a_run_shows_the_audit_of_its_last_try(
+    server: Any, viewer: dict[str, str], kept: Path, audit_run: str
+) -> None:
+    """By the time at which the run was due; without one it says where to look."""
+    address = "/groupshift/run?dag_id=audit_offsets&run_id="
+    assert "has kept no audit" in server.get(f"{address}{audit_run}", headers=viewer).text
+    _keep(kept / "20260301T020304-1", DIFFERENCE)
+    _keep(kept / "20260301T020304-10")
+    _keep(kept / "20260301T020304-9", DIFFERENCE)
+    found = server.get(f"{address}{audit_run}", headers=viewer)
+    assert "No offset differs" in found.text
+    assert found.headers["content-security-policy"].endswith("sandbox")
+    assert "has kept no audit" in server.get(f"{address}r2", headers=viewer).text

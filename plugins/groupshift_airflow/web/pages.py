@@ -3,22 +3,20 @@
 import html
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment, FileSystemLoader
 
 from groupshift.application.status import MigrationStatus
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app
-from groupshift_airflow.web import view
+from groupshift_airflow.web import audit_pages, view
+from groupshift_airflow.web.rendering import POLICY, rendered, sandboxed
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _LISTED = 100
 _READS_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN, param_dag_id="migrate_coordination"))
 _UNAUTHENTICATED = 401
@@ -30,14 +28,14 @@ pages = FastAPI(
     openapi_url=None,
     dependencies=[Depends(requires_access_view(AccessView.WEBSITE)), _READS_RUNS],
 )
-_templates = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True)
+pages.include_router(audit_pages.audits)
 
 
 @pages.middleware("http")
 async def harden(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     """No script, no foreign address, no sniffing, framed by Airflow only."""
     answer = await call_next(request)
-    answer.headers.setdefault("Content-Security-Policy", f"{_POLICY}; frame-ancestors 'self'")
+    answer.headers.setdefault("Content-Security-Policy", f"{POLICY}; frame-ancestors 'self'")
     answer.headers["X-Content-Type-Options"] = "nosniff"
     answer.headers["Cache-Control"] = "no-store"
     return answer
@@ -55,23 +53,26 @@ async def refuse(request: Request, error: HTTPException) -> Response:
 async def explain(request: Request, error: GroupshiftError) -> Response:  # noqa: ARG001 - FastAPI's signature
     """One sentence instead of a stack trace."""
     status = 404 if isinstance(error, Rejected) else 503
-    return HTMLResponse(_render("problem.html", sentence=str(error)), status_code=status)
+    return HTMLResponse(rendered("problem.html", sentence=str(error)), status_code=status)
 
 
 @pages.get("/", response_class=HTMLResponse)
 def migrations(user: GetUserDep) -> str:
     """The latest migrations, newest first."""
-    return _render("migrations.html", migrations=_found(None), moment=view.moment, user=user.get_name())
+    return rendered("migrations.html", migrations=_found(None), moment=view.moment, user=user.get_name())
 
 
 @pages.get("/run", response_class=HTMLResponse)
-def of_run(dag_id: str, run_id: str) -> str:
-    """The migration an Airflow run works on (the tab of a run)."""
+def of_run(dag_id: str, run_id: str) -> Response:
+    """The migration an Airflow run works on, or the audit it kept (the tab of a run)."""
+    if dag_id == audit_pages.AUDIT_DAG:
+        return audit_pages.of_run(run_id)
     key = f"{dag_id}/{run_id}"
     for found in _found(None):
         if view.made_by(found, key):
-            return _page(found, base=f"migrations/{found.migration}/")
-    return _render("problem.html", sentence="This run has not made or taken over a migration yet.")
+            return HTMLResponse(_page(found, base=f"migrations/{found.migration}/"))
+    sentence = "This run has not made or taken over a migration yet."
+    return HTMLResponse(rendered("problem.html", sentence=sentence))
 
 
 @pages.get("/migrations/{migration}", response_class=RedirectResponse)
@@ -92,7 +93,7 @@ def whole_report(migration: str) -> Response:
     """The report of the whole migration as it stands now, from journal and evidence."""
     with build_reading_app() as app:
         account, pack = app.account(migration), app.pack(migration)
-    return _sandboxed(render(account, sealed_rows(pack)))
+    return sandboxed(render(account, sealed_rows(pack)))
 
 
 @pages.get("/migrations/{migration}/reports/{stage}/{moment}")
@@ -105,12 +106,7 @@ def report(migration: str, stage: str, moment: str) -> Response:
         path = None
     if path is None or not Path(path).is_file():
         raise HTTPException(404, "there is no such report")
-    return _sandboxed(Path(path).read_text(encoding="utf-8"))
-
-
-def _sandboxed(text: str) -> Response:
-    policy = f"{_POLICY}; frame-ancestors 'self'; sandbox"
-    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+    return sandboxed(Path(path).read_text(encoding="utf-8"))
 
 
 def _found(migration: str | None) -> tuple[MigrationStatus, ...]:
@@ -119,7 +115,7 @@ def _found(migration: str | None) -> tuple[MigrationStatus, ...]:
 
 
 def _page(found: MigrationStatus, base: str) -> str:
-    return _render(
+    return rendered(
         "migration.html",
         found=found,
         base=base,
@@ -127,7 +123,3 @@ def _page(found: MigrationStatus, base: str) -> str:
         events=view.event_rows(found.events),
         moment=view.moment,
     )
-
-
-def _render(template: str, **values: Any) -> str:
-    return _templates.get_template(template).render(**values)

@@ -29,7 +29,7 @@ _VERDICTS = {
     Weight.UNKNOWN: Verdict.INCONCLUSIVE,
     Weight.MISMATCH: Verdict.FAIL,
 }
-_NUMBERS = ("coordinator", "log", "ZooKeeper", "log end")
+_SOURCES = ("coordinator", "log", "ZooKeeper", "log end")
 _HOW = """\
 The position of the log was taken before and after the coordinators and ZooKeeper were asked. What a
 coordinator answers has to be the last commit before the first position, or one between the two. Differences
@@ -78,7 +78,7 @@ def _sentence(audit: Audit) -> str:
     sources = "three sources" if audit.zookeeper else "two sources (no ZooKeeper)"
     agree = f"{looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}"
     if audit.clean:
-        return f"Every difference is explained: {agree}."
+        return f"{'Every difference is explained' if looked.mismatches else 'No offset differs'}: {agree}."
     if not left:
         return f"Not every source told all it has: {agree}, as far as they told."
     groups = len({one.group for one in looked.suspicious})
@@ -96,9 +96,9 @@ def _todo(audit: Audit) -> Iterable[object]:
         return
     if audit.looked.problems:
         yield "Correct what could not be read (below): what no source told is not proven equal."
-    remedies = Counter(one.remedy for one in audit.looked.suspicious)
-    for remedy, count in remedies.most_common():
-        yield tag("span", f"{count:,} ", "offset" if count == 1 else "offsets", f": {remedy}.")
+    remedies = Counter((one.kind, one.remedy) for one in audit.looked.suspicious)
+    for (kind, remedy), count in remedies.most_common():
+        yield tag("span", tag("strong", f"{count:,} {kind}"), f": {remedy}.")
     groups = list(dict.fromkeys(one.group for one in audit.looked.suspicious))
     if not groups:
         yield "Then audit again."
@@ -161,33 +161,35 @@ def _explained(audit: Audit) -> Markup:
 
 
 def _rows(rows: Sequence[Mismatch]) -> Markup:
-    heads = ["group", "topic-partition", "rule", "kind", *_NUMBERS, "mode", "decided by", "elsewhere"]
+    heads = ["group", "topic", "partition", "kind", *_SOURCES, "mode", "records in the log"]
     lines = (
         (
             tag("span", one.group, class_="name"),
-            tag("span", f"{one.topic}-{one.partition}", class_="name"),
-            one.rule,
-            one.kind,
+            one.topic,
+            one.partition,
+            f"{one.kind} ({one.rule})",
             *(_said(each) for each in (one.answered, one.logged, one.zookeeper, one.log_end)),
             one.mode,
-            _place(one.log_partition, one.log_offset, "at"),
-            _place(one.foreign_partition, one.foreign_offset, "says"),
+            _records(one),
         )
         for one in rows[:SHOWN]
     )
-    return table(heads, lines, numeric=_NUMBERS)
+    return table(heads, lines, numeric=("partition", *_SOURCES))
 
 
 def _said(offset: int | None) -> str | None:
     return None if offset is None else f"{offset:,}"
 
 
-def _place(partition: int | None, offset: int | None, word: str) -> str | None:
-    return (
-        None
-        if partition is None
-        else f"partition {partition} {word} {'-' if offset is None else f'{offset:,}'}"
+def _records(one: Mismatch) -> str | None:
+    """Where the deciding record lies, and what one outside the group's partition says."""
+    deciding = (
+        None if one.log_partition is None else f"partition {one.log_partition} at {_said(one.log_offset)}"
     )
+    if one.foreign_partition is None:
+        return deciding
+    foreign = f"partition {one.foreign_partition} says {_said(one.foreign_offset)}"
+    return foreign if deciding is None else f"{deciding}; {foreign}"
 
 
 def _cut(rows: Sequence[object]) -> Markup:

@@ -1,0 +1,87 @@
+"""The pages about audits of committed offsets: all that are kept, one, and that of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from sqlalchemy import select
+
+from groupshift.bootstrap.audits import audit_store
+from groupshift.errors import GroupshiftError, Rejected
+from groupshift.spark.offsets.document import render
+from groupshift_airflow.hooks import evidence_root
+from groupshift_airflow.web import view
+from groupshift_airflow.web.rendering import rendered, sandboxed
+
+AUDIT_DAG = "audit_offsets"
+_LISTED = 100
+_FOLDER_TIME = "%Y%m%dT%H%M%S"
+"""As the filter ``ts_nodash`` of `groupshift_airflow.audits.Audit` writes it."""
+
+audits = APIRouter(
+    dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN, param_dag_id=AUDIT_DAG))]
+)
+
+
+@audits.get("/audits/", response_class=HTMLResponse)
+def listed() -> str:
+    """The latest audits, newest first."""
+    root = _root()
+    names = audit_store().names(root)
+    found = list(islice(_summaries(root, reversed(names)), _LISTED))
+    return rendered("audits.html", audits=found, left=len(names) - len(found), moment=view.moment)
+
+
+@audits.get("/audits/{folder}", response_class=RedirectResponse)
+def with_slash(request: Request, folder: str) -> str:  # noqa: ARG001 - part of the path
+    """As its own address is written."""
+    return f"{request.url.path}/"
+
+
+@audits.get("/audits/{folder}/")
+def one(folder: str) -> Response:
+    """One audit, from its rows as they are kept; altered ones are not shown. `Rejected` for any other name
+    than those that are listed, so no path comes from a person."""
+    if folder not in audit_store().names(_root()):
+        raise Rejected(f"there is no audit {folder} in this deployment's evidence")
+    return _document(folder)
+
+
+def of_run(run_id: str) -> Response:
+    """The last audit that this run of ``audit_offsets`` kept."""
+    with create_session() as session:
+        wanted = select(DagRun.run_after).where(DagRun.dag_id == AUDIT_DAG, DagRun.run_id == run_id)
+        due = session.scalar(wanted)
+    start = "" if due is None else f"{due.strftime(_FOLDER_TIME)}-"
+    tries = [name for name in audit_store().names(_root()) if start and name.startswith(start)]
+    if not tries:
+        sentence = (
+            "This run has kept no audit: its task 'audit' has not ended yet, or its log says why it failed."
+        )
+        return HTMLResponse(rendered("problem.html", sentence=sentence))
+    return _document(max(tries, key=lambda name: (len(name), name)))
+
+
+def _root() -> str:
+    return f"{evidence_root()}/audits"
+
+
+def _document(folder: str) -> Response:
+    return sandboxed(render(audit_store().read(f"{_root()}/{folder}")))
+
+
+def _summaries(root: str, names: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """Name and counts of each; of one that cannot be read the sentence that says why."""
+    for name in names:
+        try:
+            yield {"name": name, **audit_store().summary(f"{root}/{name}")}
+        except GroupshiftError as broken:
+            yield {"name": name, "broken": str(broken)}
