@@ -143,6 +143,23 @@ def test_b5_a_group_whose_topic_is_gone(
     assert (row["topic"], row["offset"]) == (f"gone-{group}", 5)
 
 
+def test_a_slip_in_the_name_of_a_group_is_said(
+    cluster, group: str, committed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An absence is an answer, so the snapshot is whole; but what nobody knows is not audited clean."""
+    slip, where = f"{group}-slip", ("--bootstrap-servers", cluster.bootstrap)
+    assert main(["snapshot", "--groups", f"{group},{slip}", *where, "--output", str(tmp_path / "s")]) == 0
+    assert f"group '{slip}': its coordinator does not know it" in capsys.readouterr().out
+    arguments = ["audit", "--groups", f"{group},{slip}", *where, "--zookeeper", cluster.zookeeper]
+    assert main([*arguments, "--json"]) == FOUND
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["unread"]) == [slip]
+    assert main(arguments) == FOUND
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"group '{slip}': neither a coordinator nor its log nor ZooKeeper knows it" in shown
+    assert "not proven: " in shown
+
+
 def test_b6_snapshot_and_audit_on_a_full_disk(
     cluster, group: str, committed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,7 +25,7 @@ from groupshift.cli.clusters import (
     wanted,
 )
 from groupshift.cli.session import Json, SettingsFile, open_app, settings
-from groupshift.domain.cluster_rows import ClusterState, ReadFrom
+from groupshift.domain.cluster_rows import GONE, ClusterState, ReadFrom
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.errors import Rejected
@@ -124,7 +124,12 @@ def _summary(state: ClusterState, manifest: ClusterManifest) -> dict[str, Any]:
         "requests": state.requests,
         "rows": {name: len(rows) for name, rows in state.tables().items()},
         "problems": [row.problem for row in state.problems],
+        "unknown_groups": _unknown(state),
     }
+
+
+def _unknown(state: ClusterState) -> list[str]:
+    return [row.group for row in state.groups if row.state == GONE]
 
 
 def _show(console: Console, state: ClusterState, output: Path) -> None:
@@ -134,6 +139,10 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
     for name, rows in state.tables().items():
         table.add_row(name, f"{len(rows):,}")
     console.print(table)
+    for group in _unknown(state)[:_SHOWN]:
+        console.print(
+            escape(f"group {group!r}: its coordinator does not know it"), style="yellow", soft_wrap=True
+        )
     for row in state.problems[:_SHOWN]:
         console.print(escape(f"problem: {row.problem}"), style="yellow", soft_wrap=True)
     if len(state.problems) > _SHOWN:
