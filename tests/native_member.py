@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Sequence
+from typing import TypeVar
 
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import raise_for
 from groupshift.sandbox.processes import wait_until
 
@@ -74,6 +76,21 @@ class NativeMember:
             self.assigned = {
                 (each.topic_id, n) for each in answer.assignment.topic_partitions for n in each.partitions
             }
+
+
+Member = TypeVar("Member", "NativeMember", "ShareMember")
+
+
+def joined(kind: type[Member], cluster: KafkaCluster, group: str, topics: Sequence[str]) -> Member:
+    """A member, once its coordinator takes it: one that is told may not have loaded its part of the log."""
+
+    def join() -> Member:
+        nodes, errors = cluster.coordinators([group])
+        for code in errors.values():
+            raise_for(code, f"group {group!r} has no coordinator")
+        return kind(cluster.broker(nodes[group]), group, topics)
+
+    return cluster.attempt(join)
 
 
 class ShareMember:

@@ -26,7 +26,7 @@ from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.spark.comparison.inputs import verify
-from native_member import NativeMember, ShareMember
+from native_member import NativeMember, ShareMember, joined
 
 PARTITIONS = 3
 
@@ -48,7 +48,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def raw(bootstrap: str) -> Iterator[KafkaCluster]:
     """A cluster of this test's own."""
-    cluster = KafkaCluster(bootstrap, timeout_s=20.0)
+    cluster = KafkaCluster(bootstrap, timeout_s=60.0)
     yield cluster
     cluster.close()
 
@@ -122,8 +122,7 @@ def test_a_classic_group_is_read_with_members_assignment_offsets_and_log_ends(
 
 def test_a_consumer_group_is_read_with_its_epochs(take, raw: KafkaCluster, orders: str, group: str) -> None:
     """ConsumerGroupDescribe gives what DescribeGroups calls unknown: epochs, assignor and assignment."""
-    wait_until(lambda: group in raw.coordinators([group])[0], 30.0, "a coordinator")
-    member = NativeMember(raw.broker(raw.coordinators([group])[0][group]), group, [orders])
+    member = joined(NativeMember, raw, group, [orders])
     member.await_assigned(PARTITIONS)
     epoch, state = member.epoch, take(group)
     member.leave()
@@ -141,12 +140,10 @@ def test_a_consumer_group_is_read_with_its_epochs(take, raw: KafkaCluster, order
 def test_a_share_group_is_read_with_two_members_of_one_partition(kraft: KraftCluster, group: str) -> None:
     """ShareGroupDescribe; such a group commits no offsets, and none are asked for."""
     create_topic(kraft.bootstrap, f"shared-{group}", 1)
-    cluster = KafkaCluster(kraft.bootstrap, timeout_s=20.0)
+    cluster = KafkaCluster(kraft.bootstrap, timeout_s=60.0)
     snapshots = LiveGroupSnapshots(cluster, SystemClock())
     try:
-        wait_until(lambda: group in cluster.coordinators([group])[0], 30.0, "a coordinator")
-        coordinator = cluster.broker(cluster.coordinators([group])[0][group])
-        members = [ShareMember(coordinator, group, [f"shared-{group}"]) for _ in range(2)]
+        members = [joined(ShareMember, cluster, group, [f"shared-{group}"]) for _ in range(2)]
 
         def shared() -> bool:
             for member in members:
