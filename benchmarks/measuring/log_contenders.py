@@ -13,7 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
@@ -31,8 +33,6 @@ _SESSION = {
     "spark.master": "local[2]",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": _SHORT_JOB,
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
@@ -100,10 +100,14 @@ def _contender(source: str, where: str, output: str) -> None:
     begun = time.perf_counter()
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(source)
-    for key, value in (_SESSION if source == "parquet" else _SESSION | _SMALL).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    from groupshift.spark.session import LOCAL, sharing_options
+
+    conf = _SESSION | LOCAL | ({} if source == "parquet" else _SMALL)
+    conf["spark.driver.extraJavaOptions"] += f" {sharing_options()}"
+    loading = Thread(target=import_module, args=("groupshift.spark.coordinator_log",))
+    loading.start()  # while the JVM starts
+    spark = SparkSession.builder.appName(source).config(map=conf).getOrCreate()
+    loading.join()
     started = time.perf_counter()
     _write(spark, source, where, Path(output))
     worked = time.perf_counter()

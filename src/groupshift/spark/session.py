@@ -8,6 +8,8 @@ import sys
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from groupshift.adapters.spark_submit.class_archive import sharing_options
+
 # Snapshots are a few thousand rows: planning and code generation cost more than the work itself.
 _SMALL_DATA = {
     "spark.sql.shuffle.partitions": "2",
@@ -26,6 +28,8 @@ _QUIET = {
 # Applies where this process starts the JVM; `spark-submit` takes them as --driver-java-options.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+LOCAL = {**_LOOPBACK, "spark.python.daemon.module": "groupshift.spark.worker_daemon"}
+"""Of a local master: it listens here only, and its workers are forked with what our tasks need loaded."""
 
 
 def versions(spark: SparkSession) -> dict[str, str]:
@@ -35,6 +39,16 @@ def versions(spark: SparkSession) -> dict[str, str]:
     return {"spark": str(spark.version), "java": str(found)}
 
 
+def start_with(options: str, *arguments: str) -> None:
+    """What the JVM is started with if this process starts it: ``options`` of its own, the classes that it
+    shares with earlier ones, and ``arguments`` of spark-submit. What the environment says already stands."""
+    started = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT"} & os.environ.keys()
+    if not started:
+        every = f"{options} {sharing_options()}".strip()
+        submit = " ".join([*arguments, f'--driver-java-options "{every}"', "pyspark-shell"])
+        os.environ["PYSPARK_SUBMIT_ARGS"] = submit
+
+
 def local_session(name: str) -> SparkSession:
     """The session of this process. Under ``spark-submit`` the master given there is used, else two
     local threads; workers run the interpreter that runs this code. A local master listens on the
@@ -42,12 +56,12 @@ def local_session(name: str) -> SparkSession:
     that was written anew under its name for the one that it has in memory."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f'--driver-java-options "{JVM_OPTIONS}" pyspark-shell')
+    start_with(JVM_OPTIONS)
     SparkContext._ensure_initialized()  # noqa: SLF001 - makes SparkConf see what spark-submit was given
     conf = SparkConf()
     master = conf.get("spark.master", None) or "local[2]"
-    loopback = _LOOPBACK if master.startswith("local") else {}
-    for key, value in {**_SMALL_DATA, **_QUIET, **loopback}.items():
+    local = LOCAL if master.startswith("local") else {}
+    for key, value in {**_SMALL_DATA, **_QUIET, **local}.items():
         conf.set(key, value)
     session = SparkSession.builder.master(master).appName(name).config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

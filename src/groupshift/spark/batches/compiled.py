@@ -9,8 +9,6 @@ a function called from another file has changed. Where no such folder can be had
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
@@ -19,6 +17,8 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core.caching import UserProvidedCacheLocator
+
+from groupshift.adapters.own_folder import own_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,13 +39,10 @@ def _digest() -> str:
 @cache
 def _folder() -> Path | None:
     """This user's own folder, made when it is missing; None where it cannot be had."""
-    owner = os.getuid() if hasattr(os, "getuid") else 0
-    folder = Path(tempfile.gettempdir()) / f"groupshift-compiled-{owner}"
+    folder = own_folder("groupshift-compiled")
+    if folder is None:
+        return None
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        if found.st_uid != owner or found.st_mode & 0o022 or folder.is_symlink():
-            return None
         within = folder / _digest()
         within.mkdir(exist_ok=True)
         within.touch()

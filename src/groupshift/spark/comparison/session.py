@@ -8,6 +8,8 @@ import sys
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from groupshift.spark.session import LOCAL, start_with
+
 _LARGE_DATA = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.shuffle.partitions": "8",
@@ -19,7 +21,6 @@ _LARGE_DATA = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 _JVM = "-XX:+UseParallelGC -XX:-UsePerfData"
 _BRIEF_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
@@ -34,14 +35,11 @@ def large_session(name: str, memory: str = "2g", *, brief: bool = False) -> Spar
         return active
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    arguments = (
-        f'--driver-memory {memory} --driver-java-options "{_BRIEF_JVM if brief else _JVM}" pyspark-shell'
-    )
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", arguments)
+    start_with(_BRIEF_JVM if brief else _JVM, f"--driver-memory {memory}")
     SparkContext._ensure_initialized()  # noqa: SLF001 - makes SparkConf see what spark-submit was given
     conf = SparkConf()
     master = conf.get("spark.master", None) or "local[2]"
-    for key, value in {**_LARGE_DATA, **(_LOOPBACK if master.startswith("local") else {})}.items():
+    for key, value in {**_LARGE_DATA, **(LOCAL if master.startswith("local") else {})}.items():
         conf.set(key, value)
     session = SparkSession.builder.master(master).appName(name).config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -1,0 +1,67 @@
+"""The process that Spark forks its Python workers from: what tasks need is loaded before the first fork.
+
+Spark's own daemon knows only Spark: every worker then imports numba and Arrow and loads the compiled loops by
+itself (2 s of a core each), and walks over all of it whenever a task has ended (``gc.collect()``). Here it is
+done once, and what was loaded is taken out of the collector's sight.
+
+Named by ``spark.python.daemon.module``: Spark runs ``python -m groupshift.spark.worker_daemon`` when the
+first task in Python begins. Only for workers that find this package installed: sessions with a local master
+(`session.LOCAL`).
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from groupshift.domain.coordinator_log import encode_key, encode_value
+from groupshift.spark.batches.checksums import crc32c
+from groupshift.spark.batches.headers import read_headers
+from groupshift.spark.batches.inflation import Origin
+from groupshift.spark.batches.records import Keep, read_records
+from groupshift.spark.batches.transactions import NONE, Visible, visible
+from groupshift.spark.batches.winning import winning
+from groupshift.spark.coordinator_log import decoding
+from groupshift.spark.segments import raw_rows
+
+_COMMIT = {"offset": 1, "leaderEpoch": 0, "metadata": "", "commitTimestamp": 1}
+
+
+def one_batch() -> bytes:
+    """A batch of format 2 with one commit."""
+    key = encode_key(1, {"group": "group", "topic": "topic", "partition": 0})
+    value = encode_value(1, 3, _COMMIT)
+    record = b"\0\0\0" + b"".join(bytes([len(part) << 1]) + part for part in (key, value)) + b"\0"
+    body = bytes([len(record) << 1]) + record
+    fields = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1) + body
+    checksum = crc32c(np.frombuffer(fields, np.uint8), 0, len(fields))
+    sealed = struct.pack(">ibI", 0, 2, checksum) + fields
+    return struct.pack(">qi", 0, len(sealed)) + sealed
+
+
+def loaded(log: bytes) -> list[pa.RecordBatch]:
+    """The decoded winners of the batches in ``log``: what a task does, so that its code is loaded."""
+    data = np.frombuffer(log, np.uint8)
+    table = visible(read_headers(data).table, NONE, Visible.DECIDED)
+    rows = [raw_rows(0, records) for records in read_records(data, table, Origin(name="a batch of our own"))]
+    return list(decoding(1, Keep.WINNERS).convert(winning(rows)))
+
+
+def main() -> None:
+    """Load, then serve forks until Spark closes the standard input."""
+    from pyspark.daemon import manager
+
+    loaded(one_batch())
+    gc.collect()
+    gc.freeze()
+    serve: Any = manager
+    serve()
+
+
+if __name__ == "__main__":
+    main()
