@@ -41,7 +41,7 @@ from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
-from native_member import NativeMember
+from native_member import NativeMember, joined
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 3
@@ -442,9 +442,7 @@ def test_a_cluster_without_zookeeper_has_two_sources(
     create_topic(kraft.bootstrap, f"t-{group}", 1)
     raw = KafkaCluster(kraft.bootstrap, timeout_s=20.0)
     commit(raw, {group: {TopicPartition(f"t-{group}", 0): (0, "note\0")}})
-    native = f"{group}-n"
-    wait_until(lambda: native in raw.coordinators([native])[0], 30.0, "a coordinator")
-    member = NativeMember(raw.broker(raw.coordinators([native])[0][native]), native, [f"t-{group}"])
+    member = joined(NativeMember, raw, f"{group}-n", [f"t-{group}"])
     member.await_assigned(1)
     member.leave()
     raw.close()
