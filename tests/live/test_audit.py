@@ -356,14 +356,22 @@ def _commit_for_a_second(raw: KafkaCluster, group: str) -> None:
     assert answer.topics[0].partitions[0].error_code == 0
 
 
+@pytest.fixture
+def command(cluster, group: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """``groupshift audit`` of the test's group: its exit code, and its output or, without one, its error."""
+    arguments = ["audit", "--groups", group, "--bootstrap-servers", cluster.bootstrap, "--zookeeper"]
+    arguments += [cluster.zookeeper, "--settle", "0.3", "--commit-interval", "0"]
+
+    def run(*more: str) -> tuple[int, str]:
+        code = main([*arguments, *more])
+        said = capsys.readouterr()
+        return code, said.out or said.err
+
+    return run
+
+
 def test_the_command_keeps_what_it_found_and_says_it(
-    cluster,
-    raw: KafkaCluster,
-    kazoo: KazooClient,
-    group: str,
-    filled,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    command, raw: KafkaCluster, kazoo: KazooClient, group: str, filled, tmp_path: Path
 ) -> None:
     """Exit code 0 for a clean group, 1 for a znode that was set back; the rows are in the folder."""
     name = filled(2)
@@ -372,22 +380,23 @@ def test_the_command_keeps_what_it_found_and_says_it(
         put_offset(kazoo, group, name, number, 50)
     kazoo.create(f"/consumers/{group}/ids/{group}_m", b"{}", makepath=True)
     kazoo.create(f"/consumers/{group}/migration/ids/{group}_m", b"{}", makepath=True)
-    arguments = ["audit", "--groups", group, "--bootstrap-servers", cluster.bootstrap, "--zookeeper"]
-    arguments += [cluster.zookeeper, "--settle", "0.3", "--commit-interval", "0"]
-    assert main([*arguments, "--output", str(tmp_path / "clean")]) == 0
-    assert "clean: 2 of 2 offsets agree in three sources" in capsys.readouterr().out
+    code, said = command("--output", str(tmp_path / "clean"))
+    assert code == 0
+    assert "clean: 2 of 2 offsets agree in three sources" in said
     assert pq.read_table(tmp_path / "clean" / "differences.parquet").num_rows == 0
     kazoo.set(f"/consumers/{group}/offsets/{name}/1", b"20")
-    assert main([*arguments, "--output", str(tmp_path / "set-back"), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
+    code, said = command("--output", str(tmp_path / "set-back"), "--json")
+    told = json.loads(said)
+    assert code == 1
     assert (told["kinds"], told["weights"]["mismatch"]) == ({"stores diverge": 1}, 1)
     (row,) = pq.read_table(tmp_path / "set-back" / "differences.parquet").to_pylist()
     assert (row["kind"], row["answered"], row["logged"], row["zookeeper"]) == ("stores diverge", 50, 50, 20)
     assert json.loads((tmp_path / "set-back" / "manifest.json").read_text())["clean"] is False
-    assert main([*arguments, "--output", str(tmp_path / "set-back")]) == 2
-    assert "never overwritten" in capsys.readouterr().err
-    assert main(arguments) == 1
-    shown = capsys.readouterr().out
+    code, said = command("--output", str(tmp_path / "set-back"))
+    assert code == 2
+    assert "never overwritten" in said
+    code, shown = command()
+    assert code == 1
     assert "stores diverge" in shown
     assert f"groupshift audit --groups {group}" in shown
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clean", "set-back"]
@@ -395,13 +404,7 @@ def test_the_command_keeps_what_it_found_and_says_it(
 
 @pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too
 def test_the_command_finds_the_same_in_spark(
-    cluster,
-    raw: KafkaCluster,
-    kazoo: KazooClient,
-    group: str,
-    filled,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cluster, command, raw: KafkaCluster, kazoo: KazooClient, group: str, filled, tmp_path: Path
 ) -> None:
     """A foreign record, a stale answer and an offset of ZooKeeper alone: every row is that of the process."""
     name = filled(2)
@@ -410,18 +413,17 @@ def test_the_command_finds_the_same_in_spark(
     past_the_coordinator(cluster.bootstrap, (home + 1) % 10, TopicPartition(name, 0), group, 9)
     past_the_coordinator(cluster.bootstrap, home, TopicPartition(name, 1), group, 8)
     put_offset(kazoo, group, name, 7, 3)
-    arguments = ["audit", "--groups", group, "--bootstrap-servers", cluster.bootstrap, "--json"]
-    arguments += ["--zookeeper", cluster.zookeeper, "--settle", "0.3", "--commit-interval", "0"]
-    told = []
-    for more in ([], ["--spark", "--output", str(tmp_path / "in-spark")]):
-        assert main([*arguments, *more]) == 1
-        told.append(json.loads(capsys.readouterr().out))
+    in_spark = ("--json", "--spark", "--output", str(tmp_path / "in-spark"))
+    (process, found), (job, found_by_job) = command("--json"), command(*in_spark)
+    assert process == job == 1
+    told = [json.loads(found), json.loads(found_by_job)]
     assert [row["rule"] for row in told[0]["differences"]] == ["A03", "A10", "A28"]
     assert told[1]["differences"] == told[0]["differences"]
     assert [each["keys"] for each in told] == [3, 3]
     assert pq.read_table(tmp_path / "in-spark" / "differences.parquet").num_rows == 3
-    assert main([*arguments, "--spark", "--output", str(tmp_path / "in-spark")]) == 2
-    assert "never overwritten" in capsys.readouterr().err
+    code, said = command(*in_spark)
+    assert code == 2
+    assert "never overwritten" in said
 
 
 @pytest.fixture
