@@ -33,7 +33,7 @@ _COMMON = {
     "offsets.topic.num.partitions": str(PARTITIONS),
     "offsets.retention.check.interval.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
-    "group.max.session.timeout.ms": "600000",
+    "group.max.session.timeout.ms": "1800000",
     "delete.topic.enable": "true",
 }
 _PATIENT = {

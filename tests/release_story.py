@@ -32,7 +32,7 @@ _DEADLINE_S = 180.0
 _COMMIT, _JOIN, _HEARTBEAT, _SYNC, _DELETE, _DELETE_OFFSETS = 8, 11, 12, 14, 42, 47
 _RETRIED = frozenset({14, 15, 16, 27})
 _ILLEGAL_GENERATION = 22
-_DAY_MS = 86_400_000
+_MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
 Offsets = Mapping[tuple[str, int], tuple[int, str | None]]
 
@@ -155,6 +155,7 @@ class Story:
             "group.id": group,
             "enable.auto.commit": False,
             "session.timeout.ms": 120_000,
+            "max.poll.interval.ms": 20 * _MINUTE_MS,
             "log_level": 0,
             **{key.replace("_", "."): value for key, value in more.items()},
         }
@@ -239,7 +240,7 @@ def _worker(story: Story) -> None:
     asked = fill(
         module.JoinGroupRequest,
         group_id="workers",
-        session_timeout=dt.timedelta(minutes=5),
+        session_timeout=dt.timedelta(minutes=20),
         rebalance_timeout=dt.timedelta(minutes=4),
         member_id="",
         protocol_type="connect",
