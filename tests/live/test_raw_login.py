@@ -63,9 +63,10 @@ def node(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -
             stop(process, 10.0)
 
 
-def snapshot(address: str, properties: Mapping[str, str]) -> ClusterState:
-    """A snapshot with these properties."""
-    snapshots = LiveGroupSnapshots(KafkaCluster(address, properties=properties, timeout_s=8.0), SystemClock())
+def snapshot(address: str, properties: Mapping[str, str], *, timeout_s: float = 60.0) -> ClusterState:
+    """A snapshot with these properties; a silent broker is asked again until the time is over."""
+    cluster = KafkaCluster(address, properties=properties, timeout_s=timeout_s)
+    snapshots = LiveGroupSnapshots(cluster, SystemClock())
     try:
         return snapshots.take()
     finally:
@@ -144,10 +145,10 @@ def test_an_authority_that_is_not_trusted_is_said(node: KraftNode, tmp_path: Pat
     """Another authority's certificate: no connection, and the sentence says why."""
     other = make_certificates(tmp_path)
     with pytest.raises(Transient, match="certificate"):
-        snapshot(node.at("SALTED"), salted(other.authority, PASSWORD, "SCRAM-SHA-256"))
+        snapshot(node.at("SALTED"), salted(other.authority, PASSWORD, "SCRAM-SHA-256"), timeout_s=8.0)
 
 
 def test_a_plain_connection_to_a_tls_listener_says_what_may_be_wrong(node: KraftNode) -> None:
     """The broker's TLS alert is no answer of Kafka's, or it closes the connection: never a hang."""
     with pytest.raises(Transient, match=r"security\.protocol|closed the connection"):
-        snapshot(node.at("SEALED"), {})
+        snapshot(node.at("SEALED"), {}, timeout_s=8.0)
