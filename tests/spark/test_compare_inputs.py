@@ -134,6 +134,7 @@ def test_nothing_beside_nothing_is_not_equal(
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "error"
     assert "neither snapshot holds a committed offset or a group that is there" in told["incomplete"][0]
+    assert told["next"].startswith("correct what the first lines name, take both snapshots again")
     there = {**nothing, "groups": [{"group": "g", "type": "classic", "state": "Empty"}]}
     again = write(tmp_path / "c", there), write(tmp_path / "d", there)
     assert main(["compare", *map(str, again), "--move", "downgrade", "--output", str(tmp_path / "o")]) == 0

@@ -129,7 +129,11 @@ def _classes(outcome: Outcome) -> Table:
 
 
 def _next(outcome: Outcome, output: Path) -> str:
-    """What to do now: look at the rows that differ, or go on."""
+    """What to do now: go on, look at the rows that differ, or where there are none at what else was found."""
     if outcome.verdict is Verdict.PASS:
         return f"keep {output} with the evidence, and go on"
-    return f"look at the rows below {output / 'differences'}; go on only when they are explained"
+    if any(outcome.counts.values()):
+        return f"look at the rows below {output / 'differences'}; go on only when they are explained"
+    if outcome.incomplete:
+        return "correct what the first lines name, take both snapshots again, and compare those"
+    return f"no commit differs: read what the rules in {output / 'verdict.json'} say of groups and members"
