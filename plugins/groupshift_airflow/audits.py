@@ -173,7 +173,9 @@ class AuditVerdict(AuditTask):
             self.log.info("%s: %d", kind, count)
         if not told["clean"]:
             left = told["weights"]["mismatch"] + told["weights"]["unknown"]
+            of = f"{left} of {told['keys']} committed offsets"
+            differ = f"{of} differ between their sources without an explanation"
+            what = differ if left else "not every source told all it has, so that nothing is proven"
             raise AirflowFailException(
-                f"{left} of {told['keys']} committed offsets differ between their sources without an "
-                f"explanation: read the log of 'audit', {place}, and docs/audit.md for each kind"
+                f"{what}: see the run's tab 'Migration', {place}, and docs/audit.md for each kind"
             )

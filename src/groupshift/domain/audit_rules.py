@@ -77,7 +77,7 @@ class AuditRule:
 
 _EXPLAINED, _UNKNOWN, _MISMATCH = Weight
 
-_FOREIGN = "until then a change of leadership may bring it back"
+_FOREIGN = "until it is gone a change of leadership may bring it back"
 _DELETE = "stop the group, delete it with its offsets, commit them anew (docs/audit.md, foreign records)"
 _COMMIT_IN_KAFKA = "let a member commit (or alter the group's offsets) before a plain consumer reads them"
 
