@@ -95,6 +95,7 @@ def test_a_clean_audit_and_one_of_nothing_say_so() -> None:
     assert "Not explained" not in clean
     assert "there was nothing to audit" in nothing
     assert "the cluster you mean" in nothing
+    assert judged(audit(keys=0)) == (Verdict.INCONCLUSIVE, "nothing to audit")
 
 
 def test_names_and_problems_are_never_markup() -> None:

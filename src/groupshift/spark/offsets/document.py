@@ -57,6 +57,8 @@ def render(audit: Audit) -> str:
 def judged(audit: Audit) -> tuple[Verdict, str]:
     """Its colour and a word: a mismatch is red, what could not be read alone is not proven."""
     left = audit.looked.suspicious
+    if audit.clean and not audit.looked.keys:
+        return Verdict.INCONCLUSIVE, "nothing to audit"
     if audit.clean:
         return Verdict.PASS, "clean"
     worst = any(one.weight is Weight.MISMATCH for one in left)
@@ -165,7 +167,7 @@ def _rows(rows: Sequence[Mismatch]) -> Markup:
     lines = (
         (
             tag("span", one.group, class_="name"),
-            one.topic,
+            tag("span", one.topic, class_="name"),
             one.partition,
             f"{one.kind} ({one.rule})",
             *(_said(each) for each in (one.answered, one.logged, one.zookeeper, one.log_end)),
