@@ -8,19 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import release_checks as checks
 from groupshift.domain.coordinator_log.records import DecodeStatus
 from release_broker import RELEASES
 from release_capture import capture, spark_session
-from release_checks import (
-    LASTING,
-    REMOVED,
-    STAYING,
-    kinds_in,
-    lacking,
-    unlike_answers,
-    unlike_domain,
-    unlike_dump,
-)
 
 pytestmark = pytest.mark.timeout(600)
 """A broker, a Spark job and a dump tool each: minutes where the machine is busy."""
@@ -40,14 +31,14 @@ def test_what_we_decode_is_what_the_broker_answers_and_its_tool_prints(
     """Every group with every field, every record with every field, every kind of group of the release."""
     release = RELEASES[name]
     found = capture(spark, tmp_path, release)
-    assert set(found.answered) >= LASTING
-    assert REMOVED.isdisjoint(found.answered)
-    assert set(found.generations) >= STAYING
-    assert unlike_answers(found) == []
-    assert len(found.text) >= len(found.records) >= len(found.visible) > len(LASTING)
+    assert set(found.answered) >= checks.LASTING
+    assert checks.REMOVED.isdisjoint(found.answered)
+    assert set(found.generations) >= checks.STAYING
+    assert checks.unlike_answers(found) == []
+    assert len(found.text) >= len(found.records) >= len(found.visible) > len(checks.LASTING)
     assert {one.decode_status for one in found.records.values()} == {DecodeStatus.OK}
     assert found.fetched is not None
-    assert unlike_domain(found) == []
-    assert unlike_dump(found) == []
-    assert kinds_in(found) == {"classic", "simple", "gone", *release.kinds}
-    assert [each for kind in release.kinds for each in lacking(found, kind)] == []
+    assert checks.unlike_domain(found) == []
+    assert checks.unlike_dump(found) == []
+    assert checks.kinds_in(found) == {"classic", "simple", "gone", *release.kinds}
+    assert [each for kind in release.kinds for each in checks.lacking(found, kind)] == []

@@ -7,19 +7,10 @@ from functools import cache
 
 import pytest
 
+import release_checks as checks
 from groupshift.domain.coordinator_log.records import DecodeStatus
 from release_broker import RELEASES
 from release_capture import Captured, capture, spark_session
-from release_checks import (
-    LASTING,
-    REMOVED,
-    STAYING,
-    kinds_in,
-    lacking,
-    unlike_answers,
-    unlike_domain,
-    unlike_dump,
-)
 from release_dump import NOT_PRINTED, shape_of
 
 pytestmark = pytest.mark.timeout(900)
@@ -37,10 +28,10 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 def test_every_group_is_decoded_as_the_broker_answers(captured: Callable[[str], Captured], name: str) -> None:
     """Lists, descriptions, offsets; heartbeats for the generations of classic groups."""
     found = captured(name)
-    assert set(found.answered) >= LASTING
-    assert REMOVED.isdisjoint(found.answered)
-    assert set(found.generations) >= STAYING
-    assert unlike_answers(found) == []
+    assert set(found.answered) >= checks.LASTING
+    assert checks.REMOVED.isdisjoint(found.answered)
+    assert set(found.generations) >= checks.STAYING
+    assert checks.unlike_answers(found) == []
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -48,9 +39,9 @@ def test_spark_and_our_fetches_agree(captured: Callable[[str], Captured], name: 
     """The transforms that the audits run, and the live source (which needs 0.11)."""
     found = captured(name)
     assert len(found.rows) == len(found.records) > 0
-    assert len(found.in_spark) > len(LASTING)
+    assert len(found.in_spark) > len(checks.LASTING)
     assert (found.fetched is None) == (found.release.numbers < (0, 11))
-    assert unlike_domain(found) == []
+    assert checks.unlike_domain(found) == []
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -62,7 +53,7 @@ def test_the_dump_tool_prints_what_we_decode(
     record_property("not printed", NOT_PRINTED[shape_of(found.release.numbers)])
     assert len(found.text) >= len(found.records) > 0
     assert {one.decode_status for one in found.records.values()} == {DecodeStatus.OK}
-    assert unlike_dump(found) == []
+    assert checks.unlike_dump(found) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,5 +66,5 @@ def test_groups_of_every_kind_are_in_the_log(
     if kind in release.missing:
         pytest.skip(f"{kind} on {name} not run: {release.missing[kind]}")
     found = captured(name)
-    assert kinds_in(found) == {"classic", "simple", "gone", *release.kinds}
-    assert lacking(found, kind) == []
+    assert checks.kinds_in(found) == {"classic", "simple", "gone", *release.kinds}
+    assert checks.lacking(found, kind) == []
