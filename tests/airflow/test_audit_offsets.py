@@ -6,57 +6,29 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
-from confluent_kafka import Producer
 from kazoo.client import KazooClient
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.domain.partitions import TopicPartition
+from committed_offsets import Servers, committed_offsets
 from groupshift.errors import Rejected
-from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
-from groupshift.sandbox.kafka import create_topic, start_kafka
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift_airflow import audits
 
 pytestmark = pytest.mark.timeout(600)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Servers:
-    """Where ZooKeeper and Kafka answer; group ``orders-app`` has committed 5 in both."""
-
-    zookeeper: str
-    bootstrap: str
-
-
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Of this module."""
+    """Of this module; group ``orders-app`` has committed 5."""
     home = Home(tmp_path_factory.mktemp("sandbox")).create()
-    try:
-        zookeeper = start_zookeeper(home)
-        bootstrap = start_kafka(home, zookeeper).address
-        create_topic(bootstrap, "orders", 1)
-        producer = Producer({"bootstrap.servers": bootstrap})
-        for _ in range(10):
-            producer.produce("orders", b"x")
-        assert producer.flush(30) == 0
-        raw = KafkaCluster(bootstrap, timeout_s=60.0)
-        commit(raw, {"orders-app": {TopicPartition("orders", 0): (5, "")}})
-        raw.close()
-        yield Servers(zookeeper=zookeeper, bootstrap=bootstrap)
-    finally:
-        for process in reversed(marked(home)):
-            stop(process, 10.0)
+    with committed_offsets(home, 1, {"orders-app": (5,)}) as running:
+        yield running
 
 
 @pytest.fixture

@@ -7,29 +7,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from committed_offsets import Servers, committed_offsets
 from groupshift.adapters.spark_submit.runner import LOG
 from groupshift.application.audit import AuditOptions
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Moment
-from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox import committing
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
-from groupshift.sandbox.kafka import create_topic, start_kafka
-from groupshift.sandbox.processes import marked, stop, wait_until
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.sandbox.processes import wait_until
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 from groupshift.spark.jobs import compare, read_coordinator_log, validate
 from groupshift.spark.offsets.handing import handed_over
@@ -51,33 +45,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield running
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Servers:
-    """A broker with committed offsets, and its ZooKeeper, in which one of them is another."""
-
-    zookeeper: str
-    bootstrap: str
-
-
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Of this module."""
+    """A broker with committed offsets, and its ZooKeeper, in which one of them is another."""
     home = Home(tmp_path_factory.mktemp("sandbox")).create()
-    try:
-        zookeeper = start_zookeeper(home)
-        bootstrap = start_kafka(home, zookeeper).address
-        create_topic(bootstrap, "orders", 2)
-        producer = Producer({"bootstrap.servers": bootstrap})
-        for number in range(20):
-            producer.produce("orders", b"x", partition=number % 2)
-        assert producer.flush(60) == 0
-        raw = KafkaCluster(bootstrap, timeout_s=60.0)
-        offsets = {"orders-app": (5, 6), "billing": (7,)}
-        for group, each in offsets.items():
-            told = {TopicPartition("orders", at): (offset, "") for at, offset in enumerate(each)}
-            committing.commit(raw, {group: told})
-        raw.close()
-        client = KazooClient(hosts=zookeeper)
+    with committed_offsets(home, 2, {"orders-app": (5, 6), "billing": (7,)}) as running:
+        client = KazooClient(hosts=running.zookeeper)
         client.start(timeout=30)
         client.create("/consumers/orders-app/offsets/orders/0", b"5", makepath=True)
         client.create("/consumers/orders-app/offsets/orders/1", b"2")
@@ -85,10 +58,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
             client.create(f"/consumers/orders-app/{folder}/orders-app_m", b"{}", makepath=True)
         client.stop()
         client.close()
-        yield Servers(zookeeper=zookeeper, bootstrap=bootstrap)
-    finally:
-        for process in reversed(marked(home)):
-            stop(process, 10.0)
+        yield running
 
 
 @pytest.fixture(scope="module")
