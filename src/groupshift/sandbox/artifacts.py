@@ -74,15 +74,19 @@ BROKERS = {
         for version, jars, without in (
             ("4.4.0", 40, "kafka-tools-api"),
             ("4.3.1", 45, ""),
+            ("4.2.1", 40, ""),
             ("4.1.2", 40, ""),
             ("4.0.2", 40, ""),
+            ("3.8.1", 35, ""),
             ("3.7.2", 35, ""),
+            ("3.6.2", 35, ""),
+            ("3.5.2", 35, ""),
             ("3.4.1", 35, ""),
             ("3.4.0", 35, ""),
         )
     },
 }
-"""Releases that run in KRaft mode here, by version."""
+"""Releases that run in KRaft mode here, by version; those of 3.x with ZooKeeper too."""
 
 SIMPLE_LOGGING = Artifact(
     organisation="org.slf4j",
