@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from groupshift.domain.protocol.answers import Case, Event, Outcome
@@ -67,8 +67,10 @@ CASES = st.builds(
     others=st.lists(ASSIGNORS, max_size=2).map(tuple),
     instance_id=NAMES,
 )
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@PATIENT
 @given(event=st.sampled_from(Event), case=CASES)
 def test_there_is_always_one_answer_and_it_agrees_with_itself(event: Event, case: Case) -> None:
     """A code where, and only where, a member is refused; a reason without a blank left in it."""
@@ -84,6 +86,7 @@ def test_there_is_always_one_answer_and_it_agrees_with_itself(event: Event, case
         assert found.kind is wanted
 
 
+@PATIENT
 @given(case=CASES, policy=st.sampled_from(Policy))
 def test_a_live_group_never_changes_its_type_against_the_policy(case: Case, policy: Policy) -> None:
     """Whatever else is the case."""
@@ -100,6 +103,7 @@ def test_a_live_group_never_changes_its_type_against_the_policy(case: Case, poli
             assert allowed, (event, found)
 
 
+@PATIENT
 @given(case=CASES, policy=st.sampled_from(Policy))
 def test_policies_do_not_matter_to_an_empty_group(case: Case, policy: Policy) -> None:
     """Nor whether the policy is told."""
@@ -118,6 +122,7 @@ def test_policies_do_not_matter_to_an_empty_group(case: Case, policy: Policy) ->
         assert with_it == without
 
 
+@PATIENT
 @given(to=st.sampled_from(Protocol), way=st.sampled_from(Way), group=GROUPS, broker=BROKERS)
 def test_every_move_has_a_forecast(
     to: Protocol, way: Way, group: ProtocolGroup, broker: BrokerSettings

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event
 from groupshift.domain.protocol.broker import SESSION, BrokerSettings
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup, ProtocolMember, Way
+from groupshift.domain.protocol.model import EMPTY, Kind, Protocol, ProtocolGroup, ProtocolMember, Way
 
 
 def predict(event: Event, case: Case) -> Answer:
@@ -47,7 +47,7 @@ def way_back(group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]
 
 def emptied(group: ProtocolGroup) -> ProtocolGroup:
     """The group once its members have left: its type stays."""
-    return replace(group, members=(), state=group.state if group.kind is Kind.ABSENT else "Empty")
+    return replace(group, members=(), state=group.state if group.kind is Kind.ABSENT else EMPTY)
 
 
 def nearly_classic(group: ProtocolGroup) -> ProtocolGroup:

@@ -14,6 +14,10 @@ CONSUMERS = "consumer"
 """The protocol type of consumers; Connect, schema registries and others have their own."""
 
 
+EMPTY = "Empty"
+"""The state of a group without members, whatever its type."""
+
+
 class Protocol(StrEnum):
     """The rebalance protocols; both are names of a group's type too (ListGroups v5)."""
 
@@ -87,8 +91,8 @@ class ProtocolGroup:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody is in it."""
-        return not self.members
+        """Whether nobody is in it; where members are not read (share, streams) the state tells."""
+        return not self.members and self.state in {"", GONE, EMPTY}
 
     def speaking(self, protocol: Protocol) -> tuple[ProtocolMember, ...]:
         """The members that are known to speak this protocol."""

@@ -49,7 +49,11 @@ def consumer(native: int = 2, old: int = 0, **other: object) -> ProtocolGroup:
     natives = (member(Protocol.CONSUMER, n, epoch=3) for n in range(native))
     olds = (member(Protocol.CLASSIC, 10 + n, epoch=3) for n in range(old))
     usual = ProtocolGroup(
-        group="g", kind=Kind.CONSUMER, state="Stable", protocol_type="consumer", members=(*natives, *olds)
+        group="g",
+        kind=Kind.CONSUMER,
+        state="Stable" if native + old else "Empty",
+        protocol_type="consumer",
+        members=(*natives, *olds),
     )
     return replace(usual, **other)  # type: ignore[arg-type]
 
@@ -149,7 +153,7 @@ def test_data_of_the_assignor_stops_the_conversion_from_4_0_on(bytes_: int, sinc
     assert (found.outcome, found.code) == (Outcome.REFUSED, 69)
     assert "cooperative-sticky" in found.reason
     assert answer(NATIVE, sticky, broker(descriptions=since - 1)).outcome is Outcome.CONVERTS
-    assert answer(NATIVE, replace(sticky, members=())).outcome is Outcome.CONVERTS
+    assert answer(NATIVE, replace(sticky, members=(), state="Empty")).outcome is Outcome.CONVERTS
 
 
 @pytest.mark.parametrize(
@@ -245,7 +249,7 @@ def test_share_and_streams_groups_and_classic_members() -> None:
     share, streams = (ProtocolGroup(group="g", kind=kind) for kind in (Kind.SHARE, Kind.STREAMS))
     assert answer(CLASSIC, share).code == 23
     assert answer(CLASSIC, streams).kind is Kind.CLASSIC
-    assert answer(CLASSIC, replace(streams, members=(member(None),))).code == 23
+    assert answer(CLASSIC, replace(streams, state="Stable")).code == 23
 
 
 def test_a_whole_move_online_and_offline() -> None:
