@@ -106,6 +106,18 @@ TOOLS = Artifact(
 )
 """What Kafka's own command line tools consist of."""
 
+JAVA_CLIENTS = {
+    "4.3.1": TOOLS,
+    "3.9.2": Artifact(
+        organisation="org.apache.kafka",
+        module="kafka-tools",
+        version="3.9.2",
+        entry="org/apache/kafka/tools/VerifiableConsumer.class",
+        jars=60,
+    ),
+}
+"""Releases of the Java consumer, with the tool that makes a member of it, by version."""
+
 SCALA_CONSUMERS = {
     version: Artifact(
         organisation="org.apache.kafka",

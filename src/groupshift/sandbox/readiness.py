@@ -8,12 +8,15 @@ controller answers at its own port; as soon as a broker can be asked, a voter mu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.raw.features import Quorum, describe_quorum
-from groupshift.adapters.kafka.raw.group_calls import list_groups
+from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
+from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, error_name, fill
+from groupshift.domain.placement import partition_of
 from groupshift.sandbox.layout import Node
 
 _ANSWER_S = 5.0
@@ -50,9 +53,9 @@ def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[
     found = _replicas_lacking(metadata.topics, wanted)
     if found:
         return found
-    answer = connection.ask(list_groups(connection))
-    if answer.error_code:
-        return f"groups are not listed: {error_name(answer.error_code)}"
+    found = _loading(connection, node, metadata.topics)
+    if found:
+        return found
     return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
 
 
@@ -80,6 +83,30 @@ def _replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
             if late:
                 return f"{where} is not in sync on broker {', '.join(map(str, sorted(late)))}"
     return ""
+
+
+def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any]) -> str:
+    """The first of the coordinator's partitions led here that does not serve its groups yet."""
+    partitions = [each for topic in topics if topic.name == OFFSETS_TOPIC for each in topic.partitions]
+    led = {int(each.partition_index) for each in partitions if int(each.leader_id) == node.node_id}
+    probes = [group for number, group in _probes(len(partitions)).items() if number in led]
+    for request, asked in fetch_offsets(connection, probes):
+        for _, code, _ in fetched(asked, connection.ask(request)):
+            if code:
+                return f"its groups are not served yet: {error_name(code)}"
+    return ""
+
+
+@cache
+def _probes(partitions: int) -> dict[int, str]:
+    """For each partition of the offsets topic the name of a group that nobody has."""
+    found: dict[int, str] = {}
+    tried = 0
+    while len(found) < partitions:
+        name = f"groupshift-probe-{tried}"
+        found.setdefault(partition_of(name, partitions), name)
+        tried += 1
+    return found
 
 
 def _controller_lacks(node: Node, running: Collection[Node]) -> str:
