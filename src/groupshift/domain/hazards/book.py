@@ -35,6 +35,7 @@ _OPTIONS = {
     Role.BROKER: "--broker 4.3.1",
     Role.TARGET: "--target 3.9.2",
     Role.LIBRDKAFKA: "--client confluent-kafka=2.16.1",
+    Role.KAFKA_CLIENTS: "--client kafka-clients=4.3.1",
     Role.MIRROR_MAKER: "--client mirror-maker=4.3.1",
 }
 _IMPLIED: Mapping[Trait, tuple[Span, Span]] = {
@@ -138,7 +139,7 @@ def _missing(judged: Iterable[Judged]) -> tuple[Role, ...]:
 
 def _question(role: Role, judged: Iterable[Judged]) -> Finding:
     waiting = ", ".join(each.hazard.number for each in judged if role in each.unknown)
-    who = {Role.BROKER: "brokers", Role.LIBRDKAFKA: "clients"}.get(role, role.value)
+    who = {Role.BROKER: "brokers"}.get(role, role.value)
     return Finding(
         rule=UNKNOWN,
         verdict=Standing.ASKED.verdict,

@@ -1,4 +1,4 @@
-"""Hazards of the clients that are members: librdkafka (confluent-kafka takes the same minor version).
+"""Hazards of clients that are members: librdkafka (confluent-kafka has its minor version) and Java's.
 
 Sources: specs/verified-coordinator.md §§A, H; specs/group-coordinator.md §7.1.
 """
@@ -129,5 +129,19 @@ CLIENTS = (
         sure=Sure.VERIFIED,
         seen="2.16.1; the first version is that of the field itself, no issue was found",
     ),
+    Hazard(
+        number="H30",
+        bug="KIP-848 in kafka-clients",
+        title="kafka-clients before 4.0 have the consumer protocol in early access or preview",
+        happens="its makers say not to use it in production",
+        moves=_UP,
+        affected={Role.KAFKA_CLIENTS: (until("4.0.0", since="3.7.0", last="3.9.2"),)},
+        action=Action.ASK,
+        remedy="go to kafka-clients 4.0 or newer first",
+        source="https://cwiki.apache.org/confluence/display/KAFKA/The+Next+Generation+of+the+Consumer+"
+        "Rebalance+Protocol+(KIP-848)+-+Early+Access+Release+Notes",
+        sure=Sure.REPORTED,
+        seen="release notes of 3.7.0 (early access); preview in 3.8, generally available in 4.0",
+    ),
 )
-"""H23 to H29."""
+"""H23 to H30."""

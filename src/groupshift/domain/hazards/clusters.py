@@ -16,7 +16,7 @@ _CLUSTER = frozenset({CLUSTER})
 
 CLUSTERS = (
     Hazard(
-        number="H30",
+        number="H31",
         bug="KIP-896",
         title="Kafka 4.0 and newer serve no old Scala consumer",
         happens="these brokers register in no ZooKeeper and answer none of the requests of clients before"
@@ -30,7 +30,7 @@ CLUSTERS = (
         seen="compatibility page of the project",
     ),
     Hazard(
-        number="H31",
+        number="H32",
         bug="KRaft",
         title="brokers in KRaft mode register in no ZooKeeper",
         happens="an old consumer finds no broker there, and there is no group to move",
@@ -41,10 +41,10 @@ CLUSTERS = (
         remedy="move the groups before the cluster is migrated to KRaft",
         source="https://kafka.apache.org/40/getting-started/compatibility",
         sure=Sure.READ,
-        seen="sources of 3.9; from 4.0 on H30 speaks",
+        seen="sources of 3.9; from 4.0 on H31 speaks",
     ),
     Hazard(
-        number="H32",
+        number="H33",
         bug="KAFKA-8069",
         title="committed offsets can expire when the coordinator loads them",
         happens="with an older inter.broker.protocol.version commits carry no expiry of their own, are read"
@@ -62,7 +62,7 @@ CLUSTERS = (
         seen="merged in March 2019 (pull request 6401); whether 2.1.2 and 2.2.1 hold it is not confirmed",
     ),
     Hazard(
-        number="H33",
+        number="H34",
         bug="KAFKA-19423",
         title="brokers read the number of partitions of the offsets topic only when they start",
         happens="after an expansion nothing changes until a restart, and then brokers disagree about the"
@@ -77,7 +77,7 @@ CLUSTERS = (
         seen="3.9.2, 4.3.1, 4.4.0: 51 and 45 of 200 groups served by two brokers at once",
     ),
     Hazard(
-        number="H34",
+        number="H35",
         bug="KIP-895 residue",
         title="the old coordinator can answer from the former partition of a group",
         happens="commits that were acknowledged are not visible, and may come and go with every load",
@@ -92,7 +92,7 @@ CLUSTERS = (
         " deleted first; 4.1 has no old coordinator",
     ),
     Hazard(
-        number="H35",
+        number="H36",
         bug="KAFKA-19794",
         title="MirrorMaker 2 can write an older offset into a group that is in use",
         happens="members of the target cluster read again what they had consumed",
@@ -105,7 +105,7 @@ CLUSTERS = (
         seen="a fix was proposed in June 2026 (pull request 22610) and is open",
     ),
     Hazard(
-        number="H36",
+        number="H37",
         bug="KAFKA-12635",
         title="MirrorMaker 2 copies the literal offset of a partition that it never mirrored",
         happens="the group starts beyond the end of the target's log",
@@ -118,4 +118,4 @@ CLUSTERS = (
         seen="known issues of a provider name 3.3.0 (pull request 11748)",
     ),
 )
-"""H30 to H36."""
+"""H31 to H37."""

@@ -22,12 +22,9 @@ class Role(StrEnum):
     """Every broker that will load the offsets topic: `BROKER` and `TARGET`."""
     LIBRDKAFKA = "librdkafka"
     """Members on librdkafka, confluent-kafka among them."""
+    KAFKA_CLIENTS = "kafka-clients"
+    """Members on Kafka's own Java library."""
     MIRROR_MAKER = "mirror-maker"
-
-    @property
-    def client(self) -> bool:
-        """Whether members run it, not the cluster."""
-        return self is Role.LIBRDKAFKA
 
 
 class Trait(StrEnum):

@@ -127,7 +127,11 @@ def test_one_broker_of_unknown_version_among_known_ones_is_asked_for() -> None:
     """Two brokers without the bug do not answer for a third that nobody knows."""
     known = [Met(where=f"broker {number}", version=Version.parse("4.3.1")) for number in (1, 2)]
     facts = Facts(
-        versions={Role.BROKER: (*known, Met(where="broker 3", version=None)), Role.LIBRDKAFKA: ()},
+        versions={
+            Role.BROKER: (*known, Met(where="broker 3", version=None)),
+            Role.LIBRDKAFKA: (),
+            Role.KAFKA_CLIENTS: (),
+        },
         traits=EVERYTHING,
     )
     findings = {each.rule: each for each in hazards_of(Comparison.PROTOCOL, facts)}
@@ -144,6 +148,7 @@ def test_one_affected_broker_among_others_is_named() -> None:
                 Met(where="broker 2", version=Version.parse("4.0.1")),
             ),
             Role.LIBRDKAFKA: (),
+            Role.KAFKA_CLIENTS: (),
         },
         traits=dict.fromkeys(Trait, False),
     )
@@ -159,6 +164,7 @@ def test_the_target_of_a_downgrade_is_asked_too() -> None:
     versions = {
         Role.BROKER: (Met(where="broker", version=Version.parse("4.3.1")),),
         Role.LIBRDKAFKA: (),
+        Role.KAFKA_CLIENTS: (),
     }
     for target, standing in (("4.0.1", Standing.REFUSED), ("4.0.2", Standing.CLEAR)):
         there = (Met(where="target", version=Version.parse(target)),)
@@ -170,7 +176,11 @@ def test_the_target_of_a_downgrade_is_asked_too() -> None:
 def test_a_downgrade_without_a_target_is_asked_where_it_goes() -> None:
     """Brokers without a bug do not answer for the release that nobody named."""
     facts = Facts(
-        versions={Role.BROKER: (Met(where="broker", version=Version.parse("4.3.1")),), Role.LIBRDKAFKA: ()},
+        versions={
+            Role.BROKER: (Met(where="broker", version=Version.parse("4.3.1")),),
+            Role.LIBRDKAFKA: (),
+            Role.KAFKA_CLIENTS: (),
+        },
         traits=EVERYTHING,
     )
     findings = [each for each in hazards_of(Comparison.DOWNGRADE, facts) if each.rule == UNKNOWN]
