@@ -12,6 +12,7 @@ from groupshift.cli.audit import audit
 from groupshift.cli.compare import compare
 from groupshift.cli.demo import demo
 from groupshift.cli.evidence import report, verify_evidence
+from groupshift.cli.hazards import hazards
 from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
 from groupshift.cli.options import (
     WATCH_S,
@@ -64,6 +65,7 @@ app.command("brake")(brake)
 app.command("snapshot")(snapshot)
 app.command("audit")(audit)
 app.command("compare")(compare)
+app.command("hazards")(hazards)
 app.command("report")(report)
 app.command("verify-evidence")(verify_evidence)
 
