@@ -29,9 +29,9 @@ Known bugs and incompatibilities of brokers and clients that make a move unsafe,
     groupshift hazards --move downgrade --broker 4.3.1 --target 3.9.2 --with group-version --json
 
 - `--broker` may be given for each version that runs; `--target` is the release that a downgrade goes to.
-- `--client` is `confluent-kafka` (its minor version is its librdkafka's), `librdkafka`, `kafka-clients` (Java)
-  or `mirror-maker`. Where one is named, no other is taken to be there; `--client none` says that the book knows
-  none of them.
+- `--client` is `confluent-kafka` (its minor version is its librdkafka's), `librdkafka`, `kafka-clients`
+  (Java) or `mirror-maker`. Where one is named, no other is taken to be there; `--client none` says that the
+  book knows none of them.
 - A line such as `4.2`, and `unknown`, are answers too.
 - `--with` and `--without` say whether a [condition](#conditions) holds.
 - What is not known is asked for (H00 for versions), never taken to be fine.
