@@ -81,7 +81,7 @@ CLIENTS = (
         moves=frozenset({UP, EXPANSION}),
         affected={Role.LIBRDKAFKA: (until("2.15.0", since="2.4.0", last="2.14.2"),)},
         action=Action.ASK,
-        remedy="go to 2.15 or newer first; the sensor of the move counts the members that the group has",
+        remedy="go to 2.15 or newer first; count the members that the group has, not the processes",
         source=RDKAFKA + "issues/5541",
         sure=Sure.REPORTED,
         seen="the fix (pull request 5488) is of June 2026, 2.15.0 of 30 June 2026; that it holds the fix is"
@@ -96,8 +96,8 @@ CLIENTS = (
         moves=BOTH_WAYS | {DOWN, EXPANSION},
         affected={Role.LIBRDKAFKA: (since("2.4.0", last="2.16.0"),)},
         action=Action.WARN,
-        remedy="let the application test the code, end and be started again; the sensor of the move counts"
-        " the members that the group has",
+        remedy="let the application test the code, end and be started again; count the members that the group"
+        " has, not the processes",
         source=RDKAFKA + "pull/5488",
         sure=Sure.VERIFIED,
         seen="2.16.1 on 4.3.1 (errors 69 and 35), 2.8.0 on 3.9.2; no issue of librdkafka was found",
@@ -110,7 +110,7 @@ CLIENTS = (
         moves=BOTH_WAYS | {DOWN, EXPANSION, ZOOKEEPER},
         affected={Role.LIBRDKAFKA: (since("", last="2.16.0"),)},
         action=Action.WARN,
-        remedy="give close() a deadline and end the process by its id; the fleet drivers do",
+        remedy="give close() a deadline and end the process by its id",
         source=RDKAFKA + "issues/3740",
         sure=Sure.VERIFIED,
         seen="2.16.1; reported up to 2.5.3, open",
@@ -124,7 +124,7 @@ CLIENTS = (
         affected={Role.LIBRDKAFKA: (since("2.0.0", last="2.16.0"),)},
         traits=frozenset({Trait.COMMIT_METADATA}),
         action=Action.WARN,
-        remedy="compare bytes, as the snapshots do; strip one NUL where the text is used",
+        remedy="compare bytes; strip one NUL where the text is used",
         source="https://github.com/confluentinc/confluent-kafka-python/pull/1410",
         sure=Sure.VERIFIED,
         seen="2.16.1; the first version is that of the field itself, no issue was found",

@@ -85,7 +85,7 @@ CLUSTERS = (
         affected={Role.BROKER: (until("4.1.0", last="4.0.2"),)},
         traits=frozenset({Trait.OLD_COORDINATOR}),
         action=Action.ASK,
-        remedy="delete the moving groups before partitions are added, as the move does",
+        remedy="delete the moving groups before partitions are added",
         source=JIRA + "KAFKA-7771",
         sure=Sure.VERIFIED,
         seen="3.9.2: 73 of 200 groups stale right after the commit, 65 after a restart; 0 where they were"

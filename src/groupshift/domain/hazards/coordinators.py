@@ -25,8 +25,7 @@ COORDINATORS = (
         affected={Role.LOADER: (since("3.8.0", last="4.4.0"),)},
         traits=_NEW,
         action=Action.WARN,
-        remedy="the replay lint (rule N1) reads the log before and after and refuses what would not load;"
-        " compact no sooner than needed",
+        remedy="let the replay lint (rule N1) read the log after the conversion and before a broker restarts",
         source=JIRA + "KAFKA-21117",
         sure=Sure.READ,
         seen="classes: the strict check is in every release up to 4.4.0; a fix was proposed in September"
@@ -41,8 +40,8 @@ COORDINATORS = (
         affected={Role.LOADER: (since("3.7.0", last="4.4.0"),)},
         traits=_NEW,
         action=Action.WARN,
-        remedy="the replay lint (rules N2, N3) reads the log before and after and refuses what would not"
-        " load",
+        remedy="let the replay lint (rules N2, N3) read the log after the conversion and before a broker"
+        " restarts",
         source=JIRA + "KAFKA-21102",
         sure=Sure.READ,
         seen="classes: both checks are in every release from 3.7.2 to 4.4.0; a fix was proposed in September"
@@ -185,9 +184,9 @@ COORDINATORS = (
         remedy="set the policy to downgrade or bidirectional on every broker (a restart), or move while the"
         " group is empty",
         source=JIRA + "KAFKA-20640",
-        sure=Sure.READ,
-        seen="classes: the refusal is in 4.3.1 and 4.4.0, in none of 3.8.1 to 4.3.0; 4.3.1 was seen to"
-        " refuse; merged to the branches 4.0, 4.1 and 4.3 in June 2026, of 4.2 no commit was found",
+        sure=Sure.VERIFIED,
+        seen="4.0.2 and 4.1.2 admit, 4.3.1 and 4.4.0 refuse; classes: the refusal is in none of 3.8.1 to"
+        " 4.3.0; merged to the branches 4.0, 4.1 and 4.3 in June 2026, of 4.2 no commit was found",
     ),
     Hazard(
         number="H20",
@@ -210,13 +209,13 @@ COORDINATORS = (
         " group is empty",
         source=KAFKA + "22457",
         sure=Sure.VERIFIED,
-        seen="4.3.1: 23, never admitted; the lines 4.0 to 4.2 follow from H19 and were not seen",
+        seen="4.3.1 and 4.4.0: 23, never admitted; the lines 4.0 to 4.2 follow from H19, not seen",
     ),
     Hazard(
         number="H21",
         bug="KAFKA-21176",
         title="a converted group stays in the coordinator's index of topics",
-        happens="a leak of a few bytes a group; no effect on members is known",
+        happens="a leak in the coordinator's memory; no effect on members is reported",
         moves=_BACK,
         affected={
             Role.BROKER: (
@@ -240,7 +239,7 @@ COORDINATORS = (
         affected={Role.BROKER: (since("4.0.0", last="4.4.0"),)},
         traits=frozenset({Trait.STATIC_MEMBERS, Trait.ONLINE}),
         action=Action.WARN,
-        remedy="replace members only while the group is Stable, as the move's stages do",
+        remedy="replace members only while the group is Stable",
         source=JIRA + "KAFKA-21582",
         sure=Sure.REPORTED,
         seen="affects version 4.0.0 of the issue; no fix version was found",

@@ -79,7 +79,7 @@ class Action(StrEnum):
     ASK = "ask"
     """A person decides at a gate: verdict inconclusive."""
     WARN = "warn"
-    """Said, and gone on: verdict pass; a rule or a sensor of the move watches for it."""
+    """Said, and gone on: verdict pass."""
 
 
 class Sure(StrEnum):

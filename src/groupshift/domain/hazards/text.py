@@ -9,7 +9,7 @@ from groupshift.domain.hazards.clients import CLIENTS
 from groupshift.domain.hazards.clusters import CLUSTERS
 from groupshift.domain.hazards.coordinators import COORDINATORS
 from groupshift.domain.hazards.downgrades import DOWNGRADES
-from groupshift.domain.hazards.model import MEANS, Hazard
+from groupshift.domain.hazards.model import MEANS, Hazard, Role
 from groupshift.domain.hazards.versions import Fix, Span
 
 COMMAND = "python -m groupshift.domain.hazards.text > docs/hazards.md"
@@ -32,7 +32,8 @@ Known bugs and incompatibilities of brokers and clients that make a move unsafe,
 - `--client` is `confluent-kafka` (its minor version is its librdkafka's), `librdkafka`, `kafka-clients`
   (Java) or `mirror-maker`. Where one is named, no other is taken to be there; `--client none` says that the
   book knows none of them.
-- A line such as `4.2`, and `unknown`, are answers too.
+- A line such as `4.2`, and `unknown`, are answers too. A broker does not tell its version; in KRaft mode the
+  newest `metadata.version` that it supports tells its line.
 - `--with` and `--without` say whether a [condition](#conditions) holds.
 - What is not known is asked for (H00 for versions), never taken to be fine.
 - Exit code 1: something is refused; 0: nothing is ([exit codes](evidence.md#exit-codes)).
@@ -45,6 +46,11 @@ releases on both sides of the border, *reported* is what the project or its user
 
 This page is made from `src/groupshift/domain/hazards` ({COMMAND})."""
 
+_WHO = {
+    Role.BROKER: "brokers that run",
+    Role.TARGET: "the release that is gone to",
+    Role.LOADER: "any broker that loads the groups, of those that run and that are gone to",
+}
 _FIXES = {
     Fix.RELEASED: "",
     Fix.MERGED: " (merged to the branch; that release was not seen)",
@@ -86,7 +92,9 @@ def _moves(hazard: Hazard) -> str:
 def _entry(hazard: Hazard) -> str:
     lines = [f"### {hazard.number}", "", f"**[{hazard.bug}]({hazard.source})**: {hazard.title}.", ""]
     lines.append(f"- What happens: {hazard.happens}.")
-    lines += [f"- Affected, {role}: {ranges(spans)}." for role, spans in hazard.affected.items()]
+    lines += [
+        f"- Affected, {_WHO.get(role, role)}: {ranges(spans)}." for role, spans in hazard.affected.items()
+    ]
     if hazard.traits:
         lines.append(f"- Only if {', and '.join(MEANS[trait] for trait in sorted(hazard.traits))}.")
     lines.append(f"- Moves: {_moves(hazard)}. groupshift: {hazard.action}.")
