@@ -27,6 +27,7 @@ from groupshift.cli.options import (
     UntilOption,
     Yes,
 )
+from groupshift.cli.protocol import app as protocol
 from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
@@ -59,6 +60,7 @@ app = typer.Typer(
     result_callback=_exit,
 )
 app.add_typer(sandbox, name="sandbox")
+app.add_typer(protocol, name="protocol")
 app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event
+from groupshift.domain.protocol.answers import REMEDIES, TABLE, Answer, Case, Event
 from groupshift.domain.protocol.broker import SESSION, BrokerSettings
 from groupshift.domain.protocol.model import EMPTY, Kind, Protocol, ProtocolGroup, ProtocolMember, Way
 
@@ -20,6 +20,7 @@ def predict(event: Event, case: Case) -> Answer:
         code=row.code,
         reason=row.reason.format(**_values(case)),
         client=row.client,
+        remedy=REMEDIES.get(row.number, ""),
     )
 
 
