@@ -12,6 +12,7 @@ from groupshift.cli.audit import audit
 from groupshift.cli.compare import compare
 from groupshift.cli.demo import demo
 from groupshift.cli.evidence import report, verify_evidence
+from groupshift.cli.hazards import hazards
 from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
 from groupshift.cli.options import (
     WATCH_S,
@@ -26,6 +27,7 @@ from groupshift.cli.options import (
     UntilOption,
     Yes,
 )
+from groupshift.cli.protocol import app as protocol
 from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
@@ -58,12 +60,14 @@ app = typer.Typer(
     result_callback=_exit,
 )
 app.add_typer(sandbox, name="sandbox")
+app.add_typer(protocol, name="protocol")
 app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)
 app.command("snapshot")(snapshot)
 app.command("audit")(audit)
 app.command("compare")(compare)
+app.command("hazards")(hazards)
 app.command("report")(report)
 app.command("verify-evidence")(verify_evidence)
 

@@ -78,15 +78,19 @@ BROKERS = {
         version: _broker(version, jars)
         for version, jars in (
             ("4.3.1", 45),
+            ("4.2.1", 40),
             ("4.1.2", 40),
             ("4.0.2", 40),
+            ("3.8.1", 35),
             ("3.7.2", 35),
+            ("3.6.2", 35),
+            ("3.5.2", 35),
             ("3.4.1", 35),
             ("3.4.0", 35),
         )
     },
 }
-"""Releases that run in KRaft mode here, by version."""
+"""Releases that run in KRaft mode here, by version; those of 3.x with ZooKeeper too."""
 
 SIMPLE_LOGGING = _binding("slf4j-simple", 2)
 """A log binding for brokers since 4.0 and for command line tools: one line an event to standard error."""
@@ -99,6 +103,18 @@ TOOLS = Artifact(
     jars=85,
 )
 """What Kafka's own command line tools consist of."""
+
+JAVA_CLIENTS = {
+    "4.3.1": TOOLS,
+    "3.9.2": Artifact(
+        organisation="org.apache.kafka",
+        module="kafka-tools",
+        version="3.9.2",
+        entry="org/apache/kafka/tools/VerifiableConsumer.class",
+        jars=60,
+    ),
+}
+"""Releases of the Java consumer, with the tool that makes a member of it, by version."""
 
 SCALA_CONSUMERS = {
     version: Artifact(

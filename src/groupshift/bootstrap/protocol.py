@@ -1,0 +1,25 @@
+"""Moves of the protocol: which adapters look at a group and its brokers."""
+
+from __future__ import annotations
+
+from groupshift.ports.clock import Clock
+from groupshift.ports.protocol_views import ProtocolViews
+from groupshift.settings import KafkaSettings
+
+
+def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ProtocolViews:
+    """Looks at groups of this cluster; opens nothing before it is used. Raises `Rejected` for an address or
+    a property that cannot be used."""
+    from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+    from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    return LiveProtocolViews(cluster, SystemClock())
+
+
+def clock() -> Clock:
+    """The system's."""
+    from groupshift.adapters.clock import SystemClock
+
+    return SystemClock()

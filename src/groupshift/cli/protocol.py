@@ -1,0 +1,172 @@
+"""``groupshift protocol``: is a group ready to change its rebalance protocol, and has it settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from groupshift.application.protocol import (
+    ProtocolAssessment,
+    ProtocolRequest,
+    assess_protocol,
+    await_settled,
+)
+from groupshift.bootstrap.protocol import clock, protocol_views
+from groupshift.bootstrap.snapshots import group_snapshots
+from groupshift.cli import render
+from groupshift.cli.clusters import Servers, Timeout, one_cluster
+from groupshift.cli.options import Group
+from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.domain.protocol.clients import client_version
+from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.protocol.settled import Wanted
+from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
+from groupshift.ports.protocol_views import ProtocolViews
+from groupshift.settings import KafkaSettings
+
+To = Annotated[Protocol, typer.Option("--to", help="The protocol that members are to speak.")]
+Offline = Annotated[
+    bool, typer.Option("--offline/--online", help="Stop all members before the first one starts again.")
+]
+Clients = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client", help="What members run: confluent-kafka=2.16.1; repeatable.", show_default=False
+    ),
+]
+Members = Annotated[int | None, typer.Option(help="How many members there are to be.", show_default=False)]
+Within = Annotated[float, typer.Option(help="Seconds to wait for it; 0: one look.")]
+
+app = typer.Typer(
+    name="protocol",
+    help="Classic and consumer protocol (KIP-848): assess a group, see whether it has settled.",
+    no_args_is_help=True,
+)
+
+
+@app.command("assess")
+def assess(  # noqa: PLR0913 - the options of a verb
+    *,
+    group: Group,
+    to: To,
+    offline: Offline = False,
+    clients: Clients = None,
+    bootstrap_servers: Servers = "",
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Say what the coordinator will answer and whether the group is ready; nothing is changed."""
+    way = Way.OFFLINE if offline else Way.ONLINE
+    named = tuple(client_version(text) for text in clients or ())
+    asked = ProtocolRequest(group=group, to=to, way=way, clients=named)
+    with _views(bootstrap_servers, settings_file, timeout) as (views, kafka):
+        snapshots = group_snapshots(kafka, timeout_s=timeout)
+        try:
+            found = assess_protocol(views, snapshots, asked)
+        finally:
+            snapshots.close()
+    following = _following(asked, found)
+    if as_json:
+        judged = found.judgement
+        render.print_json(
+            {"group": group, "to": to, "way": way, "ready": found.ready, "verdict": judged.verdict}
+            | {"answers": found.answers, "findings": judged.findings, "view": found.view, "next": following}
+        )
+    else:
+        _show(Console(), asked, found, following)
+    return 0 if found.ready else 1
+
+
+@app.command("settled")
+def settled(  # noqa: PLR0913 - the options of a verb
+    *,
+    group: Group,
+    to: To,
+    members: Members = None,
+    within: Within = 0.0,
+    bootstrap_servers: Servers = "",
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Say whether the group is of the wanted type with all members on its epochs; exit code 1: not yet."""
+    wanted = Wanted(protocol=to, members=members)
+    with _views(bootstrap_servers, settings_file, timeout) as (views, _):
+        found = await_settled(views, clock(), group, wanted, within_s=within)
+    judged, passed = found.judgement, found.judgement.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
+    if as_json:
+        render.print_json(
+            {"group": group, "to": to, "settled": passed, "looks": found.looks, "verdict": judged.verdict}
+            | {"findings": judged.findings, "view": found.view}
+        )
+    else:
+        console = Console()
+        console.print(render.findings_table(judged.findings, _title(found.view)))
+        compare = f"groupshift snapshot --groups {group} --output AFTER, then compare --move protocol"
+        again = f"groupshift protocol settled --group {group} --to {to} --within 60"
+        render.next_command(console, compare if passed else again)
+    return 0 if passed else 1
+
+
+@contextmanager
+def _views(
+    bootstrap_servers: str, settings_file: Path | None, timeout_s: float
+) -> Iterator[tuple[ProtocolViews, KafkaSettings]]:
+    """Looks at the brokers of the options or of the settings, closed at the end."""
+    if timeout_s <= 0:
+        raise Rejected(f"--timeout {timeout_s:g} is no time to wait: give seconds above 0")
+    one_cluster(bootstrap_servers, settings_file)
+    named = KafkaSettings(bootstrap_servers=bootstrap_servers) if bootstrap_servers else None
+    kafka = named or settings(settings_file).kafka
+    views = protocol_views(kafka, timeout_s=timeout_s)
+    try:
+        yield views, kafka
+    finally:
+        views.close()
+
+
+def _title(view: ProtocolView) -> str:
+    group = view.group
+    epoch = f", epoch {group.epoch}" if group.epoch is not None else ""
+    return f"group {group.group}: {group.kind}, {group.state}{epoch}, {len(group.members)} members"
+
+
+def _show(console: Console, asked: ProtocolRequest, found: ProtocolAssessment, following: str) -> None:
+    if found.view.group.members:
+        console.print(_members(found.view))
+    console.print(render.findings_table(found.judgement.findings, _title(found.view)))
+    verdict = render.verdict_text(found.judgement.verdict)
+    ready = "ready" if found.ready else "not ready"
+    console.print(f"{verdict}: {ready} to move to the {asked.to} protocol {asked.way}")
+    render.next_command(console, following)
+
+
+def _members(view: ProtocolView) -> Table:
+    table = Table(title="members", title_justify="left")
+    for name in ("member", "client id", "instance id", "host", "speaks", "epoch", "partitions"):
+        table.add_column(name, overflow="fold")
+    for member in view.group.members:
+        epoch = "-" if member.epoch is None else str(member.epoch)
+        told = (member.member_id, member.client_id, member.instance_id or "-", member.host)
+        table.add_row(*told, member.speaks or "not told", epoch, str(len(member.assigned)))
+    return table
+
+
+def _following(asked: ProtocolRequest, found: ProtocolAssessment) -> str:
+    """What to do next: the first remedy, or the first step."""
+    if found.ready:
+        switch = f"set group.protocol={asked.to}"
+        how = "in all members while they are stopped" if asked.way is Way.OFFLINE else "member by member"
+        return f"{switch} {how}, then: groupshift protocol settled --group {asked.group} --to {asked.to}"
+    bad = [finding for finding in found.judgement.findings if finding.verdict.rank > 1]
+    remedy = next((finding.hint for finding in bad if finding.hint), "see the findings")
+    return f"{remedy}; then: groupshift protocol assess --group {asked.group} --to {asked.to}"

@@ -1,0 +1,23 @@
+"""The hazard book: known bugs of brokers and clients that make a move unsafe, by range of versions.
+
+A table of frozen dataclasses and no TOML, since so the type checker reads moves, roles and conditions too and
+no file has to travel in the wheel.
+"""
+
+from groupshift.domain.hazards.book import BOOK, hazards_of, look
+from groupshift.domain.hazards.model import Facts, Hazard, Met, Role, Standing, Trait
+from groupshift.domain.hazards.versions import Span, Version
+
+__all__ = [
+    "BOOK",
+    "Facts",
+    "Hazard",
+    "Met",
+    "Role",
+    "Span",
+    "Standing",
+    "Trait",
+    "Version",
+    "hazards_of",
+    "look",
+]

@@ -1,0 +1,112 @@
+"""The hazard book as ``docs/hazards.md``: ``python -m groupshift.domain.hazards.text > docs/hazards.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.hazards.clients import CLIENTS
+from groupshift.domain.hazards.clusters import CLUSTERS
+from groupshift.domain.hazards.coordinators import COORDINATORS
+from groupshift.domain.hazards.downgrades import DOWNGRADES
+from groupshift.domain.hazards.model import MEANS, Hazard, Role
+from groupshift.domain.hazards.versions import Fix, Span
+
+COMMAND = "python -m groupshift.domain.hazards.text > docs/hazards.md"
+
+_CHAPTERS = (
+    ("Going to older brokers", DOWNGRADES),
+    ("The new group coordinator", COORDINATORS),
+    ("Clients", CLIENTS),
+    ("Other stores, more partitions, other clusters", CLUSTERS),
+)
+_HEAD = f"""# The hazard book
+
+Known bugs and incompatibilities of brokers and clients that make a move unsafe, by the versions they are in.
+`groupshift hazards` asks it:
+
+    groupshift hazards --move protocol --broker 4.2.0 --client confluent-kafka=2.16.1
+    groupshift hazards --move downgrade --broker 4.3.1 --target 3.9.2 --with group-version --json
+
+- `--broker` may be given for each version that runs; `--target` is the release that a downgrade goes to.
+- `--client` is `confluent-kafka` (its minor version is its librdkafka's), `librdkafka`, `kafka-clients`
+  (Java) or `mirror-maker`. Where one is named, no other is taken to be there; `--client none` says that the
+  book knows none of them.
+- A line such as `4.2`, and `unknown`, are answers too. A broker does not tell its version; in KRaft mode the
+  newest `metadata.version` that it supports tells its line.
+- `--with` and `--without` say whether a [condition](#conditions) holds.
+- What is not known is asked for (H00 for versions), never taken to be fine.
+- Exit code 1: something is refused; 0: nothing is ([exit codes](evidence.md#exit-codes)).
+
+*refuse* ends the move before it begins, *ask* leaves it to a person at a gate, *warn* is said and gone on
+with. *Affected* names half-open ranges: the upper end is the first version that is not. Where the fix was
+merged to a branch after the last release that we know, or where no source names the first release with it,
+the range says so. How well a line is known: *verified* was seen on real servers, *read* in the classes of the
+releases on both sides of the border, *reported* is what the project or its users say.
+
+This page is made from `src/groupshift/domain/hazards` ({COMMAND})."""
+
+_WHO = {
+    Role.BROKER: "brokers that run",
+    Role.TARGET: "the release that is gone to",
+    Role.LOADER: "any broker that loads the groups, of those that run and that are gone to",
+}
+_FIXES = {
+    Fix.RELEASED: "",
+    Fix.MERGED: " (merged to the branch; that release was not seen)",
+    Fix.NOT_CONFIRMED: " (an older release may have the fix: not confirmed)",
+    Fix.LINE: " (no fix: the line ends)",
+    Fix.NONE: "",
+}
+
+
+def markdown() -> str:
+    """The whole page; ends with a line feed."""
+    chapters = [f"## {title}\n\n" + "\n\n".join(map(_entry, table)) for title, table in _CHAPTERS]
+    return "\n\n".join([_HEAD, "## At a glance", _glance(), *chapters, "## Conditions", _conditions()]) + "\n"
+
+
+def ranges(spans: Sequence[Span]) -> str:
+    """Some ranges in words, with the newest release that is known to be affected."""
+    return "; ".join(
+        f"{span}{_FIXES[span.fix]}"
+        + (f", seen up to {span.last}" if span.fix is Fix.NONE and span.last else "")
+        for span in spans
+    )
+
+
+def _glance() -> str:
+    rows = ["| | hazard | moves | what groupshift does |", "|---|---|---|---|"]
+    rows += [
+        f"| [{each.number}](#{each.number.lower()}) | {each.title} | {_moves(each)} | {each.action} |"
+        for _, table in _CHAPTERS
+        for each in table
+    ]
+    return "\n".join(rows)
+
+
+def _moves(hazard: Hazard) -> str:
+    return ", ".join(move for move in Comparison if move in hazard.moves)
+
+
+def _entry(hazard: Hazard) -> str:
+    lines = [f"### {hazard.number}", "", f"**[{hazard.bug}]({hazard.source})**: {hazard.title}.", ""]
+    lines.append(f"- What happens: {hazard.happens}.")
+    lines += [
+        f"- Affected, {_WHO.get(role, role)}: {ranges(spans)}." for role, spans in hazard.affected.items()
+    ]
+    if hazard.traits:
+        lines.append(f"- Only if {', and '.join(MEANS[trait] for trait in sorted(hazard.traits))}.")
+    lines.append(f"- Moves: {_moves(hazard)}. groupshift: {hazard.action}.")
+    lines.append(f"- Remedy: {hazard.remedy}.")
+    lines.append(f"- How it is known: {hazard.sure}; {hazard.seen}.")
+    return "\n".join(lines)
+
+
+def _conditions() -> str:
+    rows = ["| `--with`, `--without` | it means |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{trait}` | {means} |" for trait, means in MEANS.items())])
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

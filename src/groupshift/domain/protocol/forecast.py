@@ -1,0 +1,84 @@
+"""From the table of answers to one answer, and to those that a whole move will meet, in their order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from groupshift.domain.protocol.answers import REMEDIES, TABLE, Answer, Case, Event
+from groupshift.domain.protocol.broker import SESSION, BrokerSettings
+from groupshift.domain.protocol.model import EMPTY, Kind, Protocol, ProtocolGroup, ProtocolMember, Way
+
+
+def predict(event: Event, case: Case) -> Answer:
+    """The answer to ``event``: that of the first row whose condition holds."""
+    row = next(row for row in TABLE[event] if row.when(case))
+    return Answer(
+        number=row.number,
+        event=event,
+        outcome=row.outcome,
+        kind=row.kind,
+        code=row.code,
+        reason=row.reason.format(**_values(case)),
+        client=row.client,
+        remedy=REMEDIES.get(row.number, ""),
+    )
+
+
+def forecast(to: Protocol, way: Way, group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+    """What the coordinator answers on the way: offline to the first member that joins the emptied group,
+    online to the first and, on the way to classic, to the last native member that leaves."""
+    first = Event.NATIVE_JOINS if to is Protocol.CONSUMER else Event.CLASSIC_JOINS
+    if way is Way.OFFLINE:
+        return (predict(first, Case(group=emptied(group), broker=broker)),)
+    joined = predict(first, Case(group=group, broker=broker))
+    if to is Protocol.CONSUMER or group.kind is not Kind.CONSUMER or group.empty:
+        return (joined,)
+    left = predict(Event.LAST_NATIVE_LEAVES, Case(group=nearly_classic(group), broker=broker))
+    if len(group.members) > 1:
+        return joined, left
+    return left, predict(first, Case(group=emptied(group), broker=broker))
+
+
+def way_back(group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
+    """What the way back online meets once all members of this classic group are native."""
+    natives = tuple(_as(member, Protocol.CONSUMER) for member in group.members)
+    there = replace(group, kind=Kind.CONSUMER, members=natives)
+    return forecast(Protocol.CLASSIC, Way.ONLINE, there, broker)
+
+
+def emptied(group: ProtocolGroup) -> ProtocolGroup:
+    """The group once its members have left: its type stays."""
+    return replace(group, members=(), state=group.state if group.kind is Kind.ABSENT else EMPTY)
+
+
+def nearly_classic(group: ProtocolGroup) -> ProtocolGroup:
+    """The group with one native member left, a static one if there is any, and the others classic."""
+    if group.undeclared:
+        return group
+    by_chance = sorted(
+        group.members, key=lambda m: (m.speaks is Protocol.CONSUMER, m.instance_id is not None)
+    )
+    *others, last = by_chance
+    members = (*(_as(member, Protocol.CLASSIC) for member in others), last)
+    return replace(group, members=members)
+
+
+def _as(member: ProtocolMember, protocol: Protocol) -> ProtocolMember:
+    return replace(member, speaks=protocol)
+
+
+def _values(case: Case) -> dict[str, object]:
+    broker, group = case.broker, case.group
+    return {
+        "policy": broker.policy or "",
+        "serves": broker.serves,
+        "kind": group.kind.value,
+        "type": group.protocol_type,
+        "protocol": group.protocol or "the assignor",
+        "size": case.size,
+        "classic": len(case.classic),
+        "consumer_size": broker.consumer_size,
+        "classic_size": broker.classic_size,
+        "instance_id": case.instance_id,
+        "session": broker.properties.get(SESSION, "group.consumer.session.timeout.ms"),
+    }

@@ -1,0 +1,125 @@
+"""What members tell, one JSON object a line, and who owned which partition when.
+
+Every line has ``at_ms`` (epoch), ``member`` and ``event``:
+
+* ``started``: ``client``, ``pid``
+* ``assigned``, ``revoked``, ``lost``: ``partitions`` ([topic, number]), those that were added or taken
+* ``records``: ``topic``, ``partition``, ``first``, ``last``, ``count``: offsets that were delivered
+* ``committed``: ``offsets`` ([topic, number, offset]), ``code`` (0: committed)
+* ``error``: ``code``, ``name``, ``fatal`` (as the client calls it), ``said``
+* ``closed``: ``code``; absent when the member was killed
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from groupshift.domain.partitions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberEvent:
+    """One line; ``fields`` are those that its kind has."""
+
+    at_ms: int
+    member: str
+    event: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Of ``assigned``, ``revoked`` and ``lost``."""
+        return [TopicPartition(str(topic), int(number)) for topic, number in self.fields["partitions"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """A member owned a partition from ``from_ms`` to ``to_ms`` (None: it still does, or was killed)."""
+
+    member: str
+    from_ms: int
+    to_ms: int | None
+
+
+def read_events(path: Path) -> list[MemberEvent]:
+    """All events of a member, in the order written; empty when there is no file yet. A last line without
+    its end is one that the member was killed in."""
+    try:
+        lines = path.read_text().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    return [_event(json.loads(line)) for line in lines if line.endswith("\n")]
+
+
+def _event(line: dict[str, Any]) -> MemberEvent:
+    return MemberEvent(
+        at_ms=int(line.pop("at_ms")), member=line.pop("member"), event=line.pop("event"), fields=line
+    )
+
+
+def delivered(events: Iterable[MemberEvent]) -> dict[TopicPartition, list[int]]:
+    """Every offset that was delivered, as often as it was, in order of offset."""
+    found: dict[TopicPartition, list[int]] = defaultdict(list)
+    for each in events:
+        if each.event == "records":
+            at = TopicPartition(each.fields["topic"], int(each.fields["partition"]))
+            found[at] += range(int(each.fields["first"]), int(each.fields["last"]) + 1)
+    return {at: sorted(offsets) for at, offsets in found.items()}
+
+
+def owned(
+    events: Iterable[MemberEvent], killed_ms: Mapping[str, int] | None = None
+) -> dict[TopicPartition, list[Owned]]:
+    """By partition, who owned it from when to when, in order of time. ``killed_ms`` says when members ended
+    that could not tell it."""
+    found: dict[TopicPartition, list[Owned]] = defaultdict(list)
+    members: dict[str, list[MemberEvent]] = defaultdict(list)
+    for each in events:
+        members[each.member].append(each)
+    for member, told in members.items():
+        for at, interval in _owned_by(told, (killed_ms or {}).get(member)):
+            found[at].append(interval)
+    return {at: sorted(intervals, key=lambda each: each.from_ms) for at, intervals in found.items()}
+
+
+def _owned_by(events: Sequence[MemberEvent], killed_ms: int | None) -> Iterator[tuple[TopicPartition, Owned]]:
+    since: dict[TopicPartition, int] = {}
+    for each in events:
+        if each.event == "assigned":
+            since |= {at: since.get(at, each.at_ms) for at in each.partitions}
+            continue
+        ended = each.partitions if each.event in ("revoked", "lost") else ()
+        for at in list(since) if each.event == "closed" else ended:
+            if at in since:
+                yield at, Owned(member=each.member, from_ms=since.pop(at), to_ms=each.at_ms)
+    for at, from_ms in since.items():
+        yield at, Owned(member=events[0].member, from_ms=from_ms, to_ms=killed_ms)
+
+
+def unowned_ms(intervals: Sequence[Owned]) -> list[int]:
+    """The gaps of a partition between its owners, in ms, in order of time; overlapping owners leave none.
+    Takes what `owned` gives for it."""
+    gaps: list[int] = []
+    until = intervals[0].to_ms if intervals else None
+    for each in intervals[1:]:
+        if until is None:
+            return gaps
+        if each.from_ms > until:
+            gaps.append(each.from_ms - until)
+        until = None if each.to_ms is None else max(until, each.to_ms)
+    return gaps
+
+
+def overlapping(intervals: Sequence[Owned]) -> list[tuple[Owned, Owned]]:
+    """Pairs of different members of which the later one began before the former ended."""
+    return [
+        (former, later)
+        for former, later in combinations(intervals, 2)
+        if former.member != later.member and (former.to_ms is None or later.from_ms < former.to_ms)
+    ]

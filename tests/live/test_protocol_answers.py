@@ -1,0 +1,160 @@
+"""The tool predicts what a coordinator answers to members of the other protocol, and the broker gives it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from groupshift.cli.main import main
+from groupshift.domain.protocol.answers import Outcome
+from groupshift.domain.protocol.broker import POLICY
+from groupshift.domain.protocol.model import Kind
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import marked, stop, wait_until
+from protocol_story import PATIENCE_S, Given, Story, story
+
+
+@pytest.fixture(scope="module")
+def disabled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A 4.3.1 whose policy is `disabled`: no broker changes it while it runs (error 42)."""
+    home = Home(tmp_path_factory.mktemp("disabled")).create()
+    try:
+        yield start_kraft(home, KraftOptions(heap="320m", properties={POLICY: "disabled"})).bootstrap
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
+
+
+def outcomes(given: list[Given]) -> dict[str, tuple[Outcome, int]]:
+    """Of each event, after every prediction was held against the broker."""
+    for each in given:
+        each.check()
+    return {each.name: (each.predicted.outcome, each.code) for each in given}
+
+
+def test_policy_bidirectional_answers_as_predicted(kraft: KraftCluster) -> None:
+    """The table of specs/verified-coordinator.md, section C, first column, on the session's 4.3.1."""
+    with story(kraft.bootstrap) as told:
+        found = outcomes(list(told.events()))
+    assert found == {
+        "native, no group": (Outcome.CREATED, 0),
+        "native, live classic": (Outcome.CONVERTS, 0),
+        "native, assignor with data": (Outcome.REFUSED, 69),
+        "native, live connect": (Outcome.REFUSED, 69),
+        "native, empty consumer": (Outcome.CONVERTS, 0),
+        "native, empty connect": (Outcome.CONVERTS, 0),
+        "classic, live consumer": (Outcome.ADMITTED, 0),
+        "last native leaves classic ones": (Outcome.CONVERTS, 0),
+        "last native leaves nobody": (Outcome.EMPTIED, 0),
+        "classic, empty consumer": (Outcome.CONVERTS, 0),
+        "classic, no group": (Outcome.CREATED, 0),
+    }
+
+
+def test_policy_disabled_answers_as_predicted(disabled: str) -> None:
+    """Its last column: live groups keep their type and their members' protocol, empty ones convert."""
+    with story(disabled) as told:
+        found = outcomes(list(told.events()))
+    assert found["native, live classic"] == (Outcome.REFUSED, 69)
+    assert found["classic, live consumer"] == (Outcome.REFUSED, 23)
+    assert "last native leaves classic ones" not in found
+    assert found["native, empty consumer"] == (Outcome.CONVERTS, 0)
+    assert found["classic, empty consumer"] == (Outcome.CONVERTS, 0)
+
+
+def test_what_becomes_of_a_cooperative_group_of_librdkafka_is_said_before(
+    kraft: KraftCluster, group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scenario 23. librdkafka fills the assignment's user data in some rebalances and in others not (both
+    seen), so what is predicted is what the first real native member meets: -150 or a converted group."""
+    topic = f"sticky-{group}"
+    create_topic(kraft.bootstrap, topic, 2)
+    usual = {"bootstrap.servers": kraft.bootstrap, "group.id": group, "enable.auto.commit": False}
+    cooperative = usual | {"partition.assignment.strategy": "cooperative-sticky"}
+    members: list[Consumer] = []
+    try:
+        for shares in ([2], [1, 1]):
+            members.append(Consumer(cooperative))
+            members[-1].subscribe([topic])
+            wait_until(lambda shares=shares: held(members) == shares, PATIENCE_S, f"{shares} partitions")
+        with story(kraft.bootstrap) as told:
+            told.await_group(group, lambda found: found.state == "Stable" and len(found.members) == 2)
+            answers = {way: assessed(kraft, group, way, capsys) for way in ("--online", "--offline")}
+            members.append(Consumer(usual | {"group.protocol": "consumer"}))
+            members[-1].subscribe([topic])
+            met = first_answer(told, group, members)
+    finally:
+        for member in members:
+            member.close()
+    code, online = answers["--online"]
+    data = any(each["user_data"] for each in online["view"]["group"]["members"])
+    assert (online["answers"][0]["number"], online["answers"][0]["code"]) == (
+        ("PN12", 69) if data else ("PN14", 0)
+    )
+    assert (code, online["ready"]) == ((1, False) if data else (0, True))
+    assert {each["rule"]: each["verdict"] for each in online["findings"]}["P11"] == "inconclusive"
+    code, offline = answers["--offline"]
+    assert (code, offline["ready"], offline["answers"][0]["number"]) == (0, True, "PN06")
+    assert met == ((-150, False) if data else (0, False))
+
+
+def held(members: list[Consumer]) -> list[int]:
+    """How many partitions each has, after a poll of each."""
+    for member in members:
+        member.poll(0.1)
+    return [len(member.assignment()) for member in members]
+
+
+def first_answer(told: Story, group: str, members: list[Consumer]) -> tuple[int, bool]:
+    """Code and `fatal()` of the message that the last member gets; 0 when the group has become one of type
+    consumer instead."""
+    found: list[tuple[int, bool]] = []
+
+    def answered() -> bool:
+        for member in members:
+            message = member.poll(0.05)
+            if member is members[-1] and message is not None and message.error():
+                found.append((message.error().code(), message.error().fatal()))
+        if told.look(group).kind is Kind.CONSUMER:
+            found.append((0, False))
+        return bool(found)
+
+    wait_until(answered, PATIENCE_S, f"an answer to the native member of {group}")
+    return found[0]
+
+
+def assessed(
+    kraft: KraftCluster, group: str, way: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, dict]:
+    """Exit code and document of the verb."""
+    command = ["protocol", "assess", "--group", group, "--to", "consumer", way, "--json"]
+    code = main([*command, "--bootstrap-servers", kraft.bootstrap])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_settled_is_said_of_a_group_once_all_its_members_are_native(
+    kraft: KraftCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not while a classic member is left (PS05), then with equal epochs; a group of classic ones is not."""
+    with story(kraft.bootstrap) as told:
+        native = told.native()
+        args = ["protocol", "settled", "--group", native.group, "--bootstrap-servers", kraft.bootstrap]
+        assert main([*args, "--to", "consumer", "--members", "1", "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert (document["settled"], document["verdict"]) == (True, "pass")
+        group = document["view"]["group"]
+        assert group["epoch"] == group["assignment_epoch"] == native.epoch
+        assert main([*args, "--to", "classic"]) == 1
+        assert "PS01" in capsys.readouterr().out
+        classic = told.classic()
+        told.patiently(lambda: type(native)(told._at(classic.group), classic.group, [told.topic]))
+        args[3] = classic.group
+        assert main([*args, "--to", "consumer", "--json"]) == 1
+        found = {each["rule"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
+        assert found["PS05"]["verdict"] == "fail"
+        assert told.look(classic.group).kind is Kind.CONSUMER

@@ -1,0 +1,105 @@
+"""The sandbox's clusters: one node that changes its properties, then its release, over the same folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from client_processes import client_processes, produce
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.layout import to_release, with_properties
+from groupshift.sandbox.processes import marked, stop
+from groupshift.sandbox.rolling import NodeFailed, replace_node
+
+SIMPLE, NATIVE = ["g0", "g1"], "native"
+OLD = {"group.coordinator.rebalance.protocols": "classic"}
+
+
+@pytest.fixture
+def newest_coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+    """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata."""
+    home = Home(tmp_path_factory.mktemp("swap")).create()
+    options = KraftOptions(
+        release="3.9.2",
+        heap="320m",
+        format_arguments=("--release-version", "3.4"),
+        properties={"offsets.topic.num.partitions": "3", **CONSUMER_PROTOCOL},
+    )
+    try:
+        yield start_kraft(home, options)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+def offsets(bootstrap: str) -> dict[tuple[str, int], int]:
+    """Committed offsets by group and partition."""
+    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
+    try:
+        state = snapshots.take([*SIMPLE, NATIVE])
+    finally:
+        snapshots.close()
+    assert state.problems == []
+    return {(row.group, row.partition): row.offset for row in state.offsets}
+
+
+def committed(bootstrap: str) -> None:
+    """Offsets of groups without members."""
+    client = KafkaCluster(bootstrap, timeout_s=60.0)
+    places = {
+        group: {TopicPartition("orders", p): (n + p, "") for p in range(2)} for n, group in enumerate(SIMPLE)
+    }
+    try:
+        commit(client, places)
+    finally:
+        client.close()
+
+
+def test_groups_outlive_a_flip_of_the_coordinator_and_an_older_release(newest_coordinator) -> None:
+    """3.9.2 NEW → OLD by properties, then 3.5.2 by jars: the same committed offsets after each step, in spite
+    of a native member (confluent-kafka 2.8.0) that lives on at the first and is told -150."""
+    cluster = newest_coordinator
+    create_topic(cluster.bootstrap, "orders", 2)
+    produce(cluster.bootstrap, "orders", 2, 10)
+    committed(cluster.bootstrap)
+    member = ClientMember(
+        client="confluent-kafka 2.8.0",
+        group=NATIVE,
+        name="native-1",
+        topic="orders",
+        bootstrap=cluster.bootstrap,
+        protocol=GroupProtocol.CONSUMER,
+        commit=Commit.EACH,
+    )
+    with client_processes(cluster.home) as run:
+        native = run(member)
+        for partition in range(2):
+            native.await_told(
+                "committed", when=lambda each, p=partition: ["orders", p, 10] in each.fields["offsets"]
+            )
+        before = offsets(cluster.bootstrap)
+        assert len(before) == 6
+        assert [before[NATIVE, partition] for partition in range(2)] == [10, 10]
+        cluster, flipped = replace_node(cluster, 1, with_properties(OLD))
+        assert (flipped.cleanly, flipped.node.properties) == (True, OLD)
+        assert flipped.count("Unknown message key") > 0
+        silent = native.await_told("error", when=lambda each: each.fields["code"] == -150)
+        assert silent.fields["fatal"] is False
+        assert offsets(cluster.bootstrap) == before
+    assert native.told("closed")[-1].fields["code"] == 0
+    with pytest.raises(NodeFailed, match="kraft-1 ended at start") as failed:
+        replace_node(cluster, 1, with_properties({"offsets.topic.num.partitions": "none"}))
+    assert failed.value.seen.cleanly
+    cluster, swapped = replace_node(cluster, 1, to_release("3.5.2"))
+    assert (swapped.node.release, swapped.node.properties) == ("3.5.2", OLD)
+    assert swapped.count("Unknown message key") == flipped.count("Unknown message key")
+    assert offsets(cluster.bootstrap) == before

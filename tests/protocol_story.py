@@ -1,0 +1,181 @@
+"""What a real coordinator answers beside what is predicted: the same events on any broker and policy."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from classic_member import ClassicMember, assignment
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.broker import BrokerConnection
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
+from groupshift.adapters.kafka.raw.wire import BrokerError
+from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome
+from groupshift.domain.protocol.forecast import predict
+from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.processes import wait_until
+from native_member import NativeMember
+
+PATIENCE_S = 90.0
+PARTITIONS = 2
+_NOT_YET = {14, 15, 16}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """One event: what was predicted, the error code that came, and the group afterwards."""
+
+    name: str
+    predicted: Answer
+    code: int
+    after: ProtocolGroup
+
+    def check(self) -> None:
+        """The code is the predicted one; so is the type, where the member got in."""
+        assert self.code == self.predicted.code, self
+        if self.predicted.kind is not None:
+            assert self.after.kind is self.predicted.kind, self
+
+
+class Story:
+    """Groups at one broker; `events` plays every event once. Nothing is left running but sessions."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._views = LiveProtocolViews(KafkaCluster(bootstrap, timeout_s=PATIENCE_S), SystemClock())
+        self._cluster = KafkaCluster(bootstrap, timeout_s=PATIENCE_S)
+        self.topic = f"story-{uuid.uuid4().hex[:8]}"
+        create_topic(bootstrap, self.topic, PARTITIONS)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._views.close()
+        self._cluster.close()
+
+    def look(self, group: str) -> ProtocolGroup:
+        """The group now."""
+        return self._views.look(group).group
+
+    def events(self) -> Iterator[Given]:
+        """Every event of the verified tables, with a group of its own each."""
+        yield self._native("native, no group", self.group())
+        yield self._native("native, live classic", self.classic().group)
+        yield self._native("native, assignor with data", self.classic(user_data=b"sticky").group)
+        yield self._native("native, live connect", self.classic(kind="connect").group)
+        for kind in ("consumer", "connect"):
+            member = self.classic(kind=kind)
+            member.leave()
+            self.await_group(member.group, lambda group: group.state == "Empty")
+            yield self._native(f"native, empty {kind}", member.group)
+        live = self.native()
+        joined = self._classic("classic, live consumer", live.group)
+        yield joined
+        if not joined.code:
+            yield self._last_leaves("last native leaves classic ones", live)
+        alone = self.native()
+        yield self._last_leaves("last native leaves nobody", alone)
+        yield self._classic("classic, empty consumer", alone.group)
+        yield self._classic("classic, no group", self.group())
+
+    def group(self) -> str:
+        """A fresh name."""
+        return f"story-{uuid.uuid4().hex[:8]}"
+
+    def native(self) -> NativeMember:
+        """A member with both partitions."""
+        group = self.group()
+        member = self.patiently(lambda: NativeMember(self._at(group), group, [self.topic]))
+        member.await_assigned(PARTITIONS, PATIENCE_S)
+        member.group = group
+        return member
+
+    def classic(self, *, kind: str = "consumer", user_data: bytes | None = None) -> ClassicMember:
+        """A member with both partitions; ``user_data`` goes into its assignment."""
+        group = self.group()
+        member = ClassicMember(self._at(group), group, [self.topic], kind=kind)
+        blob = assignment({self.topic: range(PARTITIONS)}, user_data) if kind == "consumer" else b"opaque"
+        self.patiently(member.join)
+        member.sync(blob)
+        self.await_group(group, lambda found: found.state == "Stable")
+        return member
+
+    def await_group(self, group: str, holds: Callable[[ProtocolGroup], bool]) -> ProtocolGroup:
+        """Wait until the group is so, and give it."""
+        seen: list[ProtocolGroup] = []
+
+        def met() -> bool:
+            seen.append(self.look(group))
+            return holds(seen[-1])
+
+        wait_until(met, PATIENCE_S, f"group {group}", every_s=0.05)
+        return seen[-1]
+
+    def patiently(self, do: Callable[[], object]):
+        """Do it again while the coordinator is not there yet."""
+        done: list[object] = []
+
+        def tried() -> bool:
+            try:
+                done.append(do())
+            except BrokerError as failed:
+                if failed.code in _NOT_YET:
+                    return False
+                raise
+            return True
+
+        wait_until(tried, PATIENCE_S, "a coordinator", every_s=0.2)
+        return done[-1]
+
+    def predict(self, event: Event, group: str) -> Answer:
+        """What the domain says of the group as it is now, once it has a coordinator that tells."""
+        self.await_group(group, lambda found: found.kind is not Kind.UNKNOWN)
+        view = self._views.look(group)
+        return predict(event, Case(group=view.group, broker=view.settings))
+
+    def _native(self, name: str, group: str) -> Given:
+        predicted = self.predict(Event.NATIVE_JOINS, group)
+        code = self._code(lambda: NativeMember(self._at(group), group, [self.topic]))
+        return Given(name=name, predicted=predicted, code=code, after=self._after(group, predicted))
+
+    def _classic(self, name: str, group: str) -> Given:
+        predicted = self.predict(Event.CLASSIC_JOINS, group)
+        code = self._code(ClassicMember(self._at(group), group, [self.topic]).join)
+        return Given(name=name, predicted=predicted, code=code, after=self._after(group, predicted))
+
+    def _last_leaves(self, name: str, last: NativeMember) -> Given:
+        predicted = self.predict(Event.LAST_NATIVE_LEAVES, last.group)
+        last.leave()
+        gone = self.await_group(last.group, lambda group: not group.speaking(Protocol.CONSUMER))
+        if predicted.outcome is Outcome.EMPTIED:
+            assert (gone.kind, gone.state) == (Kind.CONSUMER, "Empty")
+        return Given(name=name, predicted=predicted, code=0, after=gone)
+
+    def _after(self, group: str, predicted: Answer) -> ProtocolGroup:
+        """The group once it is as predicted: a coordinator tells what it has written to its log only."""
+        if predicted.kind is None:
+            return self.look(group)
+        return self.await_group(group, lambda found: found.kind is predicted.kind)
+
+    def _code(self, do: Callable[[], object]) -> int:
+        try:
+            self.patiently(do)
+        except BrokerError as refused:
+            return refused.code
+        return 0
+
+    def _at(self, group: str) -> BrokerConnection:
+        wait_until(lambda: group in self._cluster.coordinators([group])[0], PATIENCE_S, "a coordinator")
+        return self._cluster.broker(self._cluster.coordinators([group])[0][group])
+
+
+@contextmanager
+def story(bootstrap: str) -> Iterator[Story]:
+    """A story that is closed at its end."""
+    told = Story(bootstrap)
+    try:
+        yield told
+    finally:
+        told.close()
