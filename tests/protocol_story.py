@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from classic_member import ClassicMember, assignment
 from groupshift.adapters.clock import SystemClock
@@ -18,7 +19,8 @@ from groupshift.domain.protocol.forecast import predict
 from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.processes import wait_until
-from native_member import NativeMember
+from native_member import NativeMember, ShareMember
+from release_members import StatedMember
 
 PATIENCE_S = 90.0
 PARTITIONS = 2
@@ -35,7 +37,10 @@ class Given:
     after: ProtocolGroup
 
     def check(self) -> None:
-        """The code is the predicted one; so is the type, where the member got in."""
+        """The code is the predicted one; so is the type, where the member got in. What is not told (by
+        brokers before 4.0) is not predicted."""
+        if self.predicted.outcome is Outcome.UNKNOWN:
+            return
         assert self.code == self.predicted.code, self
         if self.predicted.kind is not None:
             assert self.after.kind is self.predicted.kind, self
@@ -79,18 +84,37 @@ class Story:
         yield self._last_leaves("last native leaves nobody", alone)
         yield self._classic("classic, empty consumer", alone.group)
         yield self._classic("classic, no group", self.group())
+        static = self.native(instance_id="twin")
+        yield self._native("native, instance id taken", static.group, instance_id="twin")
+        if joined.code:
+            return
+        ClassicMember(self._at(static.group), static.group, [self.topic]).join()
+        yield self._classic("classic, no common assignor", static.group, offers=("roundrobin",))
+        yield self._classic("classic, twin of the last native", static.group, instance_id="twin")
 
     def group(self) -> str:
         """A fresh name."""
         return f"story-{uuid.uuid4().hex[:8]}"
 
-    def native(self) -> NativeMember:
+    def native(self, **stated: Any) -> NativeMember:
         """A member with both partitions."""
         group = self.group()
-        member = self.patiently(lambda: NativeMember(self._at(group), group, [self.topic]))
+        member = self.patiently(lambda: StatedMember(self._at(group), group, [self.topic], **stated))
         member.await_assigned(PARTITIONS, PATIENCE_S)
         member.group = group
         return member
+
+    def join_native(self, group: str) -> NativeMember:
+        """One more member, whatever it is assigned."""
+        return self.patiently(lambda: NativeMember(self._at(group), group, [self.topic]))
+
+    def join_share(self, group: str) -> None:
+        """A member of a share group comes."""
+        self.patiently(lambda: ShareMember(self._at(group), group, [self.topic]).beat())
+
+    def join_classic(self, group: str) -> Given:
+        """A classic member comes; what was predicted beside what it met."""
+        return self._classic("classic", group)
 
     def classic(self, *, kind: str = "consumer", user_data: bytes | None = None) -> ClassicMember:
         """A member with both partitions; ``user_data`` goes into its assignment."""
@@ -129,20 +153,26 @@ class Story:
         wait_until(tried, PATIENCE_S, "a coordinator", every_s=0.2)
         return done[-1]
 
-    def predict(self, event: Event, group: str) -> Answer:
+    def predict(self, event: Event, group: str, **comes: Any) -> Answer:
         """What the domain says of the group as it is now, once it has a coordinator that tells."""
         self.await_group(group, lambda found: found.kind is not Kind.UNKNOWN)
         view = self._views.look(group)
-        return predict(event, Case(group=view.group, broker=view.settings))
+        return predict(event, Case(group=view.group, broker=view.settings, **comes))
 
-    def _native(self, name: str, group: str) -> Given:
-        predicted = self.predict(Event.NATIVE_JOINS, group)
-        code = self._code(lambda: NativeMember(self._at(group), group, [self.topic]))
+    def _native(self, name: str, group: str, **stated: Any) -> Given:
+        predicted = self.predict(Event.NATIVE_JOINS, group, **stated)
+        code = self._code(lambda: StatedMember(self._at(group), group, [self.topic], **stated))
         return Given(name=name, predicted=predicted, code=code, after=self._after(group, predicted))
 
-    def _classic(self, name: str, group: str) -> Given:
-        predicted = self.predict(Event.CLASSIC_JOINS, group)
-        code = self._code(ClassicMember(self._at(group), group, [self.topic]).join)
+    def _classic(self, name: str, group: str, *, offers: Sequence[str] = ("range",), **stated: Any) -> Given:
+        """The classic members that are there (all that are not known to be native) offer range only."""
+        present = [each for each in self.look(group).members if each.speaks is not Protocol.CONSUMER]
+        others = (frozenset({"range"}),) if present else ()
+        predicted = self.predict(
+            Event.CLASSIC_JOINS, group, offers=frozenset(offers), others=others, **stated
+        )
+        member = ClassicMember(self._at(group), group, [self.topic], offers=offers, **stated)
+        code = self._code(member.join)
         return Given(name=name, predicted=predicted, code=code, after=self._after(group, predicted))
 
     def _last_leaves(self, name: str, last: NativeMember) -> Given:

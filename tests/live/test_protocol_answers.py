@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer
 
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.adapters.kafka.raw.wire import BrokerError
 from groupshift.cli.main import main
-from groupshift.domain.protocol.answers import Outcome
+from groupshift.domain.protocol.answers import Event, Outcome
 from groupshift.domain.protocol.broker import POLICY
 from groupshift.domain.protocol.model import Kind
 from groupshift.sandbox.home import Home
@@ -53,6 +56,9 @@ def test_policy_bidirectional_answers_as_predicted(kraft: KraftCluster) -> None:
         "last native leaves nobody": (Outcome.EMPTIED, 0),
         "classic, empty consumer": (Outcome.CONVERTS, 0),
         "classic, no group": (Outcome.CREATED, 0),
+        "native, instance id taken": (Outcome.REFUSED, 111),
+        "classic, no common assignor": (Outcome.REFUSED, 23),
+        "classic, twin of the last native": (Outcome.CONVERTS, 0),
     }
 
 
@@ -65,6 +71,39 @@ def test_policy_disabled_answers_as_predicted(disabled: str) -> None:
     assert "last native leaves classic ones" not in found
     assert found["native, empty consumer"] == (Outcome.CONVERTS, 0)
     assert found["classic, empty consumer"] == (Outcome.CONVERTS, 0)
+
+
+def test_a_feature_that_was_taken_back_is_seen_by_the_next_look(disabled: str) -> None:
+    """With group.version at 0 native members are answered 35, and their group is told by the lists only; the
+    connections are those of before. An empty group of theirs still converts to classic."""
+    cluster = KafkaCluster(disabled, timeout_s=PATIENCE_S)
+    (broker,) = cluster.attempt(cluster.brokers)
+    with story(disabled) as told:
+        live, left = told.native(), told.native()
+        left.leave()
+        assert told.look(live.group).epoch == live.epoch
+        update_features(
+            cluster.broker(broker.node_id), {"group.version": 0}, change=FeatureChange.SAFE_DOWNGRADE
+        )
+        try:
+            wait_until(lambda: told.predict(Event.NATIVE_JOINS, live.group).code == 35, PATIENCE_S, "35")
+            found = told.look(live.group)
+            assert (found.kind, found.state, found.members, found.empty) == (
+                Kind.CONSUMER,
+                "Stable",
+                (),
+                False,
+            )
+            assert told.predict(Event.NATIVE_JOINS, live.group).number == "PN01"
+            with pytest.raises(BrokerError, match=r"UNSUPPORTED_VERSION \(35\)"):
+                told.join_native(live.group)
+            told.join_classic(left.group).check()
+        finally:
+            update_features(cluster.broker(broker.node_id), {"group.version": 1})
+            cluster.close()
+        wait_until(
+            lambda: told.predict(Event.NATIVE_JOINS, live.group).code == 0, PATIENCE_S, "group.version 1"
+        )
 
 
 def test_what_becomes_of_a_cooperative_group_of_librdkafka_is_said_before(
@@ -137,6 +176,26 @@ def assessed(
     return code, json.loads(capsys.readouterr().out)
 
 
+def test_groups_that_are_none_of_consumers_are_refused_by_name(
+    kraft: KraftCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A share group, one of Connect, and one that nobody knows: one finding that says it, exit code 1."""
+    with story(kraft.bootstrap) as told:
+        connect, share, nobody = told.classic(kind="connect").group, told.group(), told.group()
+        told.join_share(share)
+        told.await_group(share, lambda found: found.kind is Kind.SHARE)
+        for group, rule, said in (
+            (connect, "P02", "of protocol type connect"),
+            (share, "P02", "is a share group"),
+            (nobody, "P01", "no broker knows group"),
+        ):
+            code, document = assessed(kraft, group, "--online", capsys)
+            worst = document["findings"][-1]
+            assert (code, document["verdict"], worst["rule"]) == (1, "fail", rule)
+            assert said in worst["reason"]
+            assert (document["answers"], len(document["findings"])) == ([], int(rule[1:]))
+
+
 def test_settled_is_said_of_a_group_once_all_its_members_are_native(
     kraft: KraftCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,8 +210,12 @@ def test_settled_is_said_of_a_group_once_all_its_members_are_native(
         assert group["epoch"] == group["assignment_epoch"] == native.epoch
         assert main([*args, "--to", "classic"]) == 1
         assert "PS01" in capsys.readouterr().out
+        assess = ["protocol", "assess", "--group", native.group, "--bootstrap-servers", kraft.bootstrap]
+        assert main([*assess, "--to", "classic"]) == 0
+        shown = capsys.readouterr().out
+        assert all(word in shown for word in (native.member_id[:8], "P08", "PL04", "next:", "group.protocol"))
         classic = told.classic()
-        told.patiently(lambda: type(native)(told._at(classic.group), classic.group, [told.topic]))
+        told.join_native(classic.group)
         args[3] = classic.group
         assert main([*args, "--to", "consumer", "--json"]) == 1
         found = {each["rule"]: each for each in json.loads(capsys.readouterr().out)["findings"]}

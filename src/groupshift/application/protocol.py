@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from groupshift.domain.hazards import Met, Role
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.protocol import preflight
 from groupshift.domain.protocol.answers import Answer
-from groupshift.domain.protocol.clients import ClientVersion
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.forecast import forecast
+from groupshift.domain.protocol.known_bugs import known_bugs
 from groupshift.domain.protocol.model import Kind, Protocol, Way
 from groupshift.domain.protocol.settled import Wanted, settled
 from groupshift.domain.protocol.view import ProtocolView
@@ -26,17 +27,18 @@ _MOVABLE = frozenset({Kind.CLASSIC, Kind.CONSUMER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolRequest:
-    """Which group is to speak which protocol, how its members change, and what they run (as far as known)."""
+    """Which group is to speak which protocol, how its members change, and versions that people named."""
 
     group: str
     to: Protocol
     way: Way = Way.ONLINE
-    clients: Sequence[ClientVersion] = ()
+    versions: Mapping[Role, tuple[Met, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolAssessment:
-    """The group and its brokers as read, the answers that the move will meet, and every rule's finding."""
+    """The group and its brokers as read, the answers that the move will meet, and every finding: P of the
+    preflight's rules, H of the hazard book."""
 
     view: ProtocolView
     answers: tuple[Answer, ...]
@@ -69,11 +71,17 @@ def assess_protocol(
         view=view,
         to=asked.to,
         way=asked.way,
-        clients=tuple(asked.clients),
+        versions=asked.versions,
         state=snapshots.take([asked.group]) if known else None,
     )
-    answers = forecast(asked.to, asked.way, view.group, view.settings) if known else ()
-    return ProtocolAssessment(view=view, answers=answers, judgement=Judgement(findings=preflight.ask(facts)))
+    findings = preflight.ask(facts)
+    if not preflight.movable(findings):
+        return ProtocolAssessment(view=view, answers=(), judgement=Judgement(findings=findings))
+    return ProtocolAssessment(
+        view=view,
+        answers=forecast(asked.to, asked.way, view.group, view.settings),
+        judgement=Judgement(findings=(*findings, *known_bugs(facts))),
+    )
 
 
 def await_settled(

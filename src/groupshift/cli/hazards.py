@@ -56,7 +56,7 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     """Say which known bugs of brokers and clients make a move unsafe; exit code 1: one refuses it."""
     if target and move is not Comparison.DOWNGRADE:
         raise Rejected(f"--target {target} is for --move downgrade only; leave it out")
-    versions = {**_clients(client or ()), **_brokers(broker or (), target)}
+    versions = {**client_versions(client or ()), **broker_versions(broker or (), target)}
     findings = hazards_of(move, Facts(versions=versions, traits=_traits(having or (), lacking or ())))
     refused = sum(_does(each) == Action.REFUSE for each in findings)
     if as_json:
@@ -89,7 +89,8 @@ def _table(findings: Sequence[Finding], move: Comparison) -> Table:
     return table
 
 
-def _brokers(brokers: Sequence[str], target: str) -> dict[Role, tuple[Met, ...]]:
+def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tuple[Met, ...]]:
+    """What --broker and --target say, by role; nothing of what was not named. Raises `Rejected`."""
     found = {Role.BROKER: brokers, Role.TARGET: (target,) if target else ()}
     return {
         role: tuple(Met(where=role.value, version=met(text), said=text) for text in texts)
@@ -98,8 +99,8 @@ def _brokers(brokers: Sequence[str], target: str) -> dict[Role, tuple[Met, ...]]
     }
 
 
-def _clients(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
-    """Nothing where no client is named: then all are unknown."""
+def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
+    """What --client says, by role; nothing where none is named: then all are unknown. Raises `Rejected`."""
     if not clients:
         return {}
     found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES, ())

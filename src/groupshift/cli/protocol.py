@@ -21,9 +21,9 @@ from groupshift.bootstrap.protocol import clock, protocol_views
 from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, one_cluster
+from groupshift.cli.hazards import Broker, Client, broker_versions, client_versions
 from groupshift.cli.options import Group
 from groupshift.cli.session import Json, SettingsFile, settings
-from groupshift.domain.protocol.clients import client_version
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.protocol.settled import Wanted
 from groupshift.domain.protocol.view import ProtocolView
@@ -36,14 +36,10 @@ To = Annotated[Protocol, typer.Option("--to", help="The protocol that members ar
 Offline = Annotated[
     bool, typer.Option("--offline/--online", help="Stop all members before the first one starts again.")
 ]
-Clients = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--client", help="What members run: confluent-kafka=2.16.1; repeatable.", show_default=False
-    ),
+Members = Annotated[
+    int | None, typer.Option(min=0, help="How many members there are to be.", show_default=False)
 ]
-Members = Annotated[int | None, typer.Option(help="How many members there are to be.", show_default=False)]
-Within = Annotated[float, typer.Option(help="Seconds to wait for it; 0: one look.")]
+Within = Annotated[float, typer.Option(min=0, help="Seconds to wait for it; 0: one look.")]
 
 app = typer.Typer(
     name="protocol",
@@ -58,7 +54,8 @@ def assess(  # noqa: PLR0913 - the options of a verb
     group: Group,
     to: To,
     offline: Offline = False,
-    clients: Clients = None,
+    client: Client = None,
+    broker: Broker = None,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
     settings_file: SettingsFile = None,
@@ -66,8 +63,8 @@ def assess(  # noqa: PLR0913 - the options of a verb
 ) -> int:
     """Say what the coordinator will answer and whether the group is ready; nothing is changed."""
     way = Way.OFFLINE if offline else Way.ONLINE
-    named = tuple(client_version(text) for text in clients or ())
-    asked = ProtocolRequest(group=group, to=to, way=way, clients=named)
+    named = {**client_versions(client or ()), **broker_versions(broker or ())}
+    asked = ProtocolRequest(group=group, to=to, way=way, versions=named)
     with _views(bootstrap_servers, settings_file, timeout) as (views, kafka):
         snapshots = group_snapshots(kafka, timeout_s=timeout)
         try:
@@ -143,7 +140,8 @@ def _title(view: ProtocolView) -> str:
 def _show(console: Console, asked: ProtocolRequest, found: ProtocolAssessment, following: str) -> None:
     if found.view.group.members:
         console.print(_members(found.view))
-    console.print(render.findings_table(found.judgement.findings, _title(found.view)))
+    shown = [each for each in found.judgement.findings if each.rule.startswith("P") or each.hint]
+    console.print(render.findings_table(shown, _title(found.view)))
     verdict = render.verdict_text(found.judgement.verdict)
     ready = "ready" if found.ready else "not ready"
     console.print(f"{verdict}: {ready} to move to the {asked.to} protocol {asked.way}")

@@ -137,6 +137,12 @@ def _taken(case: Case) -> bool:
     )
 
 
+def _perhaps_taken(case: Case) -> bool:
+    """A member that has the instance id may be native: brokers before 4.0 do not tell."""
+    held = (member.instance_id for member in case.group.undeclared)
+    return case.instance_id is not None and case.instance_id in held
+
+
 def _replaces_last(case: Case) -> bool:
     """The member that joins takes the place of the only native one."""
     return (
@@ -200,10 +206,12 @@ _NATIVE = (
          reason="policy {policy} allows it; members keep ids and partitions, the epoch is the generation"),
     _Row(number="PN15", when=lambda c: c.live and _taken(c), outcome=Outcome.REFUSED, code=111,
          reason="a native member has instance id {instance_id!r} and did not leave", client=SILENT),
-    _Row(number="PN16", when=lambda c: c.live and c.size >= c.broker.consumer_size, outcome=Outcome.REFUSED,
+    _Row(number="PN16", when=lambda c: c.live and _perhaps_taken(c), outcome=Outcome.UNKNOWN,
+         reason="a member has instance id {instance_id!r}, and this broker does not tell what it speaks"),
+    _Row(number="PN17", when=lambda c: c.live and c.size >= c.broker.consumer_size, outcome=Outcome.REFUSED,
          code=81, reason="its {size} members are all that group.consumer.max.size ({consumer_size}) allows",
          client=SILENT),
-    _Row(number="PN17", when=_always, outcome=Outcome.ADMITTED, kind=_CONSUMER,
+    _Row(number="PN18", when=_always, outcome=Outcome.ADMITTED, kind=_CONSUMER,
          reason="the group is of type consumer already"),
 )  # fmt: skip
 
@@ -218,13 +226,12 @@ _CLASSIC_JOINS = (
     _Row(number="PC04", when=lambda c: c.group.kind in {Kind.CONSUMER, Kind.STREAMS} and c.group.empty,
          outcome=Outcome.CONVERTS, kind=_CLASSIC,
          reason="an empty group converts under every policy; generations begin at 1, offsets stay"),
-    _Row(number="PC05", when=lambda c: c.live and c.size >= c.broker.consumer_size
-         and c.instance_id is None, outcome=Outcome.REFUSED, code=81,
-         reason="its {size} members are all that group.consumer.max.size ({consumer_size}) allows",
-         client=RETRIES),
-    _Row(number="PC06", when=lambda c: c.group.kind is Kind.CLASSIC and c.size >= c.broker.classic_size
-         and c.instance_id is None, outcome=Outcome.REFUSED, code=81,
-         reason="its {size} members are all that group.max.size ({classic_size}) allows", client=RETRIES),
+    _Row(number="PC05", when=lambda c: c.live and c.size >= c.broker.consumer_size,
+         outcome=Outcome.REFUSED, code=81, client=RETRIES,
+         reason="its {size} members are all that group.consumer.max.size ({consumer_size}) allows"),
+    _Row(number="PC06", when=lambda c: c.group.kind is Kind.CLASSIC and c.size >= c.broker.classic_size,
+         outcome=Outcome.REFUSED, code=81, client=RETRIES,
+         reason="its {size} members are all that group.max.size ({classic_size}) allows"),
     _Row(number="PC07", when=_no_common_assignor, outcome=Outcome.REFUSED, code=23,
          reason="no assignor that it offers is one that all classic members offer", client=RETRIES),
     _Row(number="PC08", when=lambda c: c.group.kind is Kind.CLASSIC, outcome=Outcome.ADMITTED, kind=_CLASSIC,
@@ -236,7 +243,7 @@ _CLASSIC_JOINS = (
     _Row(number="PC11", when=_disabled, outcome=Outcome.ADMITTED, kind=_CONSUMER,
          reason="this release admits it in spite of policy disabled (KAFKA-20640); the group never converts"),
     _Row(number="PC12", when=lambda c: _replaces_last(c) and _downgrades(c)
-         and c.size <= c.broker.classic_size, outcome=Outcome.CONVERTS, kind=_CLASSIC,
+         and c.broker.general and c.size <= c.broker.classic_size, outcome=Outcome.CONVERTS, kind=_CLASSIC,
          reason="it takes the place of the last native member, whose instance id it has"),
     _Row(number="PC13", when=_always, outcome=Outcome.ADMITTED, kind=_CONSUMER,
          reason="the group stays of type consumer as long as a native member is in it"),
@@ -269,29 +276,3 @@ TABLE = {
     Event.LAST_NATIVE_LEAVES: _LAST_LEAVES,
 }
 """Every row by event, in the order in which they are asked."""
-
-_RESTART = "(no broker changes it while it runs: restart them one by one)"
-_OFFLINE = "or move with --offline"
-REMEDIES = {
-    "PN01": "switch the consumer protocol on at every broker: release, list of protocols, feature",
-    "PN05": "update the brokers to 4.0 or newer",
-    "PN07": "let this login describe the brokers' configuration, or ask who runs them",
-    "PN08": f"set group.consumer.migration.policy to bidirectional on every broker {_RESTART}, {_OFFLINE}",
-    "PN10": f"raise group.consumer.max.size on every broker {_RESTART}",
-    "PN11": "see what client wrote it; or move with --offline",
-    "PN12": f"give all members range or roundrobin as partition.assignment.strategy first, {_OFFLINE}",
-    "PN13": "replace members one by one, each stopped before the next is started, or raise the limit",
-    "PN15": "stop the member that has this instance id first",
-    "PN16": "replace members one by one, each stopped before the next is started, or raise the limit",
-    "PC05": "replace members one by one, each stopped before the next is started, or raise the limit",
-    "PC07": "give all classic members one common partition.assignment.strategy",
-    "PC09": "let this login describe the brokers' configuration, or ask who runs them",
-    "PC10": f"set group.consumer.migration.policy to bidirectional on every broker {_RESTART}, {_OFFLINE}",
-    "PC11": f"set group.consumer.migration.policy to bidirectional on every broker {_RESTART}, {_OFFLINE}",
-    "PL02": "watch the type of the group instead of its members",
-    "PL05": "let this login describe the brokers' configuration, or ask who runs them",
-    "PL06": f"set group.consumer.migration.policy to bidirectional on every broker {_RESTART}, {_OFFLINE}",
-    "PL07": f"raise group.max.size on every broker {_RESTART}",
-    "PL08": "start its classic twin with the same instance id, or wait for the session to end",
-}
-"""What helps, by number of the row."""

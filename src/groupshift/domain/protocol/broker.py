@@ -53,7 +53,8 @@ class BrokerSettings:
 
     ``heartbeats``, ``listings`` and ``descriptions`` are its newest versions of ConsumerGroupHeartbeat,
     ListGroups and DescribeGroups (-1: it has none); ``features`` are the finalised levels; ``properties``
-    those of its configuration that begin with ``group.``; ``untold`` says why there are none."""
+    those of its configuration that begin with ``group.``; ``untold`` says why there are none; ``metadata``
+    is the newest metadata.version that it supports (0: not told), which stands for its line of releases."""
 
     heartbeats: int = -1
     listings: int = -1
@@ -61,6 +62,7 @@ class BrokerSettings:
     features: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     untold: str = ""
+    metadata: int = 0
 
     @property
     def policy(self) -> Policy | None:
@@ -109,7 +111,9 @@ class BrokerSettings:
     def refuses_classic(self) -> bool:
         """Whether policy `disabled` keeps classic members out of groups of type consumer (KAFKA-20640).
 
-        Told by a setting that came with 4.3: seen on 4.3.1 and 4.4.0; 4.0.2 and 4.1.2 admit them."""
+        Told by a setting that came with 4.3: seen on 4.3.1 and 4.4.0; 3.9.2, 4.0.2 and 4.1.2 admit them.
+        Releases of one line are not told apart, so 4.3.0 (which admits) and later ones of 4.0 and 4.1 (which
+        may refuse) are answered wrongly: to a move both mean that the group never converts."""
         return ASSIGNMENT_INTERVAL in self.properties
 
     @property

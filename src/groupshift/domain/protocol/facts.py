@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from groupshift.domain.cluster_rows import ClusterState
-from groupshift.domain.protocol.clients import ClientVersion
+from groupshift.domain.hazards import Met, Role
 from groupshift.domain.protocol.model import Protocol, ProtocolGroup, Way
 from groupshift.domain.protocol.view import ProtocolView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolFacts:
-    """A group, where it is to go and how. ``clients`` are the versions that people named; ``state`` a live
-    snapshot of the group with offsets and log ends (None: not read)."""
+    """A group, where it is to go and how. ``versions`` are those that people named, by role; ``state`` is a
+    live snapshot of the group with offsets and log ends (None: not read)."""
 
     view: ProtocolView
     to: Protocol
     way: Way
-    clients: tuple[ClientVersion, ...] = ()
+    versions: Mapping[Role, tuple[Met, ...]] = field(default_factory=dict)
     state: ClusterState | None = None
 
     @property

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.protocol.answers import REMEDIES, TABLE, Answer, Case, Event
+from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event
 from groupshift.domain.protocol.broker import SESSION, BrokerSettings
 from groupshift.domain.protocol.model import EMPTY, Kind, Protocol, ProtocolGroup, ProtocolMember, Way
+from groupshift.domain.protocol.remedies import REMEDIES
 
 
 def predict(event: Event, case: Case) -> Answer:
@@ -26,17 +27,16 @@ def predict(event: Event, case: Case) -> Answer:
 
 def forecast(to: Protocol, way: Way, group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
     """What the coordinator answers on the way: offline to the first member that joins the emptied group,
-    online to the first and, on the way to classic, to the last native member that leaves."""
+    online to the first, which takes the place of one that was stopped, and on the way to classic to the last
+    native member that leaves."""
     first = Event.NATIVE_JOINS if to is Protocol.CONSUMER else Event.CLASSIC_JOINS
     if way is Way.OFFLINE:
         return (predict(first, Case(group=emptied(group), broker=broker)),)
-    joined = predict(first, Case(group=group, broker=broker))
+    joined = predict(first, Case(group=one_stopped(group, to), broker=broker))
     if to is Protocol.CONSUMER or group.kind is not Kind.CONSUMER or group.empty:
         return (joined,)
     left = predict(Event.LAST_NATIVE_LEAVES, Case(group=nearly_classic(group), broker=broker))
-    if len(group.members) > 1:
-        return joined, left
-    return left, predict(first, Case(group=emptied(group), broker=broker))
+    return (joined, left) if len(group.members) > 1 else (left, joined)
 
 
 def way_back(group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]:
@@ -49,6 +49,16 @@ def way_back(group: ProtocolGroup, broker: BrokerSettings) -> tuple[Answer, ...]
 def emptied(group: ProtocolGroup) -> ProtocolGroup:
     """The group once its members have left: its type stays."""
     return replace(group, members=(), state=group.state if group.kind is Kind.ABSENT else EMPTY)
+
+
+def one_stopped(group: ProtocolGroup, to: Protocol) -> ProtocolGroup:
+    """The group without the member that is replaced first: one that does not speak ``to`` yet, and none of
+    those that stand in the way, for which of them is stopped is not known. Members that were not read (share,
+    streams) are still there."""
+    if len(group.members) <= 1:
+        return emptied(group) if group.members else group
+    free = sorted(group.members, key=lambda m: (m.speaks is to, bool(m.user_data or m.unreadable)))
+    return replace(group, members=tuple(member for member in group.members if member is not free[0]))
 
 
 def nearly_classic(group: ProtocolGroup) -> ProtocolGroup:

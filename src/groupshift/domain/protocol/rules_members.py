@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.protocol.broker import SESSION
-from groupshift.domain.protocol.clients import objections
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.model import AWAY, Kind, Protocol, Way
 from groupshift.domain.verdict import Verdict
@@ -18,19 +17,6 @@ def readable(facts: ProtocolFacts) -> Iterator[Complaint]:
         if member.unreadable:
             reason = f"what member {member.name} says cannot be read ({member.unreadable})"
             yield Verdict.INCONCLUSIVE, reason, "see what client it runs"
-
-
-def clients(facts: ProtocolFacts) -> Iterator[Complaint]:
-    """Native members need a client that can; a broker does not tell what its members run."""
-    if facts.to is not Protocol.CONSUMER:
-        return
-    if not facts.clients:
-        names = sorted({member.client_id for member in facts.group.members if member.client_id})
-        reason = "brokers do not tell which client members run" + (f" ({sentence_list(names)})" * bool(names))
-        hint = "name them: --client confluent-kafka=2.16.1 --client kafka-clients=4.0.0"
-        yield Verdict.INCONCLUSIVE, reason, hint
-    for version in facts.clients:
-        yield from objections(version, facts.view.settings)
 
 
 def static(facts: ProtocolFacts) -> Iterator[Complaint]:

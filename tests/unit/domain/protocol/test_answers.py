@@ -7,55 +7,14 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event, Outcome
-from groupshift.domain.protocol.broker import ASSIGNMENT_INTERVAL, POLICY, PROTOCOLS, BrokerSettings, Policy
+from groupshift.domain.protocol.broker import POLICY, PROTOCOLS, BrokerSettings, Policy
 from groupshift.domain.protocol.forecast import forecast, predict, way_back
-from groupshift.domain.protocol.model import AWAY, Kind, Protocol, ProtocolGroup, ProtocolMember, Way
+from groupshift.domain.protocol.model import AWAY, Kind, Protocol, ProtocolGroup, Way
+from groupshift.domain.protocol.remedies import REMEDIES
+from protocol_groups import broker, classic, consumer, member
 
 ALL = tuple(Policy)
 NATIVE, CLASSIC, LAST = Event.NATIVE_JOINS, Event.CLASSIC_JOINS, Event.LAST_NATIVE_LEAVES
-
-
-def broker(policy: Policy | None = Policy.BIDIRECTIONAL, **other: object) -> BrokerSettings:
-    """A 4.3.1."""
-    told = {PROTOCOLS: "classic,consumer,streams", ASSIGNMENT_INTERVAL: "1000"}
-    policies = {} if policy is None else {POLICY: policy.value}
-    usual = BrokerSettings(
-        heartbeats=1, listings=5, descriptions=6, features={"group.version": 1}, properties=told | policies
-    )
-    return replace(usual, **other)  # type: ignore[arg-type]
-
-
-def member(speaks: Protocol | None, number: int = 1, **other: object) -> ProtocolMember:
-    """One of them."""
-    usual = ProtocolMember(member_id=f"m{number}", client_id=f"c{number}", speaks=speaks)
-    return replace(usual, **other)  # type: ignore[arg-type]
-
-
-def classic(size: int = 2, /, **other: object) -> ProtocolGroup:
-    """A classic group."""
-    usual = ProtocolGroup(
-        group="g",
-        kind=Kind.CLASSIC,
-        state="Stable" if size else "Empty",
-        protocol_type="consumer",
-        protocol="range",
-        members=tuple(member(Protocol.CLASSIC, n) for n in range(size)),
-    )
-    return replace(usual, **other)  # type: ignore[arg-type]
-
-
-def consumer(native: int = 2, old: int = 0, **other: object) -> ProtocolGroup:
-    """A group of type consumer."""
-    natives = (member(Protocol.CONSUMER, n, epoch=3) for n in range(native))
-    olds = (member(Protocol.CLASSIC, 10 + n, epoch=3) for n in range(old))
-    usual = ProtocolGroup(
-        group="g",
-        kind=Kind.CONSUMER,
-        state="Stable" if native + old else "Empty",
-        protocol_type="consumer",
-        members=(*natives, *olds),
-    )
-    return replace(usual, **other)  # type: ignore[arg-type]
 
 
 def answer(event: Event, group: ProtocolGroup, at: BrokerSettings | None = None, **other: object) -> Answer:
@@ -265,6 +224,19 @@ def test_a_whole_move_online_and_offline() -> None:
     assert [a.outcome for a in way_back(classic(3), upgrade)] == ["admitted", "stays consumer"]
 
 
+def test_a_member_is_stopped_before_its_successor_joins() -> None:
+    """So a group that is as large as allowed can be moved; who stands in the way is not taken to be gone."""
+    small = broker(properties=broker().properties | {"group.consumer.max.size": "2"})
+    (joined,) = forecast(Protocol.CONSUMER, Way.ONLINE, classic(2), small)
+    assert joined.outcome is Outcome.CONVERTS
+    members = (member(Protocol.CLASSIC, 1, user_data=8), member(Protocol.CLASSIC, 2))
+    for order in (members, members[::-1]):
+        (refused,) = forecast(Protocol.CONSUMER, Way.ONLINE, classic(2, members=order), broker())
+        assert refused.number == "PN12"
+    (alone,) = forecast(Protocol.CONSUMER, Way.ONLINE, classic(1), broker(Policy.DISABLED))
+    assert alone.number == "PN06"
+
+
 def test_a_group_of_one_is_empty_between() -> None:
     """Its only native member leaves first; the classic one then converts the empty group (scenario 25)."""
     found = forecast(Protocol.CLASSIC, Way.ONLINE, consumer(1), broker())
@@ -272,8 +244,9 @@ def test_a_group_of_one_is_empty_between() -> None:
 
 
 def test_the_rows_have_numbers_of_their_own() -> None:
-    """In the order in which they are asked."""
+    """In the order in which they are asked; every remedy belongs to one."""
     numbers = [row.number for rows in TABLE.values() for row in rows]
     assert len(numbers) == len(set(numbers))
+    assert set(REMEDIES) <= set(numbers)
     for rows in TABLE.values():
         assert [int(row.number[2:]) for row in rows] == list(range(1, len(rows) + 1))

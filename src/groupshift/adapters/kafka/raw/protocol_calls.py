@@ -5,8 +5,10 @@ Sources: KIP-699 (FindCoordinator 4: many keys), KIP-226 and KIP-569 (DescribeCo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from groupshift import __version__
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.wire import Api, error_name, fill
 from groupshift.domain.protocol.broker import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings
@@ -14,6 +16,8 @@ from groupshift.domain.protocol.broker import ALIKE, ASSIGNMENT_INTERVAL, Broker
 _GROUP_KEY = 0
 _BROKER = 4
 _HEARTBEAT = 68
+_NEWEST_VERSIONS = 4
+_METADATA = "metadata.version"
 _TOLD = (*ALIKE, ASSIGNMENT_INTERVAL)
 
 
@@ -40,15 +44,32 @@ def describe_broker(connection: BrokerConnection, node_id: int) -> Any:
     )
 
 
-def settings_of(connection: BrokerConnection, answer: Any) -> BrokerSettings:
-    """What the connection's ApiVersions and the answer to `describe_broker` say together."""
+def versions(connection: BrokerConnection) -> Any:
+    """ApiVersions once more: the levels of features change while a connection lives."""
+    schema = connection.messages(Api.API_VERSIONS, at_most=_NEWEST_VERSIONS).ApiVersionsRequest
+    return fill(schema, client_software_name="groupshift", client_software_version=__version__)
+
+
+def with_versions(settings: BrokerSettings, answer: Any) -> BrokerSettings:
+    """What ApiVersions says of requests and features."""
+    highest = {int(each.api_key): int(each.max_version) for each in answer.api_keys}
+    finalised = getattr(answer, "finalized_features", ())
+    supported = {each.name: int(each.max_version) for each in getattr(answer, "supported_features", ())}
+    return replace(
+        settings,
+        heartbeats=highest.get(_HEARTBEAT, -1),
+        listings=highest.get(Api.LIST_GROUPS, -1),
+        descriptions=highest.get(Api.DESCRIBE_GROUPS, -1),
+        features={each.name: int(each.max_version_level) for each in finalised},
+        metadata=supported.get(_METADATA, 0),
+    )
+
+
+def with_properties(settings: BrokerSettings, answer: Any) -> BrokerSettings:
+    """What `describe_broker` is answered."""
     told = answer.results[0]
-    heartbeats = connection.versions.get(_HEARTBEAT)
-    return BrokerSettings(
-        heartbeats=heartbeats.highest if heartbeats else -1,
-        listings=connection.highest(Api.LIST_GROUPS),
-        descriptions=connection.highest(Api.DESCRIBE_GROUPS),
-        features=dict(connection.features),
+    return replace(
+        settings,
         properties={each.name: each.value or "" for each in told.configs},
         untold=error_name(told.error_code) if told.error_code else "",
     )

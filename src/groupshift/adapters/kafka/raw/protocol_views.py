@@ -50,15 +50,14 @@ class LiveProtocolViews:
         )
 
     def _brokers(self, group: str) -> tuple[BrokerLook, ...]:
-        """Every broker is asked the same three questions, all at the same time."""
+        """Every broker is asked the same questions, all at the same time."""
         found = {
             node.node_id: BrokerLook(node_id=node.node_id, settings=BrokerSettings())
             for node in self._cluster.brokers()
         }
         questions = {node: _questions(self._cluster.broker(node), node, group) for node in found}
-        for read, answer in self._cluster.ask_each(questions):
-            node, change = read(answer)
-            found[node] = replace(found[node], **change)
+        for (node, read), answer in self._cluster.ask_each(questions):
+            found[node] = read(found[node], answer)
         return tuple(found[node] for node in sorted(found))
 
     def _describe(self, group: str, node: int, brokers: Sequence[BrokerLook]) -> ProtocolGroup:
@@ -99,28 +98,33 @@ class LiveProtocolViews:
         return read(told, node)
 
 
-def _questions(
-    connection: BrokerConnection, node: int, group: str
-) -> list[tuple[Any, Callable[[Any], tuple[int, dict[str, Any]]]]]:
-    """Requests to one broker, each with what makes of its answer the node and the fields that it tells."""
+_Read = Callable[[BrokerLook, Any], BrokerLook]
+
+
+def _questions(connection: BrokerConnection, node: int, group: str) -> list[tuple[Any, tuple[int, _Read]]]:
+    """Requests to one broker, each with what makes of its answer a broker of which more is known."""
+
+    def listed(look: BrokerLook, answer: Any) -> BrokerLook:
+        if answer.error_code in _WAITING:
+            return replace(look, loading=True)
+        raise_for(answer.error_code, f"broker {node} does not list its groups")
+        for each in answer.groups:
+            if each.group_id == group:
+                return replace(look, lists=kind_of(each), state=getattr(each, "group_state", ""))
+        return look
+
+    def coordinated(look: BrokerLook, answer: Any) -> BrokerLook:
+        return replace(look, coordinator=protocol_calls.coordinator_of(answer))
+
+    def versioned(look: BrokerLook, answer: Any) -> BrokerLook:
+        return replace(look, settings=protocol_calls.with_versions(look.settings, answer))
+
+    def configured(look: BrokerLook, answer: Any) -> BrokerLook:
+        return replace(look, settings=protocol_calls.with_properties(look.settings, answer))
+
     return [
-        (group_calls.list_groups(connection), lambda answer: (node, _listed(answer, node, group))),
-        (
-            protocol_calls.find_coordinator(connection, group),
-            lambda answer: (node, {"coordinator": protocol_calls.coordinator_of(answer)}),
-        ),
-        (
-            protocol_calls.describe_broker(connection, node),
-            lambda answer: (node, {"settings": protocol_calls.settings_of(connection, answer)}),
-        ),
+        (group_calls.list_groups(connection), (node, listed)),
+        (protocol_calls.find_coordinator(connection, group), (node, coordinated)),
+        (protocol_calls.versions(connection), (node, versioned)),
+        (protocol_calls.describe_broker(connection, node), (node, configured)),
     ]
-
-
-def _listed(answer: Any, node: int, group: str) -> dict[str, Any]:
-    if answer.error_code in _WAITING:
-        return {"loading": True}
-    raise_for(answer.error_code, f"broker {node} does not list its groups")
-    for each in answer.groups:
-        if each.group_id == group:
-            return {"lists": kind_of(each), "state": getattr(each, "group_state", "")}
-    return {}

@@ -1,0 +1,70 @@
+"""The tables of ``docs/protocol.md``: ``python -m groupshift.domain.protocol.text`` prints them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from groupshift.domain.protocol.answers import TABLE, Event
+from groupshift.domain.protocol.preflight import RULES
+from groupshift.domain.protocol.remedies import REMEDIES
+from groupshift.domain.protocol.settled import SETTLED
+
+BEGIN = "<!-- protocol tables: made by groupshift.domain.protocol.text -->"
+END = "<!-- end of protocol tables -->"
+
+_TITLES = {
+    Event.NATIVE_JOINS: "A native member joins (ConsumerGroupHeartbeat with epoch 0)",
+    Event.CLASSIC_JOINS: "A classic member joins (JoinGroup)",
+    Event.LAST_NATIVE_LEAVES: "The last native member leaves",
+}
+_ERRORS = {
+    0: "",
+    23: "23 INCONSISTENT_GROUP_PROTOCOL",
+    35: "35 UNSUPPORTED_VERSION",
+    69: "69 GROUP_ID_NOT_FOUND",
+    81: "81 GROUP_MAX_SIZE_REACHED",
+    111: "111 UNRELEASED_INSTANCE_ID",
+}
+_BLANKS = {
+    "serves": "the consumer protocol is off (release, list of protocols, or feature)",
+    "kind": "share or streams",
+    "protocol": "in use",
+}
+"""What stands in the tables where a sentence has values; elsewhere the value's name."""
+
+
+def markdown() -> str:
+    """The answers, the rules of the preflight and those of the sensor, between `BEGIN` and `END`."""
+    answers = [_answers(event) for event in Event]
+    rules = "### Rules of `protocol assess`\n\n" + _table(
+        ("rule", "passes when"), ((rule.number, rule.holds) for rule in RULES)
+    )
+    waits = "### Rules of `protocol settled`\n\n" + _table(
+        ("rule", "passes when"), ((number, holds) for number, holds, _ in SETTLED)
+    )
+    return "\n\n".join([BEGIN, *answers, rules, waits, END])
+
+
+def _answers(event: Event) -> str:
+    rows = (
+        (row.number, _sentence(row.reason), row.outcome, row.kind or "", _ERRORS[row.code],
+         REMEDIES.get(row.number, ""))
+        for row in TABLE[event]
+    )  # fmt: skip
+    heads = ("row", "because", "outcome", "type after", "error", "what helps")
+    return f"### {_TITLES[event]}\n\n" + _table(heads, rows)
+
+
+def _sentence(reason: str) -> str:
+    return re.sub(r"\{(\w+)(?:!r)?\}", lambda found: _BLANKS.get(found[1], f"*{found[1]}*"), reason)
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [" | ".join(heads), "|".join("---" for _ in heads)]
+    lines += [" | ".join(row) for row in rows]
+    return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
+
+
+if __name__ == "__main__":
+    print(markdown())

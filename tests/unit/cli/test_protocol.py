@@ -1,0 +1,46 @@
+"""`groupshift protocol`: what it refuses before a broker is asked, and exit codes."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupshift.cli.main import main
+
+ASSESS = ["protocol", "assess", "--group", "g"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([*ASSESS, "--to", "consumer", "--client", "kafkajs=2"], "--client kafkajs=2 is not known"),
+        ([*ASSESS, "--to", "consumer", "--bootstrap-servers", "nowhere"], "is no host:port"),
+        (
+            [*ASSESS, "--to", "consumer", "--bootstrap-servers", "b:1", "--settings", "s"],
+            "both name a cluster",
+        ),
+        ([*ASSESS, "--to", "consumer", "--bootstrap-servers", "b:1", "--timeout", "0"], "no time to wait"),
+        ([*ASSESS, "--to", "share", "--bootstrap-servers", "b:1"], "'share' is not one of"),
+        (["protocol", "assess", "--to", "consumer"], "Missing option '--group'"),
+        (["protocol", "settled", "--group", "g"], "Missing option '--to'"),
+        (
+            ["protocol", "settled", "--group", "g", "--to", "classic", "--members", "-1"],
+            "greater than or equal to 0",
+        ),
+    ],
+)
+def test_input_that_cannot_be_used_ends_with_2_and_a_sentence(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is opened."""
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_brokers_that_do_not_answer_end_with_4(capsys: pytest.CaptureFixture[str]) -> None:
+    """A port that nobody listens at: nothing is said about the group."""
+    arguments = [*ASSESS, "--to", "classic", "--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]
+    assert main(arguments) == 4
+    told = capsys.readouterr()
+    assert (told.out, "127.0.0.1:1" in told.err) == ("", True)
