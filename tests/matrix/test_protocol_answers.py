@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from groupshift.domain.protocol.answers import Outcome
-from groupshift.domain.protocol.broker import CLASSIC_SIZE, CONSUMER_SIZE, POLICY, Policy
+from groupshift.domain.protocol.broker import CLASSIC_SIZE, CONSUMER_SIZE, POLICY, PROTOCOLS, Policy
 from groupshift.domain.protocol.model import Kind
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
@@ -37,7 +37,7 @@ def told_by(release: str, folder: Path, properties: dict[str, str]) -> Iterator[
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("policy", Policy)
-@pytest.mark.parametrize("release", ["3.9.2", "4.0.2", "4.1.2", "4.3.1", "4.4.0"])
+@pytest.mark.parametrize("release", ["3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0"])
 def test_the_coordinator_answers_as_predicted(release: str, policy: Policy, tmp_path: Path) -> None:
     """All events of the story; and the two cells in which releases differ by name (KAFKA-18134, 20640)."""
     enabled = CONSUMER_PROTOCOL if release.startswith("3.") else {}
@@ -106,3 +106,29 @@ def test_groups_that_are_too_large_to_be_classic(tmp_path: Path) -> None:
         met = told.join_classic(one.group)
         met.check()
         assert (met.code, met.predicted.number) == (81, "PC06")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("release", "properties", "live", "empty", "row"),
+    [
+        ("3.7.2", {PROTOCOLS: "classic,consumer"}, 69, 69, "PN05"),
+        ("3.9.2", {PROTOCOLS: "classic"}, 35, 35, "PN01"),
+        ("4.0.2", {PROTOCOLS: "classic"}, 35, 35, "PN01"),
+    ],
+)
+def test_brokers_that_convert_nothing(
+    release: str, properties: dict[str, str], live: int, empty: int, row: str, tmp_path: Path
+) -> None:
+    """The early access of 3.7 converts not even empty groups; where the protocol is off it is 35."""
+    with told_by(release, tmp_path, properties) as (told, _):
+        member = told.classic()
+        met = [told.meet_native(member.group)]
+        member.leave()
+        told.await_group(member.group, lambda found: found.state == "Empty")
+        met.append(told.meet_native(member.group))
+        joined = told.join_classic(told.group())
+    assert [(each.code, each.predicted.code) for each in met] == [(live, live), (empty, empty)]
+    assert {each.predicted.number for each in met} == {row}
+    joined.check()
+    assert joined.after.kind is Kind.CLASSIC

@@ -65,7 +65,7 @@ def test_a_classic_member_and_a_live_consumer_group(policy: Policy, outcome: Out
 
 
 def test_a_release_before_4_3_admits_a_classic_member_in_spite_of_disabled() -> None:
-    """KAFKA-20640: seen on 3.9.2, 4.0.2 and 4.1.2, which answer no error and never convert the group."""
+    """KAFKA-20640: seen on 3.9.2, 4.0.2, 4.1.2, 4.2.1, which answer no error and never convert it."""
     before = broker(Policy.DISABLED, properties={POLICY: "disabled", PROTOCOLS: "classic,consumer"})
     found = answer(CLASSIC, consumer(), before)
     assert (found.outcome, found.code) == (Outcome.ADMITTED, 0)
