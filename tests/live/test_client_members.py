@@ -109,3 +109,23 @@ def test_an_unknown_client_is_refused(kraft: KraftCluster, group: str) -> None:
         Rejected, match=r"client 'kafka-clients 1\.0\.0' is not known here; choose one of conf"
     ):
         command(kraft.home, member)
+
+
+def test_a_native_java_member_that_the_broker_cannot_serve_tells_why_it_ended(
+    cluster, topic, group: str
+) -> None:
+    """3.9.2 with its OLD coordinator: the consumer ends by itself, with the exception that ended it."""
+    member = ClientMember(
+        client="kafka-clients 4.3.1",
+        group=group,
+        name=f"{group}-native",
+        topic=topic(1),
+        bootstrap=cluster.bootstrap,
+        protocol=GroupProtocol.CONSUMER,
+    )
+    with client_processes(cluster.home) as run:
+        native = run(member)
+        native.await_told("closed")
+    (error,) = native.told("error")
+    assert (error.fields["name"], error.fields["fatal"]) == ("UnsupportedVersionException", True)
+    assert native.told("assigned", "records") == []

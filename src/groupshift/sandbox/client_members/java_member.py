@@ -128,7 +128,8 @@ def _ended_by_signals(consumer: subprocess.Popen[str], close_s: float) -> thread
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the consumer to its end; 0 when it was asked to end, else its own exit code."""
+    """Run the consumer to its end; 0 when it was asked to end. What ends it otherwise is told from its log, for
+    the tool itself ends with 0 (4.3.1) after an exception too."""
     wanted = _arguments(argv)
     told, consumer = _Translation(wanted.events, wanted.member), _started(wanted.command)
     asked = _ended_by_signals(consumer, wanted.close_s)
@@ -140,10 +141,11 @@ def main(argv: Sequence[str]) -> int:
     told.output(consumer.stdout)
     code = consumer.wait()
     errors.join(5.0)
-    if told.thrown and code and not asked.is_set():
+    failed = not asked.is_set()
+    if told.thrown and failed:
         told.tell("error", code=-1, name=told.thrown[0], fatal=True, said=told.thrown[1])
     told.tell("closed", code=code)
-    return 0 if asked.is_set() else abs(code)
+    return (abs(code) or 1) if failed else 0
 
 
 if __name__ == "__main__":
