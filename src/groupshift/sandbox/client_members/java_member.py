@@ -128,8 +128,9 @@ def _ended_by_signals(consumer: subprocess.Popen[str], close_s: float) -> thread
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the consumer to its end; 0 when it was asked to end. What ends it otherwise is told from its log, for
-    the tool itself ends with 0 (4.3.1) after an exception too."""
+    """Run the consumer to its end; 0 when it was asked to end.
+
+    What ends it otherwise is told from its log: the tool ends with 0 after an exception too (4.3.1)."""
     wanted = _arguments(argv)
     told, consumer = _Translation(wanted.events, wanted.member), _started(wanted.command)
     asked = _ended_by_signals(consumer, wanted.close_s)
