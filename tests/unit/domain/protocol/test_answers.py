@@ -180,6 +180,8 @@ def test_instance_ids_of_native_members_are_theirs_until_they_leave() -> None:
     assert answer(NATIVE, both, instance_id="k").outcome is Outcome.ADMITTED
     assert answer(CLASSIC, both, instance_id="i").kind is Kind.CLASSIC
     assert answer(CLASSIC, both, broker(Policy.UPGRADE), instance_id="i").kind is Kind.CONSUMER
+    before_4_0 = broker(heartbeats=0)  # KAFKA-17317
+    assert answer(CLASSIC, both, before_4_0, instance_id="i").kind is Kind.CONSUMER
 
 
 def test_classic_members_must_share_an_assignor() -> None:
