@@ -112,6 +112,14 @@ class Story:
         """A member of a share group comes."""
         self.patiently(lambda: ShareMember(self._at(group), group, [self.topic]).beat())
 
+    def meet_native(self, group: str) -> Given:
+        """A native member comes; what was predicted beside what it met."""
+        return self._native("native", group)
+
+    def last_leaves(self, last: NativeMember) -> Given:
+        """The last native member leaves; likewise."""
+        return self._last_leaves("last native leaves", last)
+
     def join_classic(self, group: str) -> Given:
         """A classic member comes; what was predicted beside what it met."""
         return self._classic("classic", group)

@@ -10,6 +10,7 @@ from client_processes import DEADLINE_S, client_processes, produce
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol, command
@@ -21,11 +22,11 @@ from groupshift.sandbox.processes import wait_until
 PARTITIONS, RECORDS = 3, 20
 
 
-def committed(bootstrap: str, group: str) -> dict[int, int]:
-    """The group's committed offsets by partition."""
+def state_of(bootstrap: str, group: str) -> ClusterState:
+    """The group as its coordinator tells it."""
     snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
     try:
-        return {row.partition: row.offset for row in snapshots.take([group]).offsets}
+        return snapshots.take([group])
     finally:
         snapshots.close()
 
@@ -85,8 +86,12 @@ def test_java_and_confluent_members_of_both_protocols_share_a_group(kraft: Kraft
         )
         for each in (members[0], members[2]):
             each.await_told("committed", when=lambda told: told.fields["offsets"] and not told.fields["code"])
+        described = state_of(kraft.bootstrap, group).members
+        assert {row.client_id for row in described} == {each.member.name for each in members}
+        assert sorted(str(row.member_type) for row in described) == ["classic", "consumer", "consumer"]
     told = [event for each in members for event in each.told()]
-    assert committed(kraft.bootstrap, group) == dict.fromkeys(range(PARTITIONS), RECORDS)
+    ends = {row.partition: row.offset for row in state_of(kraft.bootstrap, group).offsets}
+    assert ends == dict.fromkeys(range(PARTITIONS), RECORDS)
     assert [each.told("started")[0].fields["client"] for each in members] == [
         client for client, _, _ in chosen
     ]
@@ -104,3 +109,23 @@ def test_an_unknown_client_is_refused(kraft: KraftCluster, group: str) -> None:
         Rejected, match=r"client 'kafka-clients 1\.0\.0' is not known here; choose one of conf"
     ):
         command(kraft.home, member)
+
+
+def test_a_native_java_member_that_the_broker_cannot_serve_tells_why_it_ended(
+    cluster, topic, group: str
+) -> None:
+    """3.9.2 with its OLD coordinator: the consumer ends by itself, with the exception that ended it."""
+    member = ClientMember(
+        client="kafka-clients 4.3.1",
+        group=group,
+        name=f"{group}-native",
+        topic=topic(1),
+        bootstrap=cluster.bootstrap,
+        protocol=GroupProtocol.CONSUMER,
+    )
+    with client_processes(cluster.home) as run:
+        native = run(member)
+        native.await_told("closed")
+    (error,) = native.told("error")
+    assert (error.fields["name"], error.fields["fatal"]) == ("UnsupportedVersionException", True)
+    assert native.told("assigned", "records") == []

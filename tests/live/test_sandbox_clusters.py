@@ -10,8 +10,10 @@ from client_processes import client_processes, produce
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
+from groupshift.sandbox.cluster_file import load
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
@@ -41,13 +43,18 @@ def newest_coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kra
             stop(process, 20.0)
 
 
-def offsets(bootstrap: str) -> dict[tuple[str, int], int]:
-    """Committed offsets by group and partition."""
+def state_of(bootstrap: str) -> ClusterState:
+    """The groups as their coordinator tells them."""
     snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
     try:
-        state = snapshots.take([*SIMPLE, NATIVE])
+        return snapshots.take([*SIMPLE, NATIVE])
     finally:
         snapshots.close()
+
+
+def offsets(bootstrap: str) -> dict[tuple[str, int], int]:
+    """Committed offsets by group and partition."""
+    state = state_of(bootstrap)
     assert state.problems == []
     return {(row.group, row.partition): row.offset for row in state.offsets}
 
@@ -78,6 +85,7 @@ def test_groups_outlive_a_flip_of_the_coordinator_and_an_older_release(newest_co
         topic="orders",
         bootstrap=cluster.bootstrap,
         protocol=GroupProtocol.CONSUMER,
+        instance_id="static-1",
         commit=Commit.EACH,
     )
     with client_processes(cluster.home) as run:
@@ -86,6 +94,8 @@ def test_groups_outlive_a_flip_of_the_coordinator_and_an_older_release(newest_co
             native.await_told(
                 "committed", when=lambda each, p=partition: ["orders", p, 10] in each.fields["offsets"]
             )
+        described = [(row.instance_id, row.client_id) for row in state_of(cluster.bootstrap).members]
+        assert described == [("static-1", "native-1")]
         before = offsets(cluster.bootstrap)
         assert len(before) == 6
         assert [before[NATIVE, partition] for partition in range(2)] == [10, 10]
@@ -95,6 +105,7 @@ def test_groups_outlive_a_flip_of_the_coordinator_and_an_older_release(newest_co
         silent = native.await_told("error", when=lambda each: each.fields["code"] == -150)
         assert silent.fields["fatal"] is False
         assert offsets(cluster.bootstrap) == before
+    assert load(cluster.home, "kraft").nodes == cluster.nodes
     assert native.told("closed")[-1].fields["code"] == 0
     with pytest.raises(NodeFailed, match="kraft-1 ended at start") as failed:
         replace_node(cluster, 1, with_properties({"offsets.topic.num.partitions": "none"}))

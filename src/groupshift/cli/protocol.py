@@ -134,7 +134,7 @@ def _views(
 def _title(view: ProtocolView) -> str:
     group = view.group
     epoch = f", epoch {group.epoch}" if group.epoch is not None else ""
-    return f"group {group.group}: {group.kind}, {group.state}{epoch}, {len(group.members)} members"
+    return f"group {group.group}: {group.kind}, {group.state}{epoch}, members: {len(group.members)}"
 
 
 def _show(console: Console, asked: ProtocolRequest, found: ProtocolAssessment, following: str) -> None:

@@ -11,6 +11,7 @@ from groupshift.cli import render
 from groupshift.cli.audit import audit
 from groupshift.cli.compare import compare
 from groupshift.cli.demo import demo
+from groupshift.cli.downgrade import app as downgrade
 from groupshift.cli.evidence import report, verify_evidence
 from groupshift.cli.hazards import hazards
 from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
@@ -61,6 +62,7 @@ app = typer.Typer(
 )
 app.add_typer(sandbox, name="sandbox")
 app.add_typer(protocol, name="protocol")
+app.add_typer(downgrade, name="downgrade")
 app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)

@@ -27,7 +27,8 @@ _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 class Artifact:
     """One published module; ``entry`` is a file its own jar must list, ``jars`` the least number of jars.
 
-    ``without`` names modules (of the same organisation) that it asks for and that were never published."""
+    ``without`` names modules (of the same organisation) that it asks for and that were never published;
+    ``alone`` is fetched without anything that it needs."""
 
     organisation: str
     module: str
@@ -35,6 +36,7 @@ class Artifact:
     entry: str
     jars: int
     without: str = ""
+    alone: bool = False
 
     @property
     def label(self) -> str:
@@ -105,16 +107,20 @@ TOOLS = Artifact(
 """What Kafka's own command line tools consist of."""
 
 JAVA_CLIENTS = {
-    "4.3.1": TOOLS,
-    "3.9.2": Artifact(
-        organisation="org.apache.kafka",
-        module="kafka-tools",
-        version="3.9.2",
-        entry="org/apache/kafka/tools/VerifiableConsumer.class",
-        jars=60,
+    "4.3.1": (TOOLS,),
+    "3.9.2": (
+        Artifact(
+            organisation="org.apache.kafka",
+            module="kafka-tools",
+            version="3.9.2",
+            entry="org/apache/kafka/tools/VerifiableConsumer.class",
+            jars=1,
+            alone=True,
+        ),
+        BROKER,
     ),
 }
-"""Releases of the Java consumer, with the tool that makes a member of it, by version."""
+"""Releases of the Java consumer with the tool that makes a member of it, by version: what both consist of."""
 
 SCALA_CONSUMERS = {
     version: Artifact(
@@ -215,7 +221,8 @@ def _retrieve(artifact: Artifact, folder: Path) -> str:
 def _wanted(artifact: Artifact) -> list[str]:
     """How Ivy is told: on the command line, or in a file where something must be left out."""
     if not artifact.without:
-        return ["-dependency", artifact.organisation, artifact.module, artifact.version]
+        wanted = ["-dependency", artifact.organisation, artifact.module, artifact.version]
+        return [*wanted, "-notransitive"] if artifact.alone else wanted
     file = cache_root() / "ivy" / f"{artifact.label}.xml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(

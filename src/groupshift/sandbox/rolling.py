@@ -10,25 +10,21 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from confluent_kafka import ElectionType, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
-
 from groupshift.errors import Transient
 from groupshift.sandbox.broker_log import LogLines, lines_that_matter, log_size
+from groupshift.sandbox.cluster_file import save
 from groupshift.sandbox.layout import Change, Cluster, Node
 from groupshift.sandbox.processes import known, stop
 from groupshift.sandbox.servers import await_node, start_node
 
 _STOP_S = 60.0
-_ANSWER_S = 30.0
 _CLEAN = ".kafka_cleanshutdown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """One step: seconds it took to stop, and from the start until ready; whether it had stopped ``cleanly``
-    (its files say so); the ``lines`` of its log since that start."""
+    (by itself, and a broker's files say so); the ``lines`` of its log since that start."""
 
     node: Node
     stop_s: float
@@ -52,7 +48,8 @@ class NodeFailed(Transient):
 
 
 def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluster, Seen]:
-    """Stop a node (if it still runs) and start what ``change`` makes of it; the cluster as it is then.
+    """Stop a node (if it still runs) and start what ``change`` makes of it; the cluster as it is then,
+    which is written down too (`cluster_file`).
 
     Raises `NodeFailed`."""
     node = change(cluster.node(node_id))
@@ -61,7 +58,8 @@ def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluste
     process = known(cluster.home, node.name)
     if process is not None:
         stop(process, _STOP_S)
-    cleanly, since, stopped = (node.folder / _CLEAN).exists(), log_size(log), time.monotonic()
+    stopped, since = time.monotonic(), log_size(log)
+    cleanly = stopped - before < _STOP_S and (not node.serves_clients or (node.folder / _CLEAN).exists())
 
     def seen() -> Seen:
         return Seen(
@@ -76,6 +74,7 @@ def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluste
         await_node(changed, node, start_node(changed, node))
     except Transient as why:
         raise NodeFailed(str(why), seen()) from why
+    save(changed)
     return changed, seen()
 
 
@@ -94,26 +93,3 @@ def roll(
         found.append(seen)
         after(cluster, seen)
     return cluster, tuple(found)
-
-
-def elect_preferred(cluster: Cluster, topic: str, partitions: Collection[int]) -> None:
-    """Give partitions back to their first replicas, as far as they are not led there already.
-
-    Raises `Transient` when the controller does not do it."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    wanted = [KafkaPartition(topic, partition) for partition in partitions]
-    pending = admin.elect_leaders(ElectionType.PREFERRED, wanted, request_timeout=_ANSWER_S)
-    try:
-        answers = pending.result(timeout=_ANSWER_S)
-    except (KafkaException, TimeoutError) as error:
-        raise Transient(f"preferred leaders of {topic!r} are not elected: {error}") from error
-    refused = [
-        f"{at.topic}-{at.partition}: {error}"
-        for at, error in answers.items()
-        if error is not None and error.code() != _ALREADY_LED
-    ]
-    if refused:
-        raise Transient(f"preferred leaders are not elected: {'; '.join(refused)}")
-
-
-_ALREADY_LED = 84

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from groupshift.errors import Rejected, Transient
 from groupshift.sandbox.artifacts import BROKERS, LOGGING, SIMPLE_LOGGING, class_path
+from groupshift.sandbox.cluster_file import save
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.layout import Cluster, Node
@@ -63,12 +64,15 @@ def running(cluster: Cluster) -> tuple[Node, ...]:
 
 
 def start_all(cluster: Cluster, prepare: Callable[[Cluster, Node], None]) -> None:
-    """Prepare every node, start all, and wait until all are ready. Raises as `await_node`."""
+    """Prepare every node, start all, wait until all are ready, and write the cluster down.
+
+    Raises as `await_node`."""
     for node in cluster.nodes:
         prepare(cluster, node)
     processes = [(node, start_node(cluster, node)) for node in cluster.nodes]
     for node, process in processes:
         await_node(cluster, node, process)
+    save(cluster)
 
 
 def broker_class_path(release: str) -> str:

@@ -45,7 +45,7 @@ class DirectLog:
         with closing(self._brokers.cluster()) as cluster:
             for each in bounds:
                 for batch in read_partition(cluster, each, Visible.DECIDED):
-                    yield from _records(each.partition, batch)
+                    yield from log_records(each.partition, batch)
                 done += each.end - each.start
                 if told is not None:
                     told(done, total)
@@ -75,7 +75,8 @@ def _up_to(bounds: Bounds, end: int) -> Bounds:
     )
 
 
-def _records(partition: int, batch: Any) -> Iterator[LogRecord]:
+def log_records(partition: int, batch: Any) -> Iterator[LogRecord]:
+    """Arrow rows of one partition (`groupshift.spark.segments.SCHEMA`) as records."""
     columns = (batch.column(name).to_pylist() for name in ("offset", "timestamp_ms", "key", "value"))
     for offset, timestamp_ms, key, value in zip(*columns, strict=True):
         yield LogRecord(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)

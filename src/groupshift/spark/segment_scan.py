@@ -108,6 +108,11 @@ def scan(
     return tuple(found)
 
 
+def replica_facts(store: fs.FileSystem, replica: Replica) -> ReplicaFacts:
+    """The facts of one replica, read in this process. Raises as `scan`."""
+    return _replica(replica, [scan_file(store, file) for file in replica.files])
+
+
 def _tasks(spark: SparkSession, files: Sequence[SegmentFile]) -> int:
     total = sum(file.size for file in files)
     return max(1, min(len(files), total // (4 << 20) + 1, 4 * spark.sparkContext.defaultParallelism))

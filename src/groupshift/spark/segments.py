@@ -114,18 +114,19 @@ def scan_segments(
             f"{doubled[1].folder}; give one broker's folder, or choose the longest copy"
         )
     facts = scan(spark, uri, [replica for each in found.values() for replica in each], cut)
-    return SegmentLog(uri=uri, topic=topic, partitions=_chosen(found, facts))
+    return SegmentLog(uri=uri, topic=topic, partitions=longest(found, facts))
 
 
-def _chosen(
+def longest(
     found: Mapping[int, Sequence[Replica]], facts: Sequence[ReplicaFacts]
 ) -> tuple[ReplicaFacts, ...]:
-    longest: dict[int, ReplicaFacts] = {}
+    """Of each partition the copy with the highest log end, the first by path among equal ones."""
+    chosen: dict[int, ReplicaFacts] = {}
     for each in facts:
         number = each.replica.partition
-        if number not in longest or each.log_end > longest[number].log_end:
-            longest[number] = each
-    return tuple(longest[number] for number in sorted(found))
+        if number not in chosen or each.log_end > chosen[number].log_end:
+            chosen[number] = each
+    return tuple(chosen[number] for number in sorted(found))
 
 
 def read_segments(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from groupshift.errors import Rejected
 from groupshift.sandbox.broker_log import LogLines, lines_that_matter, log_size
+from groupshift.sandbox.client_members.commands import CLIENTS
+from groupshift.sandbox.cluster_file import load, save
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.layout import (
     Cluster,
@@ -70,6 +73,21 @@ def test_a_nodes_own_properties_win_and_go_again(tmp_path: Path) -> None:
     assert to_release("3.9.2")(changed).folder == cluster.node(1).folder
 
 
+def test_a_cluster_that_was_written_down_is_read_as_it_was(tmp_path: Path) -> None:
+    """With every node's release and properties, for the process that goes on with it."""
+    cluster = _isolated(tmp_path)
+    changed = cluster.having(with_properties({"a": "b"})(to_release("3.9.2")(cluster.node(2))))
+    save(cluster)
+    save(changed)
+    assert load(changed.home, changed.options.name) == changed
+
+
+def test_a_cluster_that_was_not_started_is_refused(tmp_path: Path) -> None:
+    """By its name."""
+    with pytest.raises(Rejected, match="no cluster 'kraft' was started in"):
+        load(Home(tmp_path).create(), "kraft")
+
+
 def test_a_node_that_is_not_of_the_cluster_is_refused(tmp_path: Path) -> None:
     """With those that are."""
     with pytest.raises(Rejected, match="node 7 is not of this cluster; choose one of 1, 2, 101"):
@@ -117,3 +135,14 @@ def test_the_newest_snapshot_is_the_one_of_the_highest_offset(tmp_path: Path) ->
         (folder / name).touch()
     (folder / "00000000000000000999-0000000002.checkpoint.part").touch()
     assert newest_snapshot(node) == 312
+
+
+def test_every_client_that_is_not_ours_is_pinned_by_hashes() -> None:
+    """One requirement and its hashes in a file beside the code, which travels in the wheel."""
+    foreign = [client.split()[1] for client in CLIENTS if client.startswith("confluent")][1:]
+    assert foreign == ["2.8.0"]
+    for release in foreign:
+        pins = (files("groupshift.sandbox.client_members") / f"confluent-kafka-{release}.txt").read_text()
+        assert pins.splitlines()[0].startswith(f"confluent-kafka=={release} ")
+        assert pins.count("==") == 1
+        assert pins.count("--hash=sha256:") > 10

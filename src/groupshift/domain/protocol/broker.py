@@ -111,7 +111,7 @@ class BrokerSettings:
     def refuses_classic(self) -> bool:
         """Whether policy `disabled` keeps classic members out of groups of type consumer (KAFKA-20640).
 
-        Told by a setting that came with 4.3: seen on 4.3.1 and 4.4.0; 3.9.2, 4.0.2 and 4.1.2 admit them.
+        Told by a setting that came with 4.3: seen on 4.3.1 and 4.4.0; 3.9.2, 4.0.2, 4.1.2 and 4.2.1 admit.
         Releases of one line are not told apart, so 4.3.0 (which admits) and later ones of 4.0 and 4.1 (which
         may refuse) are answered wrongly: to a move both mean that the group never converts."""
         return ASSIGNMENT_INTERVAL in self.properties

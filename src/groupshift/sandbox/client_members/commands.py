@@ -131,7 +131,7 @@ def _java(home: Home, member: ClientMember, release: str, told: Sequence[str]) -
         "--client", member.client, *told, "--",
         java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m",
         f"-Dlog4j.configuration=file:{write_logging(home)}",
-        "-cp", class_path(binding, JAVA_CLIENTS[release]), "org.apache.kafka.tools.VerifiableConsumer",
+        "-cp", class_path(binding, *JAVA_CLIENTS[release]), "org.apache.kafka.tools.VerifiableConsumer",
         "--bootstrap-server", member.bootstrap, "--topic", member.topic, "--group-id", member.group,
         "--reset-policy", "earliest", "--consumer.config", str(file), *_java_choices(member),
     ]  # fmt: skip

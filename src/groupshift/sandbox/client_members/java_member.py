@@ -105,39 +105,48 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the consumer to its end; 0 when it was asked to end, else its own exit code."""
-    wanted = _arguments(argv)
-    asked, told = threading.Event(), _Translation(wanted.events, wanted.member)
-    consumer = subprocess.Popen(
-        wanted.command,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    if consumer.stdout is None or consumer.stderr is None:
-        raise Broken("the consumer was started without pipes")
+def _started(argv: Sequence[str]) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(argv, text=True, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+
+
+def _ended_by_signals(consumer: subprocess.Popen[str], close_s: float) -> threading.Event:
+    """SIGTERM and SIGINT end the consumer, which is killed when it has not closed in time; the event says
+    that one came."""
+    asked = threading.Event()
 
     def forward(_number: int, _frame: FrameType | None) -> None:
         asked.set()
         consumer.terminate()
-        late = threading.Timer(wanted.close_s, consumer.kill)
+        late = threading.Timer(close_s, consumer.kill)
         late.daemon = True
         late.start()
 
     signal.signal(signal.SIGTERM, forward)
     signal.signal(signal.SIGINT, forward)
+    return asked
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the consumer to its end; 0 when it was asked to end.
+
+    What ends it otherwise is told from its log: the tool ends with 0 after an exception too (4.3.1)."""
+    wanted = _arguments(argv)
+    told, consumer = _Translation(wanted.events, wanted.member), _started(wanted.command)
+    asked = _ended_by_signals(consumer, wanted.close_s)
+    if consumer.stdout is None or consumer.stderr is None:
+        raise Broken("the consumer was started without pipes")
     told.tell("started", client=wanted.client, pid=consumer.pid)
     errors = threading.Thread(target=told.errors, args=(consumer.stderr,), daemon=True)
     errors.start()
     told.output(consumer.stdout)
     code = consumer.wait()
     errors.join(5.0)
-    if told.thrown and code and not asked.is_set():
+    failed = not asked.is_set()
+    if told.thrown and failed:
         told.tell("error", code=-1, name=told.thrown[0], fatal=True, said=told.thrown[1])
     told.tell("closed", code=code)
-    return 0 if asked.is_set() else abs(code)
+    return (abs(code) or 1) if failed else 0
 
 
 if __name__ == "__main__":

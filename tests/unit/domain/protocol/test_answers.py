@@ -65,7 +65,7 @@ def test_a_classic_member_and_a_live_consumer_group(policy: Policy, outcome: Out
 
 
 def test_a_release_before_4_3_admits_a_classic_member_in_spite_of_disabled() -> None:
-    """KAFKA-20640: seen on 3.9.2, 4.0.2 and 4.1.2, which answer no error and never convert the group."""
+    """KAFKA-20640: seen on 3.9.2, 4.0.2, 4.1.2, 4.2.1, which answer no error and never convert it."""
     before = broker(Policy.DISABLED, properties={POLICY: "disabled", PROTOCOLS: "classic,consumer"})
     found = answer(CLASSIC, consumer(), before)
     assert (found.outcome, found.code) == (Outcome.ADMITTED, 0)
@@ -180,6 +180,8 @@ def test_instance_ids_of_native_members_are_theirs_until_they_leave() -> None:
     assert answer(NATIVE, both, instance_id="k").outcome is Outcome.ADMITTED
     assert answer(CLASSIC, both, instance_id="i").kind is Kind.CLASSIC
     assert answer(CLASSIC, both, broker(Policy.UPGRADE), instance_id="i").kind is Kind.CONSUMER
+    before_4_0 = broker(heartbeats=0)  # KAFKA-17317
+    assert answer(CLASSIC, both, before_4_0, instance_id="i").kind is Kind.CONSUMER
 
 
 def test_classic_members_must_share_an_assignor() -> None:

@@ -117,6 +117,20 @@ def test_brokers_must_be_alike() -> None:
     assert verdicts(asked(view(classic(3), broker(), sizes))) == {"P05": WARNS}
 
 
+def test_the_answers_are_those_of_the_broker_that_coordinates_the_group() -> None:
+    """Whatever another broker would answer."""
+    down = broker(Policy.DOWNGRADE)
+    assert asked(view(classic(3), broker(), down, coordinator=2))["P08"].verdict is FAILS
+    assert asked(view(classic(3), broker(), down, coordinator=1))["P08"].verdict is PASS
+
+
+def test_policy_disabled_fails_on_the_way_back_whether_members_are_admitted_or_not() -> None:
+    """On 4.3.1 the classic member is refused (PC10), on 4.1.2 the group stays mixed (PC11, then PL06)."""
+    admits = broker(properties={POLICY: "disabled", PROTOCOLS: "classic,consumer"})
+    for at in (broker(Policy.DISABLED), admits):
+        assert asked(view(consumer(3), at), DOWN)["P08"].verdict is FAILS
+
+
 def test_settings_that_are_not_told_are_not_guessed() -> None:
     """Error: it could not be measured."""
     silent = broker(properties={PROTOCOLS: "classic,consumer"}, untold="CLUSTER_AUTHORIZATION_FAILED (31)")
@@ -201,6 +215,7 @@ def test_offsets_are_complete_and_within_their_logs() -> None:
         return asked(view(classic(3)), state=found)["P13"]
 
     assert judged(state((0, 9))).verdict is PASS
+    assert judged(state((0, 0), (1, 9))).verdict is PASS
     assert (judged(state()).verdict, "t-0" in judged(state()).reason) == (WARNS, True)
     assert (judged(state((0, 10))).verdict, "t-0 at 10" in judged(state((0, 10))).reason) == (FAILS, True)
     assert judged(state((0, 5), (1, 3))).verdict is FAILS

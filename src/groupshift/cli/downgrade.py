@@ -1,0 +1,203 @@
+"""``groupshift downgrade``: is the way of a cluster's brokers to an older release open, and what opens it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from groupshift.application.downgrade import DowngradeAssessment, DowngradeRequest, assess_downgrade
+from groupshift.bootstrap.downgrade import downgrade_views
+from groupshift.cli import render
+from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
+from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.downgrade.levels import METADATA, name_of
+from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.hazards.versions import Version
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
+from groupshift.ports.log_copies import OffsetsLog
+from groupshift.settings import KafkaSettings
+
+NEEDS_SPARK = "reading the log needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
+
+To = Annotated[str, typer.Option("--to", metavar="RELEASE", help="The older release, such as 3.9.2.")]
+Runs = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="RELEASE",
+        help="What the brokers run, where they tell only its line.",
+        show_default=False,
+    ),
+]
+Kind = Annotated[
+    Coordinator | None,
+    typer.Option(
+        "--coordinator",
+        help="The group coordinator that the older release will run; without it its default.",
+        show_default=False,
+    ),
+]
+Segments = Annotated[
+    str,
+    typer.Option(
+        "--segments",
+        metavar="FOLDER",
+        help="A copy of __consumer_offsets' files; without it the log is read at the brokers.",
+        show_default=False,
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="Show the rules that passed too.")]
+
+app = typer.Typer(
+    name="downgrade",
+    help="Brokers to an older release (KIP-915): assess whether the way is open.",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Brokers to an older release (KIP-915)."""
+
+
+@app.command("assess")
+def assess(  # noqa: PLR0913 - the options of a verb
+    *,
+    to: To,
+    runs: Runs = "",
+    coordinator: Kind = None,
+    segments: Segments = "",
+    everything: All = False,
+    bootstrap_servers: Servers = "",
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Say whether every group would be found again at the older release, and the steps there; nothing is
+    changed.
+
+    Exit code 1: the way is not open."""
+    if timeout <= 0:
+        raise Rejected(f"--timeout {timeout:g} is no time to wait: give seconds above 0")
+    said = Version.parse(runs) if runs else None
+    asked = DowngradeRequest(target=target_of(to, coordinator), said=said, copied=bool(segments))
+    one_cluster(bootstrap_servers, settings_file)
+    named = KafkaSettings(bootstrap_servers=bootstrap_servers) if bootstrap_servers else None
+    kafka = named or settings(settings_file).kafka
+    log = _log(kafka, segments, timeout)
+    with closing(downgrade_views(kafka, timeout_s=timeout)) as views, shown(Console(stderr=True)) as progress:
+        found = assess_downgrade(
+            views, log, asked, lambda done, of: progress("reading the offsets topic", done, of)
+        )
+    following = _following(found, to)
+    if as_json:
+        render.print_json(_document(found, asked, following))
+    else:
+        _show(Console(), found, asked, everything=everything)
+        render.next_command(Console(), following)
+    return 0 if found.open else 1
+
+
+def _log(kafka: KafkaSettings, segments: str, timeout_s: float) -> OffsetsLog:
+    """The copy, or the brokers."""
+    try:
+        from groupshift.spark.copied_log import CopiedLog
+        from groupshift.spark.direct_log import DirectLog
+        from groupshift.spark.fetched import Brokers
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("groupshift"):
+            raise
+        raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
+    if segments:
+        if "://" not in segments and not Path(segments).is_dir():
+            raise Rejected(f"--segments {segments} is no folder; give a copy of a broker's log folder")
+        return CopiedLog(segments)
+    return DirectLog(
+        Brokers(bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )
+
+
+def _document(found: DowngradeAssessment, asked: DowngradeRequest, following: str) -> dict[str, Any]:
+    view = found.view
+    return {
+        "cluster_id": view.cluster_id,
+        "to": asked.target.release,
+        "coordinator": asked.target.coordinator,
+        "open": found.open,
+        "verdict": found.judgement.verdict,
+        "brokers": {
+            str(each.node_id): {"line": str(each.line or "unknown"), "coordinator": each.coordinator}
+            for each in view.brokers
+        },
+        "quorum": view.quorum,
+        "features": view.finalised,
+        "group_configs": view.group_configs,
+        "path": found.path,
+        "groups": {each.group: _group(each.kinds, each.state, each.protocol_type) for each in found.groups},
+        "log": {"records": found.records, "new_types": found.new_types},
+        "findings": found.judgement.findings,
+        "steps": found.steps,
+        "next": following,
+    }
+
+
+def _group(kinds: frozenset[Any], state: str, protocol_type: str) -> dict[str, Any]:
+    return {"types": kinds, "state": state, "protocol_type": protocol_type}
+
+
+def _show(console: Console, found: DowngradeAssessment, asked: DowngradeRequest, *, everything: bool) -> None:
+    console.print(escape(_met(found)), soft_wrap=True)
+    shown_findings = [
+        each
+        for each in found.judgement.findings
+        if everything or each.verdict is not Verdict.PASS or each.hint
+    ]
+    if shown_findings:
+        console.print(render.findings_table(shown_findings, f"to {asked.target}"))
+    if found.steps:
+        console.print(_steps(found))
+    passed = sum(each.verdict is Verdict.PASS for each in found.judgement.findings)
+    way = "open" if found.open else "not open"
+    verdict = render.verdict_text(found.judgement.verdict)
+    console.print(f"{verdict}: the way to {asked.target} is {way}; {passed} rules passed (--all shows them)")
+
+
+def _met(found: DowngradeAssessment) -> str:
+    """Features and groups in one line."""
+    levels = ", ".join(
+        f"{name} {name_of(level) if name == METADATA else level}"
+        for name, level in sorted(found.view.finalised.items())
+    )
+    kinds = Counter("+".join(sorted(each.kinds)) or "unknown" for each in found.groups)
+    groups = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "none"
+    read = "not read" if found.records is None else f"{found.records:,} records read"
+    return f"features: {levels or 'none'}; groups: {groups}; log of the offsets topic: {read}"
+
+
+def _steps(found: DowngradeAssessment) -> Table:
+    table = Table(title="the plan; nothing of it is done here", title_justify="left")
+    for name in ("#", "step", "of", "what is done", "proof before the next", "way back"):
+        table.add_column(name, overflow="fold")
+    for number, step in enumerate(found.steps, 1):
+        texts = (step.act.value, step.subject or "-", step.does, step.proof, step.inverse or "-")
+        table.add_row(str(number), *(escape(text) for text in texts))
+    return table
+
+
+def _following(found: DowngradeAssessment, to: str) -> str:
+    """What to do next: the first remedy, or the first steps of the plan."""
+    again = f"groupshift downgrade assess --to {to}"
+    if found.open:
+        return "groupshift snapshot --all --output C0, then the steps of the plan, one node at a time"
+    bad = [finding for finding in found.judgement.findings if finding.verdict.rank > 1]
+    remedy = next((finding.hint for finding in bad if finding.hint), "see the findings")
+    return f"{remedy}; then: {again}"

@@ -1,0 +1,73 @@
+"""Properties of a broker's file that an older release does not know, or knows with fewer values.
+
+A property that is not known is only warned of; a known one with an unknown value ends the start. Source
+of the rule: specs/group-coordinator.md §6.1, step 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from groupshift.domain.downgrade.property_names import FIRST_LINE
+from groupshift.domain.downgrade.releases import Target
+from groupshift.domain.downgrade.view import Property
+from groupshift.domain.hazards.versions import Version
+from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
+
+_V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
+_BOOTSTRAP = "controller.quorum.bootstrap.servers"
+_PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """A property that the target does not take as it is; ``fatal`` when the broker ends at its start."""
+
+    name: str
+    value: str
+    why: str
+    fatal: bool
+
+
+def misfits(properties: Mapping[str, Property], target: Target) -> Iterator[Misfit]:
+    """What in a broker's file the target does not know, by name."""
+    for name in sorted(properties):
+        value = properties[name].value or ""
+        if not properties[name].static:
+            continue
+        why = _VALUES[name](value, target) if name in _VALUES else ""
+        if why:
+            yield Misfit(name=name, value=value, why=why, fatal=True)
+        elif name in FIRST_LINE and target.version < Version.parse(f"{FIRST_LINE[name]}.0").lowest:
+            why = f"{target.release} does not know it and ignores it"
+            yield Misfit(name=name, value=value, why=why, fatal=False)
+
+
+def _voters(value: str, target: Target) -> str:
+    if not value or target.version >= _V39.lowest:
+        return ""
+    return f"{target.release} wants controller.quorum.voters in its place (KIP-853 came with 3.9)"
+
+
+def _protocols(value: str, target: Target) -> str:
+    if target.version < _V37.lowest:
+        return ""
+    told = [each.strip().lower() for each in value.split(",") if each.strip()]
+    unknown = [each for each in told if target.version < _PROTOCOLS_SINCE.get(each, _V37).lowest]
+    return f"{target.release} does not know {', '.join(unknown)} and ends at its start" if unknown else ""
+
+
+def _assignors(value: str, target: Target) -> str:
+    short = [each.strip() for each in value.split(",") if each.strip() and "." not in each]
+    known = _V37.lowest <= target.version < _V40.lowest
+    if not short or not known:
+        return ""
+    return f"{target.release} wants names of classes, not {', '.join(short)}, and ends at its start"
+
+
+_VALUES: Mapping[str, Callable[[str, Target], str]] = {
+    PROTOCOLS: _protocols,
+    ASSIGNORS: _assignors,
+    _BOOTSTRAP: _voters,
+}

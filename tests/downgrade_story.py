@@ -1,0 +1,109 @@
+"""Groups of every kind at a broker, converted back to classic, and what the verb says of the way down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from classic_member import ClassicMember, assignment
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
+from groupshift.cli.main import main
+from groupshift.domain.downgrade.view import ClusterView
+from groupshift.domain.protocol.model import Kind
+from groupshift.sandbox.processes import wait_until
+from native_member import NativeMember
+
+PATIENCE_S = 90.0
+
+
+class Groups:
+    """Members by their bare requests, at the one broker of a cluster."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._cluster = KafkaCluster(bootstrap, timeout_s=PATIENCE_S)
+        self._views = LiveDowngradeViews(KafkaCluster(bootstrap, timeout_s=PATIENCE_S), SystemClock())
+        self._topic = topic
+        self.cluster = self._cluster
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+        self._views.close()
+
+    def look(self) -> ClusterView:
+        """The cluster now."""
+        return self._views.look()
+
+    def native(self, group: str, partitions: int) -> NativeMember:
+        """A native member that has all partitions."""
+        member = NativeMember(self._coordinator(group), group, [self._topic])
+        member.await_assigned(partitions, PATIENCE_S)
+        return member
+
+    def touch_classic(self, group: str) -> None:
+        """One classic member joins and leaves, and commits nothing: an empty group is converted."""
+        member = ClassicMember(self._coordinator(group), group, [self._topic])
+        member.join()
+        member.sync(assignment({self._topic: [0]}))
+        member.leave()
+
+    def await_kinds(self, wanted: Mapping[str, Kind]) -> None:
+        """Wait until these groups are listed so."""
+
+        def there() -> bool:
+            listed = {each.group: each.kind for node in self.look().brokers for each in node.groups}
+            return all(listed.get(group) is kind for group, kind in wanted.items())
+
+        wait_until(there, PATIENCE_S, f"groups are listed as {dict(wanted)}", every_s=0.2)
+
+    def _coordinator(self, group: str):
+        def known() -> int:
+            nodes, _ = self._cluster.coordinators([group])
+            return nodes.get(group, -1)
+
+        wait_until(lambda: known() >= 0, PATIENCE_S, f"{group} has a coordinator", every_s=0.1)
+        return self._cluster.broker(known())
+
+
+@contextmanager
+def groups_at(bootstrap: str, topic: str) -> Iterator[Groups]:
+    """Closed at the end."""
+    found = Groups(bootstrap, topic)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+class Assessed:
+    """Exit code and document of one call of the verb."""
+
+    def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str], to: str, *options: str) -> None:
+        command = ["downgrade", "assess", "--to", to, "--bootstrap-servers", bootstrap, "--json"]
+        capsys.readouterr()
+        self.code = main([*command, "--timeout", "60", *options])
+        self.document: dict[str, Any] = json.loads(capsys.readouterr().out)
+
+    def said(self, rule: str) -> list[str]:
+        """The sentences of a rule's findings that did not pass."""
+        return [
+            each["reason"]
+            for each in self.document["findings"]
+            if each["rule"] == rule and each["verdict"] != "pass"
+        ]
+
+    @property
+    def failed(self) -> set[str]:
+        """Numbers of the rules that failed or could not be measured."""
+        return {each["rule"] for each in self.document["findings"] if each["verdict"] in {"fail", "error"}}
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        """What is planned, of what."""
+        return [(each["act"], each["subject"]) for each in self.document["steps"]]

@@ -1,0 +1,129 @@
+"""The way of a real 4.3.1 to older releases: refused by group and feature, open once both are prepared."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from downgrade_story import Assessed, groups_at
+from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.cli.main import main
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.model import Kind
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import marked, stop, wait_until
+
+SIMPLE, NATIVE, TOPIC = "simple", "native", "orders"
+SESSION = "consumer.session.timeout.ms"
+
+
+@pytest.fixture(scope="module")
+def stayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+    """One node of 4.3.1 whose metadata 3.9 can read but for group.version."""
+    home = Home(tmp_path_factory.mktemp("downgrade")).create()
+    options = KraftOptions(
+        release="4.3.1",
+        heap="320m",
+        format_arguments=("--release-version", "3.9", "--feature", "group.version=1"),
+        properties={"offsets.topic.num.partitions": "3"},
+    )
+    try:
+        yield start_kraft(home, options)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+def configure(bootstrap: str, group: str, operation: AlterConfigOpType) -> None:
+    """Set or delete one configuration of a group."""
+    entry = ConfigEntry(SESSION, "50000", incremental_operation=operation)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    asked = admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])], request_timeout=30.0
+    )
+    for each in asked.values():
+        each.result(timeout=60.0)
+
+
+def test_the_way_opens_when_groups_and_features_are_prepared(
+    stayed: KraftCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """4.3.1 at 3.9 with a native group to 3.9.2; a copy of the log says the same, and 3.4.0 stays closed."""
+    bootstrap = stayed.bootstrap
+    create_topic(bootstrap, TOPIC, 2)
+    with groups_at(bootstrap, TOPIC) as groups:
+        commit(
+            groups.cluster,
+            {SIMPLE: {TopicPartition(TOPIC, 0): (7, "")}, NATIVE: {TopicPartition(TOPIC, 0): (8, "")}},
+        )
+        member = groups.native(NATIVE, 2)
+        configure(bootstrap, NATIVE, AlterConfigOpType.SET)
+        groups.await_kinds({SIMPLE: Kind.CLASSIC, NATIVE: Kind.CONSUMER})
+        wait_until(lambda: NATIVE in groups.look().group_configs, 60.0, "the group's configuration is told")
+        closed = Assessed(bootstrap, capsys, "3.9.2", "--from", "4.3.1")
+        assert (closed.code, closed.document["open"]) == (1, False)
+        assert closed.failed == {"W07", "W10", "W11", "H03", "H05"}
+        assert closed.said("W07")[0].startswith("1 group of type consumer ('native') with members")
+        assert "consumer.session.timeout.ms=50000" in closed.said("W10")[0]
+        assert closed.said("W11") == ["feature group.version is finalised at 1; 3.9.2 reads up to 0"]
+        assert closed.steps == [
+            ("snapshot", ""), ("convert", NATIVE), ("compare", ""), ("delete-configs", NATIVE),
+            ("lower", "group.version"), ("await-snapshot", "__cluster_metadata"),
+            ("edit-properties", "1"), ("snapshot", ""), ("replace", "1"),
+        ]  # fmt: skip
+        member.leave()
+        groups.touch_classic(NATIVE)
+        groups.await_kinds({NATIVE: Kind.CLASSIC})
+        configure(bootstrap, NATIVE, AlterConfigOpType.DELETE)
+        update_features(groups.cluster.broker(1), {"group.version": 0}, change=FeatureChange.SAFE_DOWNGRADE)
+        wait_until(
+            lambda: not groups.look().finalised.get("group.version") and not groups.look().group_configs,
+            60.0,
+            "feature and configuration are gone",
+        )
+    opened = Assessed(bootstrap, capsys, "3.9.2", "--from", "4.3.1")
+    assert (opened.code, opened.document["open"], opened.failed) == (0, True, set())
+    assert opened.steps == [
+        ("snapshot", ""), ("await-snapshot", "__cluster_metadata"), ("edit-properties", "1"),
+        ("snapshot", ""), ("replace", "1"),
+    ]  # fmt: skip
+    assert opened.document["groups"] == {
+        SIMPLE: {"types": ["classic"], "state": "Empty", "protocol_type": ""},
+        NATIVE: {"types": ["classic"], "state": "Empty", "protocol_type": "consumer"},
+    }
+    copy = tmp_path / "copy"
+    shutil.copytree(
+        stayed.nodes[0].folder, copy, ignore=lambda _, names: [n for n in names if n.endswith("index")]
+    )
+    copied = Assessed(bootstrap, capsys, "3.9.2", "--from", "4.3.1", "--segments", str(copy))
+    assert (copied.code, copied.document["log"]) == (0, opened.document["log"])
+    assert opened.document["log"]["new_types"]
+    lost = Assessed(bootstrap, capsys, "3.4.0", "--from", "4.3.1")
+    assert (lost.code, {"W12", "W16", "W17"} <= lost.failed, lost.steps) == (1, True, [])
+    assert lost.said("W16")[0].startswith("2 of 2 groups are lost to 3.4.0 (OLD coordinator)")
+
+
+def test_bad_input_is_said_in_one_sentence(
+    stayed: KraftCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Unknown releases and folders: exit code 2; the release that runs: not open."""
+    servers = ["--bootstrap-servers", stayed.bootstrap]
+    for options, said in (
+        (["--to", "3.12.0"], "no release that groupshift knows"),
+        (["--to", "3.9"], "give all its numbers"),
+        (["--to", "3.5.2", "--coordinator", "new"], "has no new group coordinator"),
+        (["--to", "3.9.2", "--segments", str(tmp_path / "none")], "is no folder"),
+        (["--to", "3.9.2", "--segments", str(tmp_path)], "holds no segment file"),
+    ):
+        assert main(["downgrade", "assess", *options, *servers]) == 2
+        error = capsys.readouterr().err
+        assert (error.startswith("rejected: "), said in error) == (True, True), error
+    same = Assessed(stayed.bootstrap, capsys, "4.3.1", "--from", "4.3.1")
+    assert (same.code, "W03" in same.failed, same.steps) == (1, True, [])

@@ -1,0 +1,209 @@
+"""The simplest acceptance test of a downgrade: 3.9.2 NEW to 3.4.0 (specs/verified-coordinator.md, D).
+
+The tool is given a copy of the log each time; in the end the very folder goes to 3.4.0 and all groups are
+there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from downgrade_story import Assessed, Groups, groups_at
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.placement import partition_of
+from groupshift.domain.protocol.model import Kind
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.layout import to_release
+from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift.sandbox.rolling import replace_node
+from native_member import NativeMember
+
+pytestmark = pytest.mark.timeout(900)
+
+TOPIC, PARTITIONS, LOG = "orders", 2, 5
+OFFSETS = "__consumer_offsets"
+TOUCHED = (1, 2)
+"""The partitions of the offsets topic that hold newer records."""
+COMPACTING = {
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.001",
+    "delete.retention.ms": "100",
+    "min.compaction.lag.ms": "0",
+}
+
+
+def named(prefix: str, homes: tuple[int, ...]) -> list[str]:
+    """A name for each of these partitions of the offsets topic."""
+    return [
+        next(f"{prefix}-{n}" for n in range(999) if partition_of(f"{prefix}-{n}", LOG) == home)
+        for home in homes
+    ]
+
+
+SIMPLE = [*named("beside", TOUCHED), *named("apart", (0, 3, 4))]
+CLASSIC = named("classic", (0,))[0]
+LIVE, EMPTY, CONVERTED = named("live", (1,))[0], named("left", (2,))[0], named("converted", (1,))[0]
+NATIVES = (LIVE, EMPTY, CONVERTED)
+LOST = sorted([*SIMPLE[:2], *NATIVES])
+
+
+@pytest.fixture
+def newest(tmp_path: Path) -> Iterator[KraftCluster]:
+    """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata."""
+    home = Home(tmp_path / "home").create()
+    options = KraftOptions(
+        release="3.9.2",
+        heap="320m",
+        format_arguments=("--release-version", "3.4"),
+        properties={
+            **CONSUMER_PROTOCOL,
+            "offsets.topic.num.partitions": str(LOG),
+            "log.cleaner.backoff.ms": "500",
+        },
+    )
+    try:
+        yield start_kraft(home, options)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+def offsets(bootstrap: str) -> dict[tuple[str, int], int]:
+    """Committed offsets of the nine groups."""
+    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
+    try:
+        state = snapshots.take([*SIMPLE, CLASSIC, *NATIVES])
+    finally:
+        snapshots.close()
+    assert state.problems == []
+    return {(row.group, row.partition): row.offset for row in state.offsets}
+
+
+def commits(groups: Groups) -> None:
+    """The same offsets for the nine groups, while they have no members."""
+    commit(
+        groups.cluster,
+        {
+            group: {TopicPartition(TOPIC, p): (10 * n + p, "") for p in range(PARTITIONS)}
+            for n, group in enumerate([*SIMPLE, CLASSIC, *NATIVES])
+        },
+    )
+
+
+def nine_groups(groups: Groups) -> NativeMember:
+    """Five simple, one classic, one native and alive (its member), one native and left, one converted
+    back."""
+    commits(groups)
+    groups.touch_classic(CLASSIC)
+    for group in (EMPTY, CONVERTED):
+        groups.native(group, PARTITIONS).leave()
+    groups.touch_classic(CONVERTED)
+    alive = groups.native(LIVE, PARTITIONS)
+    groups.await_kinds(
+        {CLASSIC: Kind.CLASSIC, CONVERTED: Kind.CLASSIC, EMPTY: Kind.CONSUMER, LIVE: Kind.CONSUMER}
+    )
+    return alive
+
+
+def configured(bootstrap: str, operation: AlterConfigOpType) -> None:
+    """Set or take back what makes the offsets topic compact at once."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=operation) for name, value in COMPACTING.items()
+    ]
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    asked = admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.TOPIC, OFFSETS, incremental_configs=entries)], request_timeout=30.0
+    )
+    for each in asked.values():
+        each.result(timeout=60.0)
+
+
+class Copies:
+    """Copies of the node's log, and what the verb says of each."""
+
+    def __init__(self, cluster: KraftCluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._cluster, self._folder, self._capsys, self._made = cluster, folder, capsys, 0
+
+    def assess(self, to: str = "3.4.0") -> Assessed:
+        """A fresh copy of the offsets topic's files, assessed; copied again while the cleaner replaces
+        some."""
+        found: list[Assessed] = []
+
+        def read() -> bool:
+            self._made += 1
+            copy = self._folder / str(self._made)
+            try:
+                for partition in range(LOG):
+                    name = f"{OFFSETS}-{partition}"
+                    shutil.copytree(self._cluster.nodes[0].folder / name, copy / name)
+                found.append(
+                    Assessed(
+                        self._cluster.bootstrap, self._capsys, to, "--from", "3.9.2", "--segments", str(copy)
+                    )
+                )
+            except (shutil.Error, OSError, ValueError):
+                return False
+            return True
+
+        wait_until(read, 90.0, "a copy of the log that is whole", every_s=0.5)
+        return found[0]
+
+
+def test_a_copy_of_the_log_decides_the_way_to_340(
+    newest: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Raw: refused, the five named; converted only: still refused, the same five; compacted: open, and 9 of 9
+    groups are found by a 3.4.0 over that folder. 3.4.1 needs the conversion only."""
+    bootstrap = newest.bootstrap
+    create_topic(bootstrap, TOPIC, PARTITIONS)
+    copies = Copies(newest, tmp_path / "copies", capsys)
+    with groups_at(bootstrap, TOPIC) as groups:
+        alive = nine_groups(groups)
+        before = offsets(bootstrap)
+        assert len(before) == 9 * PARTITIONS
+        raw = copies.assess()
+        assert (raw.code, {"W07", "W16", "W17"} <= raw.failed) == (1, True)
+        assert lost(raw) == LOST
+        assert ("compact", OFFSETS) in raw.steps
+        alive.leave()
+        for group in (LIVE, EMPTY):
+            groups.touch_classic(group)
+        groups.await_kinds(dict.fromkeys(NATIVES, Kind.CLASSIC))
+        converted = copies.assess()
+        assert (converted.code, converted.failed) == (1, {"W16", "W17", "H01"})
+        assert lost(converted) == LOST
+        assert copies.assess("3.4.1").code == 0
+        configured(bootstrap, AlterConfigOpType.SET)
+        opened: list[Assessed] = []
+
+        def compacted() -> bool:
+            commits(groups)
+            opened[:] = [copies.assess()]
+            return not opened[0].document["log"]["new_types"]
+
+        wait_until(compacted, 180.0, "no key of type 3 or above is left", every_s=1.0)
+        configured(bootstrap, AlterConfigOpType.DELETE)
+    assert (opened[0].code, opened[0].failed, opened[0].said("W16")) == (0, set(), [])
+    assert ("compact", OFFSETS) not in opened[0].steps
+    assert offsets(bootstrap) == before
+    cluster, swapped = replace_node(newest, 1, to_release("3.4.0"))
+    assert swapped.count("Error loading offsets") == 0
+    assert offsets(cluster.bootstrap) == before
+
+
+def lost(found: Assessed) -> list[str]:
+    """Groups that rule W16 names."""
+    (sentence,) = found.said("W16")
+    names = sentence.partition(": ")[2].partition(";")[0]
+    return sorted(name.strip("'") for name in names.split(", "))

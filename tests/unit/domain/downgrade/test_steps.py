@@ -1,0 +1,103 @@
+"""The plan of a downgrade: the order of its steps, what undoes each, and the order of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator_story import consumer_group, log
+from downgrade_clusters import broker, cluster, listed
+from groupshift.domain.downgrade.facts import DowngradeFacts
+from groupshift.domain.downgrade.log import log_facts
+from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, node_order, steps
+from groupshift.domain.downgrade.view import Asked, ClusterView, QuorumView
+from groupshift.domain.protocol.broker import PROTOCOLS
+from groupshift.domain.protocol.model import Kind
+
+NATIVE = [listed("busy", Kind.CONSUMER), listed("left", Kind.CONSUMER, state="Empty"), listed("classic")]
+
+
+def planned(view: ClusterView, to: str = "3.9.2") -> list[DowngradeStep]:
+    """The plan with a log that holds both native groups."""
+    target = target_of(to)
+    records = [*log(*consumer_group("busy")), *log(*consumer_group("left"), start=10)]
+    return list(steps(DowngradeFacts(view=view, target=target, log=log_facts(records, target))))
+
+
+def acts(view: ClusterView, to: str = "3.9.2") -> list[tuple[Act, str]]:
+    """What is done to what."""
+    return [(each.act, each.subject) for each in planned(view, to)]
+
+
+def full(features: Mapping[str, int]) -> ClusterView:
+    """Everything that a plan can have to do."""
+    return cluster(
+        broker(1, groups=NATIVE, properties={PROTOCOLS: "classic,streams"}),
+        features=features,
+        group_configs={"busy": {"consumer.session.timeout.ms": "50000"}},
+        configs_asked=Asked.EVERY,
+    )
+
+
+def test_consumers_come_first_then_metadata_then_the_nodes() -> None:
+    """The whole order of specs/group-coordinator.md §6.1."""
+    assert acts(full({"metadata.version": 22, "group.version": 1})) == [
+        (Act.SNAPSHOT, ""),
+        (Act.CONVERT, "busy"),
+        (Act.CONVERT_EMPTY, "left"),
+        (Act.COMPARE, ""),
+        (Act.DELETE_CONFIGS, "busy"),
+        (Act.LOWER, "group.version"),
+        (Act.LOWER, "metadata.version"),
+        (Act.AWAIT_SNAPSHOT, "__cluster_metadata"),
+        (Act.EDIT_PROPERTIES, "1"),
+        (Act.SNAPSHOT, ""),
+        (Act.REPLACE, "1"),
+    ]
+
+
+def test_compaction_is_forward_only_and_comes_before_the_brokers() -> None:
+    """Only where the target needs it."""
+    view = cluster(broker(release="3.9.2", groups=NATIVE), features={"metadata.version": 8})
+    found = planned(view, "3.4.0")
+    assert [each.inverse for each in found if each.act is Act.COMPACT] == [FORWARD_ONLY]
+    assert [each.act for each in found].index(Act.COMPACT) < [each.act for each in found].index(Act.REPLACE)
+    assert Act.COMPACT not in {each.act for each in planned(view, "3.4.1")}
+
+
+def test_every_step_that_changes_something_names_its_inverse() -> None:
+    """Or says that there is none; all have a proof."""
+    found = planned(full({"metadata.version": 22, "group.version": 1}))
+    observing = {Act.SNAPSHOT, Act.COMPARE, Act.AWAIT_SNAPSHOT}
+    assert {each.act for each in found if not each.inverse} == observing
+    assert all(each.proof and each.does for each in found)
+    lowered = next(each for each in found if each.subject == "group.version")
+    assert lowered.inverse == "upgrade group.version to 1"
+    configs = next(each for each in found if each.act is Act.DELETE_CONFIGS)
+    assert configs.inverse == "set them again: consumer.session.timeout.ms=50000"
+
+
+def test_a_prepared_cluster_has_only_its_nodes_left() -> None:
+    """One after the other, with a comparison after each."""
+    view = cluster(broker(1), broker(2), features={"metadata.version": 25})
+    found = [each for each in planned(view, "4.2.1") if each.act is not Act.SNAPSHOT]
+    assert [(each.act, each.subject) for each in found] == [
+        (Act.AWAIT_SNAPSHOT, "__cluster_metadata"), (Act.REPLACE, "2"), (Act.REPLACE, "1"),
+    ]  # fmt: skip
+    assert all("--move downgrade" in each.proof for each in found if each.act is Act.REPLACE)
+
+
+def test_there_is_no_plan_where_there_is_no_way() -> None:
+    """A change of the metadata log, or a target that is not older."""
+    assert planned(cluster(features={"metadata.version": 30}), "4.2.1") == []
+    assert planned(cluster(), "4.4.0") == []
+
+
+def test_brokers_go_before_controllers_and_the_leader_last() -> None:
+    """Combined or not; without a quorum (ZooKeeper mode) the controller is last."""
+    brokers = [broker(node) for node in (1, 2, 3)]
+    apart = cluster(*brokers, quorum=QuorumView(leader=102, voters=(101, 102, 103), high_watermark=1))
+    assert node_order(apart) == (1, 2, 3, 101, 103, 102)
+    mixed = cluster(*brokers, quorum=QuorumView(leader=1, voters=(1, 3), high_watermark=1))
+    assert node_order(mixed) == (2, 3, 1)
+    assert node_order(cluster(*brokers, quorum=None, kraft=False, controller=2)) == (1, 3, 2)
