@@ -86,8 +86,6 @@ def assess(  # noqa: PLR0913 - the options of a verb
     changed.
 
     Exit code 1: the way is not open."""
-    if timeout <= 0:
-        raise Rejected(f"--timeout {timeout:g} is no time to wait: give seconds above 0")
     said = Version.parse(runs) if runs else None
     asked = DowngradeRequest(target=target_of(to, coordinator), said=said, copied=bool(segments))
     one_cluster(bootstrap_servers, settings_file)

@@ -28,7 +28,6 @@ from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.protocol.settled import Wanted
 from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Rejected
 from groupshift.ports.protocol_views import ProtocolViews
 from groupshift.settings import KafkaSettings
 
@@ -119,8 +118,6 @@ def _views(
     bootstrap_servers: str, settings_file: Path | None, timeout_s: float
 ) -> Iterator[tuple[ProtocolViews, KafkaSettings]]:
     """Looks at the brokers of the options or of the settings, closed at the end."""
-    if timeout_s <= 0:
-        raise Rejected(f"--timeout {timeout_s:g} is no time to wait: give seconds above 0")
     one_cluster(bootstrap_servers, settings_file)
     named = KafkaSettings(bootstrap_servers=bootstrap_servers) if bootstrap_servers else None
     kafka = named or settings(settings_file).kafka

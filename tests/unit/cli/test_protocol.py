@@ -18,7 +18,10 @@ ASSESS = ["protocol", "assess", "--group", "g"]
             [*ASSESS, "--to", "consumer", "--bootstrap-servers", "b:1", "--settings", "s"],
             "both name a cluster",
         ),
-        ([*ASSESS, "--to", "consumer", "--bootstrap-servers", "b:1", "--timeout", "0"], "no time to wait"),
+        (
+            [*ASSESS, "--to", "consumer", "--bootstrap-servers", "b:1", "--timeout", "0"],
+            "greater than or equal to 0.1",
+        ),
         ([*ASSESS, "--to", "share", "--bootstrap-servers", "b:1"], "'share' is not one of"),
         (["protocol", "assess", "--to", "consumer"], "Missing option '--group'"),
         (["protocol", "settled", "--group", "g"], "Missing option '--to'"),
