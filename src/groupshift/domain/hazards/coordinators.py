@@ -185,8 +185,8 @@ COORDINATORS = (
         " group is empty",
         source=JIRA + "KAFKA-20640",
         sure=Sure.VERIFIED,
-        seen="4.0.2 and 4.1.2 admit, 4.3.1 and 4.4.0 refuse; classes: the refusal is in none of 3.8.1 to"
-        " 4.3.0; merged to the branches 4.0, 4.1 and 4.3 in June 2026, of 4.2 no commit was found",
+        seen="4.0.2, 4.1.2 and 4.2.1 admit, 4.3.1 and 4.4.0 refuse; classes: the refusal is in none of 3.8.1"
+        " to 4.3.0; merged to the branches 4.0, 4.1 and 4.3 in June 2026, of 4.2 no commit was found",
     ),
     Hazard(
         number="H20",
