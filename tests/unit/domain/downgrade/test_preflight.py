@@ -14,6 +14,7 @@ from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import LogFacts, log_facts
 from groupshift.domain.downgrade.preflight import RULES, ask
+from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.view import Asked, ClusterView, Property
 from groupshift.domain.hazards.versions import Version
@@ -125,6 +126,11 @@ def test_nothing_that_was_not_read_passes() -> None:
             cluster(broker(properties={"controller.quorum.bootstrap.servers": "h:1"})),
             "3.8.1", "W14", FAILS, "wants controller.quorum.voters",
         ),
+        (cluster(broker(release="3.9.2"), kraft=False), "3.5.2", "W14", FAILS, "has no inter.broker"),
+        (
+            cluster(broker(release="3.9.2", properties={INTER_BROKER: "3.9-IV0"}), kraft=False),
+            "3.5.2", "W14", FAILS, "versions up to 3.5",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_by_its_rule(
@@ -155,7 +161,8 @@ def test_what_people_say_the_brokers_run_decides_within_a_line() -> None:
     assert verdicts(asked(view, "3.9.1", said="3.9.2")) == {}
     assert asked(view, "3.9.2", said="3.9.1")["W03"].verdict is FAILS
     assert "not 4.0.2" in asked(view, "3.8.1", said="4.0.2")["W01"].reason
-    untold = cluster(replace(broker(release="3.9.2"), supported={}), kraft=False, quorum=None, controller=1)
+    spoken = broker(release="3.9.2", properties={INTER_BROKER: "3.5"})
+    untold = cluster(replace(spoken, supported={}), kraft=False, quorum=None, controller=1)
     assert verdicts(asked(replace(untold, finalised={}), "3.5.2", said="3.9.2")) == {}
 
 
