@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_story import PARTITIONS, classic, commit, compacted, consumer_group, log, to_classic
+from coordinator_story import (
+    PARTITIONS,
+    classic,
+    commit,
+    compacted,
+    consumer_group,
+    epoch,
+    gone,
+    log,
+    to_classic,
+)
 from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.coordinator_log import Decoded
 from groupshift.domain.coordinator_log.releases import Coordinator
@@ -146,6 +156,32 @@ def test_consumer_groups_stay_where_the_target_serves_them() -> None:
     """4.3.1 at 4.0 to 4.0.2: a live native member is kept."""
     view = cluster(broker(groups=[listed("n", Kind.CONSUMER)]), features={MV: 25, GV: 1})
     assert verdicts(asked(view, "4.0.2", log(*consumer_group("n")))) == {"W13": WARNS}
+
+
+def test_the_old_coordinator_of_40_serves_no_consumer_groups() -> None:
+    """It is in the jar still, by an internal property."""
+    view = cluster(broker(groups=[listed("n", Kind.CONSUMER)]), features={MV: 25, GV: 1})
+    found = asked(view, "4.0.2", log(*consumer_group("n")), Coordinator.OLD)
+    assert verdicts(found)["W07"] is FAILS
+
+
+def test_groups_whose_offsets_load_are_named_as_unconverted_only() -> None:
+    """Rule O4 of the replay lint is W07's matter: offsets are there, members are not."""
+    view = cluster(broker(groups=[listed("n", Kind.CONSUMER)]))
+    found = asked(view, records=log(*consumer_group("n"), commit("n")))
+    assert verdicts(found) == {"W07": FAILS, "W13": WARNS}
+
+
+def test_a_group_that_two_brokers_list_is_refused() -> None:
+    """Also of one type: two coordinators have it."""
+    view = cluster(broker(1, groups=[listed("g")]), broker(2, groups=[listed("g")]))
+    assert asked(view)["W08"].reason.endswith("classic at broker 1, classic at broker 2")
+
+
+def test_newer_types_are_counted_from_the_lowest_on() -> None:
+    """A group epoch (type 3) counts, and so does its tombstone."""
+    found = log_facts(log(epoch("g"), gone(epoch("g")), commit("g", version=4)), target_of("3.9.2"))
+    assert (found.new_types, found.commits, found.records) == ({3: 2}, 4, 3)
 
 
 def test_connect_groups_are_named_and_stay_as_they_are() -> None:
