@@ -8,9 +8,14 @@ import pytest
 
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.broker import Policy
+from groupshift.domain.protocol.model import Kind
+from groupshift.domain.protocol.rules_brokers import disagreements
+from groupshift.domain.protocol.view import ProtocolView
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
@@ -106,3 +111,31 @@ def test_groups_are_read_whole_while_their_coordinators_move(three: KraftCluster
         assert all(offsets(state) == offsets(before) for state in seen)
     finally:
         snapshots.close()
+
+
+def test_every_broker_is_asked_whom_it_takes_for_the_coordinator(three: KraftCluster) -> None:
+    """A look at a group for a move of its protocol: three answers of one mind, and one broker that lists it;
+    the groups of this cluster have all three for coordinators."""
+    cluster = KafkaCluster(three.bootstrap, timeout_s=60.0)
+    views = LiveProtocolViews(KafkaCluster(three.bootstrap, timeout_s=60.0), SystemClock())
+    create_topic(three.bootstrap, "looked", 1)
+    commit(cluster, {f"l-{group}": {TopicPartition("looked", 0): (5, "")} for group in GROUPS})
+    cluster.close()
+    looks: dict[str, ProtocolView] = {}
+
+    def agreed() -> bool:
+        for group in GROUPS:
+            if group not in looks or list(disagreements(looks[group])):
+                looks[group] = views.look(f"l-{group}")
+        return not any(list(disagreements(look)) for look in looks.values())
+
+    try:
+        wait_until(agreed, 90.0, "all brokers agree on every group", every_s=0.2)
+    finally:
+        views.close()
+    assert {look.group.coordinator for look in looks.values()} == {1, 2, 3}
+    for look in looks.values():
+        assert [broker.node_id for broker in look.brokers] == [1, 2, 3]
+        assert [broker.node_id for broker in look.brokers if broker.lists] == [look.group.coordinator]
+        assert (look.group.kind, look.group.state) == (Kind.CLASSIC, "Empty")
+        assert {broker.settings.policy for broker in look.brokers} == {Policy.BIDIRECTIONAL}

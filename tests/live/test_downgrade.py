@@ -98,6 +98,13 @@ def test_the_way_opens_when_groups_and_features_are_prepared(
         SIMPLE: {"types": ["classic"], "state": "Empty", "protocol_type": ""},
         NATIVE: {"types": ["classic"], "state": "Empty", "protocol_type": "consumer"},
     }
+    assert (
+        main(["downgrade", "assess", "--to", "3.9.2", "--from", "4.3.1", "--bootstrap-servers", bootstrap])
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert "the way to 3.9.2 (OLD coordinator) is open" in shown
+    assert shown.splitlines()[-1].startswith("next: groupshift snapshot --all --output C0")
     copy = tmp_path / "copy"
     shutil.copytree(
         stayed.nodes[0].folder, copy, ignore=lambda _, names: [n for n in names if n.endswith("index")]

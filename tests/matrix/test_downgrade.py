@@ -163,8 +163,9 @@ class Copies:
 def test_a_copy_of_the_log_decides_the_way_to_340(
     newest: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Raw: refused, the five named; converted only: still refused, the same five; compacted: open, and 9 of 9
-    groups are found by a 3.4.0 over that folder. 3.4.1 needs the conversion only."""
+    """Raw: refused, the five named; converted only: still refused, the same five; compacted: open, and 9
+    of 9 groups are found by a 3.4.0 over that folder. 3.4.1, and 3.9.2 with its OLD coordinator, need the
+    conversion only."""
     bootstrap = newest.bootstrap
     create_topic(bootstrap, TOPIC, PARTITIONS)
     copies = Copies(newest, tmp_path / "copies", capsys)
@@ -184,6 +185,8 @@ def test_a_copy_of_the_log_decides_the_way_to_340(
         assert (converted.code, converted.failed) == (1, {"W16", "W17", "H01"})
         assert lost(converted) == LOST
         assert copies.assess("3.4.1").code == 0
+        flipped = copies.assess("3.9.2")
+        assert (flipped.code, flipped.document["coordinator"]) == (0, "old")
         configured(bootstrap, AlterConfigOpType.SET)
         opened: list[Assessed] = []
 

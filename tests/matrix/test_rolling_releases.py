@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -24,9 +23,10 @@ from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.layout import Cluster, Role, to_release, with_properties
 from groupshift.sandbox.metadata_log import await_snapshots
-from groupshift.sandbox.processes import marked, send, stop, wait_until
+from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.readiness import connect_to, leaders_of
 from groupshift.sandbox.rolling import NodeFailed, Seen, replace_node, roll
+from groupshift.sandbox.servers import stop_all
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 
@@ -48,11 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     try:
         yield found
     finally:
-        left = marked(found)
-        for process in left:
-            send(process, signal.SIGTERM)
-        for process in left:
-            stop(process, 10.0)
+        stop_all(found, last=("zookeeper", "kraft-101"))
 
 
 def state_of(cluster: Cluster, groups: Sequence[str] = ()) -> ClusterState:

@@ -96,7 +96,7 @@ def assess(  # noqa: PLR0913 - the options of a verb
         found = assess_downgrade(
             views, log, asked, lambda done, of: progress("reading the offsets topic", done, of)
         )
-    following = _following(found, to)
+    following = _following(found, _again(to, runs, coordinator, segments))
     if as_json:
         render.print_json(_document(found, asked, following))
     else:
@@ -191,9 +191,16 @@ def _steps(found: DowngradeAssessment) -> Table:
     return table
 
 
-def _following(found: DowngradeAssessment, to: str) -> str:
+def _again(to: str, runs: str, coordinator: Coordinator | None, segments: str) -> str:
+    """The command, to be typed again; where the brokers are is left to the person."""
+    given = {"to": to, "from": runs, "coordinator": coordinator or "", "segments": segments}
+    return "groupshift downgrade assess" + "".join(
+        f" --{name} {each}" for name, each in given.items() if each
+    )
+
+
+def _following(found: DowngradeAssessment, again: str) -> str:
     """What to do next: the first remedy, or the first steps of the plan."""
-    again = f"groupshift downgrade assess --to {to}"
     if found.open:
         return "groupshift snapshot --all --output C0, then the steps of the plan, one node at a time"
     bad = [finding for finding in found.judgement.findings if finding.verdict.rank > 1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from groupshift.errors import Rejected, Transient
 from groupshift.sandbox.artifacts import BROKERS, LOGGING, SIMPLE_LOGGING, class_path
@@ -13,7 +14,16 @@ from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.layout import Cluster, Node
 from groupshift.sandbox.logging_properties import write_logging
 from groupshift.sandbox.node_properties import node_properties
-from groupshift.sandbox.processes import Command, Running, is_running, known, start
+from groupshift.sandbox.processes import (
+    Command,
+    Running,
+    is_running,
+    known,
+    marked,
+    send,
+    start,
+    stop,
+)
 from groupshift.sandbox.readiness import what_lacks
 
 _READY_S = 200.0
@@ -73,6 +83,21 @@ def start_all(cluster: Cluster, prepare: Callable[[Cluster, Node], None]) -> Non
     for node, process in processes:
         await_node(cluster, node, process)
     save(cluster)
+
+
+def stop_all(home: Home, *, last: Collection[str] = ("zookeeper",), deadline_s: float = 15.0) -> None:
+    """End every process of this sandbox, together; those named ``last`` after the others, which need them to
+    shut down in order. What has not ended after ``deadline_s`` is killed: of a quorum of combined nodes the
+    last ones find no controller."""
+    left = marked(home)
+    for part in (
+        [process for process in left if process.name not in last],
+        [process for process in left if process.name in last],
+    ):
+        for process in part:
+            send(process, signal.SIGTERM)
+        for process in part:
+            stop(process, deadline_s)
 
 
 def broker_class_path(release: str) -> str:

@@ -6,6 +6,7 @@ of the rule: specs/group-coordinator.md §6.1, step 8.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from groupshift.domain.hazards.versions import Version
 from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
 
 _V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
+INTER_BROKER = "inter.broker.protocol.version"
+"""With ZooKeeper: the version that brokers speak to each other and write by, in the place of features."""
+_VERSION = re.compile(r"(\d+)\.(\d+)")
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
 
@@ -40,8 +44,23 @@ def misfits(properties: Mapping[str, Property], target: Target) -> Iterator[Misf
         if why:
             yield Misfit(name=name, value=value, why=why, fatal=True)
         elif name in FIRST_LINE and target.version < Version.parse(f"{FIRST_LINE[name]}.0").lowest:
-            why = f"{target.release} does not know it and ignores it"
-            yield Misfit(name=name, value=value, why=why, fatal=False)
+            yield Misfit(name=name, value=value, why=f"{target.release} ignores it", fatal=False)
+
+
+def speaks_newer(properties: Mapping[str, Property], target: Target) -> bool:
+    """With ZooKeeper: whether a broker speaks and writes by a version that the target does not know (by
+    that of its own release where none is set)."""
+    told = properties.get(INTER_BROKER)
+    return told is None or bool(_inter_broker(told.value or "", target))
+
+
+def _inter_broker(value: str, target: Target) -> str:
+    """Also where nobody checks it any more (KRaft): a version that is not known ends the start."""
+    found = _VERSION.match(value)
+    highest = tuple(int(part) for part in target.line.name.split("."))
+    if found is None or (int(found[1]), int(found[2])) <= highest or target.version >= _V40.lowest:
+        return ""
+    return f"{target.release} knows versions up to {target.line.name}"
 
 
 def _voters(value: str, target: Target) -> str:
@@ -70,4 +89,5 @@ _VALUES: Mapping[str, Callable[[str, Target], str]] = {
     PROTOCOLS: _protocols,
     ASSIGNORS: _assignors,
     _BOOTSTRAP: _voters,
+    INTER_BROKER: _inter_broker,
 }

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.levels import METADATA, name_of
 from groupshift.domain.downgrade.path import Compaction, Standing
-from groupshift.domain.downgrade.properties import Misfit, misfits
+from groupshift.domain.downgrade.properties import INTER_BROKER, Misfit, misfits
 from groupshift.domain.downgrade.view import Asked
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.verdict import Verdict
 
 _FIRST_GROUP_CONFIGS = 22
 _SAY = "say what the brokers run, such as --from 4.3.1"
+_LEAVE_OUT = "leave it out of the file that the older broker starts with"
 _READ = "give a copy of it with --segments, or allow reading __consumer_offsets"
 
 
@@ -188,14 +189,31 @@ def group_configs(facts: DowngradeFacts) -> Iterator[Complaint]:
 
 def properties(facts: DowngradeFacts) -> Iterator[Complaint]:
     """What stands in the brokers' files is known to the target."""
-    found: dict[Misfit, list[str]] = defaultdict(list)
+    fatal: dict[Misfit, list[str]] = defaultdict(list)
+    ignored: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for broker in facts.view.brokers:
-        for each in misfits(broker.properties, facts.target):
-            found[each].append(str(broker.node_id))
-    for each, nodes in found.items():
-        verdict = Verdict.FAIL if each.fatal else Verdict.INCONCLUSIVE
+        found = tuple(misfits(broker.properties, facts.target))
+        for each in found:
+            if each.fatal:
+                fatal[each].append(str(broker.node_id))
+        unknown = tuple(each.name for each in found if not each.fatal)
+        if unknown:
+            ignored[unknown].append(str(broker.node_id))
+        if not facts.view.kraft and INTER_BROKER not in broker.properties:
+            reason = f"broker {broker.node_id} has no {INTER_BROKER}: it speaks and writes by its own release"
+            yield Verdict.FAIL, reason, _lower_inter_broker(facts)
+    for each, nodes in fatal.items():
         reason = f"{each.name}={each.value} at broker {sentence_list(nodes)}: {each.why}"
-        yield verdict, reason, "take it out of the file that the older broker starts with"
+        lowered = each.name == INTER_BROKER and not facts.view.kraft
+        yield Verdict.FAIL, reason, _lower_inter_broker(facts) if lowered else _LEAVE_OUT
+    for names, nodes in ignored.items():
+        known = f"{facts.target.release} does not know {sentence_list(list(names))} and ignores it"
+        yield Verdict.INCONCLUSIVE, f"{known} at broker {sentence_list(nodes)}", _LEAVE_OUT
+
+
+def _lower_inter_broker(facts: DowngradeFacts) -> str:
+    line = facts.target.line.name
+    return f"set {INTER_BROKER}={line} and restart all brokers, one by one, before the first gets other jars"
 
 
 def _level(feature: str, level: int) -> str:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import of_kind
 from groupshift.domain.downgrade.path import Compaction
-from groupshift.domain.downgrade.properties import misfits
+from groupshift.domain.downgrade.properties import INTER_BROKER, misfits, speaks_newer
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.protocol.model import Kind
 
@@ -159,15 +159,25 @@ def _features(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
 
 
 def _files(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
+    release, line, kraft = facts.target.release, facts.target.line.name, facts.view.kraft
     for broker in facts.view.brokers:
-        names = [each.name for each in misfits(broker.properties, facts.target)]
+        if not kraft and speaks_newer(broker.properties, facts.target):
+            yield DowngradeStep(
+                act=Act.LOWER,
+                subject=INTER_BROKER,
+                does=f"set it to {line} at broker {broker.node_id} and restart the broker",
+                proof="it is registered and its replicas are in sync",
+                inverse="set it back and restart the broker",
+            )
+    for broker in facts.view.brokers:
+        found = (each.name for each in misfits(broker.properties, facts.target))
+        names = [name for name in found if kraft or name != INTER_BROKER]
         if names:
             yield DowngradeStep(
                 act=Act.EDIT_PROPERTIES,
                 subject=str(broker.node_id),
-                does=f"leave {', '.join(names)} out of the file for {facts.target.release}; keep the file "
-                "of now",
-                proof=f"the file for {facts.target.release} does not name them",
+                does=f"leave {', '.join(names)} out of the file for {release}; keep the file of now",
+                proof=f"the file for {release} does not name them",
                 inverse="start with the file of now",
             )
 

@@ -7,13 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_story import PARTITIONS, classic, commit, compacted, consumer_group, log, to_classic
+from coordinator_story import (
+    PARTITIONS,
+    classic,
+    commit,
+    compacted,
+    consumer_group,
+    epoch,
+    gone,
+    log,
+    to_classic,
+)
 from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.coordinator_log import Decoded
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import LogFacts, log_facts
 from groupshift.domain.downgrade.preflight import RULES, ask
+from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.view import Asked, ClusterView, Property
 from groupshift.domain.hazards.versions import Version
@@ -125,6 +136,11 @@ def test_nothing_that_was_not_read_passes() -> None:
             cluster(broker(properties={"controller.quorum.bootstrap.servers": "h:1"})),
             "3.8.1", "W14", FAILS, "wants controller.quorum.voters",
         ),
+        (cluster(broker(release="3.9.2"), kraft=False), "3.5.2", "W14", FAILS, "has no inter.broker"),
+        (
+            cluster(broker(release="3.9.2", properties={INTER_BROKER: "3.9-IV0"}), kraft=False),
+            "3.5.2", "W14", FAILS, "versions up to 3.5",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_by_its_rule(
@@ -142,6 +158,32 @@ def test_consumer_groups_stay_where_the_target_serves_them() -> None:
     assert verdicts(asked(view, "4.0.2", log(*consumer_group("n")))) == {"W13": WARNS}
 
 
+def test_the_old_coordinator_of_40_serves_no_consumer_groups() -> None:
+    """It is in the jar still, by an internal property."""
+    view = cluster(broker(groups=[listed("n", Kind.CONSUMER)]), features={MV: 25, GV: 1})
+    found = asked(view, "4.0.2", log(*consumer_group("n")), Coordinator.OLD)
+    assert verdicts(found)["W07"] is FAILS
+
+
+def test_groups_whose_offsets_load_are_named_as_unconverted_only() -> None:
+    """Rule O4 of the replay lint is W07's matter: offsets are there, members are not."""
+    view = cluster(broker(groups=[listed("n", Kind.CONSUMER)]))
+    found = asked(view, records=log(*consumer_group("n"), commit("n")))
+    assert verdicts(found) == {"W07": FAILS, "W13": WARNS}
+
+
+def test_a_group_that_two_brokers_list_is_refused() -> None:
+    """Also of one type: two coordinators have it."""
+    view = cluster(broker(1, groups=[listed("g")]), broker(2, groups=[listed("g")]))
+    assert asked(view)["W08"].reason.endswith("classic at broker 1, classic at broker 2")
+
+
+def test_newer_types_are_counted_from_the_lowest_on() -> None:
+    """A group epoch (type 3) counts, and so does its tombstone."""
+    found = log_facts(log(epoch("g"), gone(epoch("g")), commit("g", version=4)), target_of("3.9.2"))
+    assert (found.new_types, found.commits, found.records) == ({3: 2}, 4, 3)
+
+
 def test_connect_groups_are_named_and_stay_as_they_are() -> None:
     """They are classic: every release loads them."""
     found = asked(cluster(broker(groups=[listed("c", protocol_type="connect")])))["W09"]
@@ -155,7 +197,8 @@ def test_what_people_say_the_brokers_run_decides_within_a_line() -> None:
     assert verdicts(asked(view, "3.9.1", said="3.9.2")) == {}
     assert asked(view, "3.9.2", said="3.9.1")["W03"].verdict is FAILS
     assert "not 4.0.2" in asked(view, "3.8.1", said="4.0.2")["W01"].reason
-    untold = cluster(replace(broker(release="3.9.2"), supported={}), kraft=False, quorum=None, controller=1)
+    spoken = broker(release="3.9.2", properties={INTER_BROKER: "3.5"})
+    untold = cluster(replace(spoken, supported={}), kraft=False, quorum=None, controller=1)
     assert verdicts(asked(replace(untold, finalised={}), "3.5.2", said="3.9.2")) == {}
 
 

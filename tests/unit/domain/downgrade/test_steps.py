@@ -8,6 +8,7 @@ from coordinator_story import consumer_group, log
 from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import log_facts
+from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, node_order, steps
 from groupshift.domain.downgrade.view import Asked, ClusterView, QuorumView
@@ -85,6 +86,15 @@ def test_a_prepared_cluster_has_only_its_nodes_left() -> None:
         (Act.AWAIT_SNAPSHOT, "__cluster_metadata"), (Act.REPLACE, "2"), (Act.REPLACE, "1"),
     ]  # fmt: skip
     assert all("--move downgrade" in each.proof for each in found if each.act is Act.REPLACE)
+
+
+def test_with_zookeeper_the_inter_broker_version_is_lowered_first() -> None:
+    """In the place of features, broker after broker, before any gets other jars."""
+    spoken = [broker(1, "3.9.2"), broker(2, "3.9.2", properties={INTER_BROKER: "3.9"})]
+    view = cluster(*spoken, features={}, kraft=False, quorum=None, controller=1)
+    assert [each for each in acts(view, "3.5.2") if each[0] is not Act.SNAPSHOT][-4:] == [
+        (Act.LOWER, INTER_BROKER), (Act.LOWER, INTER_BROKER), (Act.REPLACE, "2"), (Act.REPLACE, "1"),
+    ]  # fmt: skip
 
 
 def test_there_is_no_plan_where_there_is_no_way() -> None:
