@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,17 +29,34 @@ class LogLines:
     first: str
 
 
-def log_size(log: Path) -> int:
-    """Bytes that are there before the next start; 0 when there is no log yet."""
-    return log.stat().st_size if log.exists() else 0
+_STARTS = "--- groupshift starts "
+_FAILED = re.compile(
+    r"Failed to load metadata from __consumer_offsets-(\d+) with epoch \d+ due to "
+    r"(?!.*(?:NotLeader|Stopped ))"
+)
 
 
-def lines_that_matter(log: Path, since: int) -> tuple[LogLines, ...]:
-    """Those of `PATTERNS` that occur after ``since`` bytes, in their order."""
-    with log.open("rb") as file:
-        file.seek(since)
-        lines = file.read().decode(errors="replace").splitlines()
-    found = []
+def mark_start(log: Path, what: str) -> None:
+    """Write into the log that the next start begins here."""
+    log.touch(mode=0o600)
+    with log.open("a") as out:
+        out.write(f"{_STARTS}{what}\n")
+
+
+def since_last_start(log: Path) -> str:
+    """The log from the last mark on; all of it when there is none."""
+    return log.read_bytes().decode(errors="replace").rpartition(_STARTS)[2]
+
+
+def failed_partitions(log: Path) -> frozenset[int]:
+    """Partitions of the offsets topic that the NEW coordinator could not load since the last start: their
+    groups are answered NOT_COORDINATOR until the next one."""
+    return frozenset(int(number) for number in _FAILED.findall(since_last_start(log)))
+
+
+def lines_that_matter(log: Path) -> tuple[LogLines, ...]:
+    """Those of `PATTERNS` that occur since the last start, in their order."""
+    lines, found = since_last_start(log).splitlines(), []
     for pattern in PATTERNS:
         matching = [line for line in lines if pattern in line]
         if matching:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
@@ -17,6 +18,7 @@ from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, error_name, fill
 from groupshift.domain.placement import partition_of
+from groupshift.sandbox.broker_log import failed_partitions
 from groupshift.sandbox.layout import Node
 
 _ANSWER_S = 5.0
@@ -28,15 +30,16 @@ def connect_to(address: str) -> BrokerConnection:
     return BrokerConnection(host, int(port), Access(timeout_s=_ANSWER_S))
 
 
-def what_lacks(node: Node, running: Collection[Node]) -> str:
-    """Why the node is not ready yet; empty when it is. ``running`` are the nodes whose processes live."""
+def what_lacks(node: Node, running: Collection[Node], log: Path) -> str:
+    """Why the node is not ready yet; empty when it is. ``running`` are the nodes whose processes live;
+    ``log`` tells which partitions of the coordinator could not be loaded: they are not waited for."""
     try:
         connection = connect_to(node.address)
     except OSError as why:
         return f"no answer at {node.address} ({why})"
     try:
         if node.serves_clients:
-            return _broker_lacks(connection, node, running)
+            return _broker_lacks(connection, node, running, log)
     except (OSError, BrokerError, UnsupportedByBroker) as why:
         return str(why)
     finally:
@@ -44,7 +47,7 @@ def what_lacks(node: Node, running: Collection[Node]) -> str:
     return _controller_lacks(node, running)
 
 
-def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[Node]) -> str:
+def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[Node], log: Path) -> str:
     wanted = {each.node_id for each in running if each.serves_clients}
     metadata = _metadata(connection)
     missing = wanted - {int(each.node_id) for each in metadata.brokers}
@@ -53,7 +56,7 @@ def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[
     found = _replicas_lacking(metadata.topics, wanted)
     if found:
         return found
-    found = _loading(connection, node, metadata.topics)
+    found = _loading(connection, node, metadata.topics, log)
     if found:
         return found
     return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
@@ -85,14 +88,14 @@ def _replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
     return ""
 
 
-def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any]) -> str:
+def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], log: Path) -> str:
     """The first of the coordinator's partitions led here that does not serve its groups yet."""
     partitions = [each for topic in topics if topic.name == OFFSETS_TOPIC for each in topic.partitions]
     led = {int(each.partition_index) for each in partitions if int(each.leader_id) == node.node_id}
-    probes = [group for number, group in _probes(len(partitions)).items() if number in led]
-    for request, asked in fetch_offsets(connection, probes):
-        for _, code, _ in fetched(asked, connection.ask(request)):
-            if code:
+    probes = {group: number for number, group in _probes(len(partitions)).items() if number in led}
+    for request, asked in fetch_offsets(connection, list(probes)):
+        for group, code, _ in fetched(asked, connection.ask(request)):
+            if code and probes[group] not in failed_partitions(log):
                 return f"its groups are not served yet: {error_name(code)}"
     return ""
 

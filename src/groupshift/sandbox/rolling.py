@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from groupshift.errors import Transient
-from groupshift.sandbox.broker_log import LogLines, lines_that_matter, log_size
+from groupshift.sandbox.broker_log import LogLines, lines_that_matter
 from groupshift.sandbox.cluster_file import save
 from groupshift.sandbox.layout import Change, Cluster, Node
 from groupshift.sandbox.processes import known, stop
-from groupshift.sandbox.servers import await_node, start_node
+from groupshift.sandbox.servers import await_node, log_of, start_node
 
 _STOP_S = 60.0
 _CLEAN = ".kafka_cleanshutdown"
@@ -53,12 +53,12 @@ def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluste
 
     Raises `NodeFailed`."""
     node = change(cluster.node(node_id))
-    changed, log = cluster.having(node), cluster.home.logs / f"{node.name}.log"
+    changed = cluster.having(node)
     before = time.monotonic()
     process = known(cluster.home, node.name)
     if process is not None:
         stop(process, _STOP_S)
-    stopped, since = time.monotonic(), log_size(log)
+    stopped = time.monotonic()
     cleanly = stopped - before < _STOP_S and (not node.serves_clients or (node.folder / _CLEAN).exists())
 
     def seen() -> Seen:
@@ -67,7 +67,7 @@ def replace_node(cluster: Cluster, node_id: int, change: Change) -> tuple[Cluste
             stop_s=stopped - before,
             ready_s=time.monotonic() - stopped,
             cleanly=cleanly,
-            lines=lines_that_matter(log, since),
+            lines=lines_that_matter(log_of(changed, node)),
         )
 
     try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 from groupshift.errors import Rejected, Transient
 from groupshift.sandbox.artifacts import BROKERS, LOGGING, SIMPLE_LOGGING, class_path
+from groupshift.sandbox.broker_log import mark_start
 from groupshift.sandbox.cluster_file import save
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_binary
@@ -48,7 +50,13 @@ def start_node(cluster: Cluster, node: Node) -> Running:
         *logging_options(home, node.release),
         "-cp", broker_class_path(node.release), "kafka.Kafka", write_configuration(cluster, node),
     ]  # fmt: skip
+    mark_start(log_of(cluster, node), f"{node.name} with Kafka {node.release}")
     return start(home, Command(name=node.name, argv=argv))
+
+
+def log_of(cluster: Cluster, node: Node) -> Path:
+    """The log file of a node, of all its starts."""
+    return cluster.home.logs / f"{node.name}.log"
 
 
 def await_node(cluster: Cluster, node: Node, process: Running) -> None:
@@ -56,9 +64,9 @@ def await_node(cluster: Cluster, node: Node, process: Running) -> None:
 
     Raises `Transient` when it died, or is not ready in time: then with what it still lacks."""
     end, lacks = time.monotonic() + _READY_S, "it was not asked yet"
-    log = cluster.home.logs / f"{node.name}.log"
+    log = log_of(cluster, node)
     while is_running(process):
-        lacks = what_lacks(node, running(cluster))
+        lacks = what_lacks(node, running(cluster), log)
         if not lacks:
             return
         if time.monotonic() > end:

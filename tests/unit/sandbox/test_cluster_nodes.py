@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.errors import Rejected
-from groupshift.sandbox.broker_log import LogLines, lines_that_matter, log_size
+from groupshift.sandbox.broker_log import LogLines, failed_partitions, lines_that_matter, mark_start
 from groupshift.sandbox.client_members.commands import CLIENTS
 from groupshift.sandbox.cluster_file import load, save
 from groupshift.sandbox.home import Home
@@ -109,20 +109,24 @@ def test_a_release_without_zookeeper_mode_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_log_is_read_from_the_last_start_on(tmp_path: Path) -> None:
-    """Counts by pattern, with the first line of each."""
+    """Counts by pattern, with the first line of each; partitions that could not be loaded."""
     log = tmp_path / "n.log"
-    assert log_size(log) == 0
-    log.write_text("ERROR Error loading offsets from __consumer_offsets-1\n")
-    since = log_size(log)
+    failed = "ERROR Failed to load metadata from __consumer_offsets-{} with epoch 1 due to {}.\n"
+    mark_start(log, "n with Kafka 3.4.0")
     with log.open("a") as out:
         out.write(
-            "WARN Unknown message key with version 5 while …\nINFO fine\nWARN Unknown message key with 6\n"
+            "ERROR Error loading offsets from __consumer_offsets-1\n" + failed.format(1, "a bad record")
         )
-    assert lines_that_matter(log, since) == (
-        LogLines(
-            pattern="Unknown message key", count=2, first="WARN Unknown message key with version 5 while …"
-        ),
+    mark_start(log, "n with Kafka 3.9.2")
+    with log.open("a") as out:
+        out.write("WARN Unknown message key with version 5\nINFO fine\nWARN Unknown message key with 6\n")
+    assert lines_that_matter(log) == (
+        LogLines(pattern="Unknown message key", count=2, first="WARN Unknown message key with version 5"),
     )
+    assert failed_partitions(log) == frozenset()
+    with log.open("a") as out:
+        out.write(failed.format(2, "a bad record") + failed.format(3, "Stopped reading"))
+    assert failed_partitions(log) == {2}
 
 
 def test_the_newest_snapshot_is_the_one_of_the_highest_offset(tmp_path: Path) -> None:
