@@ -33,10 +33,10 @@ from groupshift.sandbox.state import SandboxState
 from groupshift.sandbox.up import UpOptions, up
 from groupshift.settings import load
 
-pytestmark = pytest.mark.timeout(1200)  # longer than a run may take, with its sandbox's start
+pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
 
 GROUP = "orders-app"
-RUN_S = 840.0
+RUN_S = 1500.0
 CONF = {"group": GROUP, "execute": True, "soak_s": 5, "canary_watch_s": 20}
 KILL = {
     "GROUPSHIFT_TEST_HOOKS": "1",
