@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +14,38 @@ from classic_member import ClassicMember, assignment
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.cli.main import main
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import marked, stop, wait_until
 from native_member import NativeMember
 
 PATIENCE_S = 90.0
+
+
+@contextmanager
+def cluster_of(folder: Path, options: KraftOptions) -> Iterator[KraftCluster]:
+    """A cluster with a home of its own; every process of it is ended."""
+    home = Home(folder / "home").create()
+    try:
+        yield start_kraft(home, options)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+def offsets_of(bootstrap: str, groups: Sequence[str]) -> dict[tuple[str, int], int]:
+    """Committed offsets by group and partition; every group must be readable."""
+    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
+    try:
+        state = snapshots.take(groups)
+    finally:
+        snapshots.close()
+    assert state.problems == []
+    return {(row.group, row.partition): row.offset for row in state.offsets}
 
 
 class Groups:

@@ -13,19 +13,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from downgrade_story import Assessed, Groups, groups_at
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from downgrade_story import Assessed, Groups, cluster_of, groups_at, offsets_of
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
 from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
 from groupshift.sandbox.layout import to_release
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.rolling import replace_node
 from native_member import NativeMember
 
@@ -61,7 +57,6 @@ LOST = sorted([*SIMPLE[:2], *NATIVES])
 @pytest.fixture
 def newest(tmp_path: Path) -> Iterator[KraftCluster]:
     """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata."""
-    home = Home(tmp_path / "home").create()
     options = KraftOptions(
         release="3.9.2",
         heap="320m",
@@ -72,22 +67,8 @@ def newest(tmp_path: Path) -> Iterator[KraftCluster]:
             "log.cleaner.backoff.ms": "500",
         },
     )
-    try:
-        yield start_kraft(home, options)
-    finally:
-        for process in reversed(marked(home)):
-            stop(process, 20.0)
-
-
-def offsets(bootstrap: str) -> dict[tuple[str, int], int]:
-    """Committed offsets of the nine groups."""
-    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
-    try:
-        state = snapshots.take([*SIMPLE, CLASSIC, *NATIVES])
-    finally:
-        snapshots.close()
-    assert state.problems == []
-    return {(row.group, row.partition): row.offset for row in state.offsets}
+    with cluster_of(tmp_path, options) as started:
+        yield started
 
 
 def commits(groups: Groups) -> None:
@@ -171,7 +152,7 @@ def test_a_copy_of_the_log_decides_the_way_to_340(
     copies = Copies(newest, tmp_path / "copies", capsys)
     with groups_at(bootstrap, TOPIC) as groups:
         alive = nine_groups(groups)
-        before = offsets(bootstrap)
+        before = offsets_of(bootstrap, [*SIMPLE, CLASSIC, *NATIVES])
         assert len(before) == 9 * PARTITIONS
         raw = copies.assess()
         assert (raw.code, {"W07", "W16", "W17"} <= raw.failed) == (1, True)
@@ -199,10 +180,10 @@ def test_a_copy_of_the_log_decides_the_way_to_340(
         configured(bootstrap, AlterConfigOpType.DELETE)
     assert (opened[0].code, opened[0].failed, opened[0].said("W16")) == (0, set(), [])
     assert ("compact", OFFSETS) not in opened[0].steps
-    assert offsets(bootstrap) == before
+    assert offsets_of(bootstrap, [*SIMPLE, CLASSIC, *NATIVES]) == before
     cluster, swapped = replace_node(newest, 1, to_release("3.4.0"))
     assert swapped.count("Error loading offsets") == 0
-    assert offsets(cluster.bootstrap) == before
+    assert offsets_of(cluster.bootstrap, [*SIMPLE, CLASSIC, *NATIVES]) == before
 
 
 def lost(found: Assessed) -> list[str]:

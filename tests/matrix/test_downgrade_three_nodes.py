@@ -7,20 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from downgrade_story import Assessed, groups_at
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from downgrade_story import Assessed, cluster_of, groups_at, offsets_of
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind
 from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions
 from groupshift.sandbox.layout import Cluster, to_release
 from groupshift.sandbox.metadata_log import await_snapshots
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.rolling import Seen, roll
 
 pytestmark = pytest.mark.timeout(900)
@@ -33,7 +29,6 @@ GROUPS = [*IDLE, NATIVE]
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[KraftCluster]:
     """Three combined nodes whose metadata 3.9 can read but for group.version."""
-    home = Home(tmp_path / "home").create()
     options = KraftOptions(
         release="4.3.1",
         nodes=3,
@@ -41,22 +36,8 @@ def three(tmp_path: Path) -> Iterator[KraftCluster]:
         format_arguments=("--release-version", "3.9", "--feature", "group.version=1"),
         properties={"metadata.log.max.snapshot.interval.ms": "5000", "broker.session.timeout.ms": "12000"},
     )
-    try:
-        yield start_kraft(home, options)
-    finally:
-        for process in reversed(marked(home)):
-            stop(process, 20.0)
-
-
-def offsets(bootstrap: str) -> dict[tuple[str, int], int]:
-    """Committed offsets of all groups."""
-    snapshots = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
-    try:
-        state = snapshots.take(GROUPS)
-    finally:
-        snapshots.close()
-    assert state.problems == []
-    return {(row.group, row.partition): row.offset for row in state.offsets}
+    with cluster_of(tmp_path, options) as started:
+        yield started
 
 
 def test_three_nodes_go_to_39_in_the_planned_order(
@@ -82,7 +63,7 @@ def test_three_nodes_go_to_39_in_the_planned_order(
         update_features(groups.cluster.broker(1), {"group.version": 0}, change=FeatureChange.SAFE_DOWNGRADE)
         wait_until(lambda: not groups.look().finalised.get("group.version"), 60.0, "the feature is gone")
     await_snapshots(three)
-    before = offsets(three.bootstrap)
+    before = offsets_of(three.bootstrap, GROUPS)
     assert len(before) == len(GROUPS) * PARTITIONS
     opened = Assessed(three.bootstrap, capsys, "3.9.2", "--from", "4.3.1")
     assert (opened.code, opened.failed) == (0, set())
@@ -91,7 +72,7 @@ def test_three_nodes_go_to_39_in_the_planned_order(
     equal: list[str] = []
 
     def same(now: Cluster, seen: Seen) -> None:
-        assert offsets(now.bootstrap) == before
+        assert offsets_of(now.bootstrap, GROUPS) == before
         equal.append(seen.node.release)
 
     cluster, _ = roll(three, to_release("3.9.2"), node_ids=order, after=same)
