@@ -15,6 +15,8 @@ _KIND = {
     MemberKind.OLD: "old ZooKeeper consumer",
     MemberKind.AWARE: "migration-aware consumer",
     MemberKind.PLAIN: "plain Kafka consumer",
+    MemberKind.NATIVE: "Kafka consumer of the consumer protocol",
+    MemberKind.VACANT: "nobody",
 }
 
 

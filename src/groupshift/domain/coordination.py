@@ -18,14 +18,18 @@ class Mode(StrEnum):
 
 
 class MemberKind(StrEnum):
-    """What a member of a group is, as far as a coordination move is concerned."""
+    """What a member of a group is, as far as a move is concerned."""
 
     OLD = "old"
     """Registered below ``ids`` only: the old Scala consumer, or any with migration disabled."""
     AWARE = "aware"
     """Registered below ``ids`` and ``migration/ids``: obeys the mode node."""
     PLAIN = "plain"
-    """Known to the Kafka group coordinator only: an ordinary Kafka consumer."""
+    """Known to the Kafka group coordinator only: an ordinary Kafka consumer of the classic protocol."""
+    NATIVE = "native"
+    """A Kafka consumer that speaks the consumer protocol (KIP-848)."""
+    VACANT = "vacant"
+    """Nobody: the place of the fleet is kept empty until its next change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,21 @@ from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started
 _WHAT = {
     MemberKind.OLD: "the ZooKeeper consumer it ran before (offsets in ZooKeeper)",
     MemberKind.AWARE: "`groupshift.consumers.MigratingConsumer`",
-    MemberKind.PLAIN: "a plain Kafka consumer with `auto.offset.reset=earliest`",
+    MemberKind.PLAIN: "a Kafka consumer with `group.protocol=classic` and `auto.offset.reset=earliest`",
+    MemberKind.NATIVE: "the same Kafka consumer with `group.protocol=consumer`",
 }
 
 
 def instruction_for(change: Change) -> str:
     """What to deploy, as Markdown; the same change always gives the same text."""
     places = "\n".join(f"- {name}" for name in change.slots)
+    if change.to is MemberKind.VACANT:
+        return (
+            f"**Stop {len(change.slots)} member(s) of group `{change.group}`** with SIGTERM and start none in "
+            f"their place yet:\n\n{places}\n\n"
+            "The run goes on by itself when it sees that the group is empty. "
+            f"(change `{change.change_id}`)"
+        )
     return (
         f"**Replace {len(change.slots)} member(s) of group `{change.group}`** by {_WHAT[change.to]}, "
         f"one after the other:\n\n{places}\n\n"
