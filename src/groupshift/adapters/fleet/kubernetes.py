@@ -40,8 +40,8 @@ class KubernetesFleet:
         if change.slots and change.to is MemberKind.VACANT:
             raise Rejected(
                 "the driver kubernetes cannot keep places empty, since autoscalers and deployment tools "
-                "write replicas too, and nothing was changed: plan the move online, or with the driver manual and "
-                f"scale the workloads of group {change.group} to 0 and back by hand when it asks for it"
+                "write replicas too, and nothing was changed: plan the move online, or with the driver manual, "
+                f"and scale the workloads of group {change.group} to 0 and back when it asks for it"
             )
         workloads = self._workloads(change.group)
         self._demand_known(change, workloads)
