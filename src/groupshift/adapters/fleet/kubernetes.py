@@ -40,7 +40,7 @@ class KubernetesFleet:
         if change.slots and change.to is MemberKind.VACANT:
             raise Rejected(
                 "the driver kubernetes cannot keep places empty, since autoscalers and deployment tools "
-                "write replicas too, and nothing was changed: plan the move online, or with the driver manual, "
+                "write replicas too; nothing was changed: plan the move online, or with the driver manual, "
                 f"and scale the workloads of group {change.group} to 0 and back when it asks for it"
             )
         workloads = self._workloads(change.group)
