@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.clock import SystemClock
@@ -73,14 +73,15 @@ class FleetOptions:
 class Account:
     """What the members told. ``lost`` are offsets that nobody was delivered; ``repeated`` says how often
     each of the others came beyond the first time; ``unowned_ms`` are the gaps between owners by partition,
-    ``all_unowned_ms`` those in which no partition had one; ``overlaps`` are two owners at one time."""
+    ``all_unowned_ms`` those in which no partition had one; ``overlaps`` are two owners at one time;
+    ``fatal`` are the errors after which a member gets nothing more, also where it does not call them so."""
 
     lost: Mapping[TopicPartition, Sequence[int]]
     repeated: Mapping[TopicPartition, Mapping[int, int]]
     unowned_ms: Mapping[TopicPartition, Sequence[int]]
     all_unowned_ms: Sequence[int]
     overlaps: Sequence[tuple[TopicPartition, Owned, Owned]]
-    errors: Sequence[MemberEvent]
+    fatal: Sequence[MemberEvent]
 
     @property
     def longest_unowned_ms(self) -> int:
@@ -110,8 +111,13 @@ def account(
         unowned_ms={at: [to - since for since, to in found] for at, found in gaps.items()},
         all_unowned_ms=[to - since for since, to in whole],
         overlaps=[(at, *pair) for at, intervals in owners.items() for pair in overlapping(intervals)],
-        errors=[each for each in events if each.event == "error"],
+        fatal=[each for each in events if each.event == "error" and _ends_it(each)],
     )
+
+
+def _ends_it(error: MemberEvent) -> bool:
+    """Whether nothing comes after it: _FATAL (-150) of a message is one, though `fatal` is false."""
+    return bool(error.fields["fatal"]) or error.fields["code"] == KafkaError._FATAL
 
 
 def gaps_between(intervals: Sequence[Owned]) -> list[tuple[int, int]]:

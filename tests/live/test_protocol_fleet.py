@@ -19,8 +19,8 @@ def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
     and the client ids that the driver tells are those that the coordinator shows."""
     options = FleetOptions(group=group, topic=f"rolled-{group}")
     with fleet_at(kraft.bootstrap, tmp_path, options) as fleet:
-        first = fleet.look()
-        assert (first.kind, len(first.members)) == (Kind.CLASSIC, 3)
+        first = fleet.await_group(lambda found: len(found.members) == 3, "has three members")
+        assert first.kind is Kind.CLASSIC
         fleet.await_written(20)
 
         fleet.carry_out(fleet.change("native", MemberKind.NATIVE))
@@ -46,6 +46,6 @@ def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
         found = fleet.settle()
     assert found.lost == {}
     assert found.overlaps == []
-    assert found.errors == []
+    assert found.fatal == []
     assert all(found.unowned_ms[at] for at in fleet.partitions), "the emptying left each without an owner"
     assert len(found.all_unowned_ms) >= 1
