@@ -34,6 +34,7 @@ def show_planned(planned: PlannedRun, *, as_json: bool) -> int:
             "plan": plan,
             "hash": plan.hash,
             "against": planned.against,
+            "findings": planned.judgement.findings,
             "next": following,
         }
         render.print_json(document)
