@@ -21,6 +21,7 @@ from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.hazards import Broker, Client, broker_versions, client_versions
 from groupshift.cli.looking import looking
 from groupshift.cli.options import Group
+from groupshift.cli.protocol_counts import counts
 from groupshift.cli.protocol_watch import watch
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.domain.protocol.model import Protocol, Way
@@ -43,6 +44,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command("watch")(watch)
+app.command("counts")(counts)
 
 
 @app.command("assess")
