@@ -136,7 +136,7 @@ def _await_whole(work: Work, _step: RunStep) -> Mapping[str, Any]:
 def _replacement(work: Work, step: RunStep) -> Replacement:
     back = bool(step.args.get("back"))
     return Replacement(
-        change_id=f"{work.run}/{step.key}",
+        change_id=f"{work.run}/{step.key}".replace(" ", "_"),
         node_id=int(step.subject),
         release=work.plan.now if back else work.plan.release,
         coordinator=work.plan.running if back else work.plan.coordinator,

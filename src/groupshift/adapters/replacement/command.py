@@ -66,7 +66,7 @@ class CommandReplacement:
     def start(self, replacement: Replacement) -> Accepted | ForPerson:
         """Run ``start``."""
         values = {
-            "change_id": replacement.change_id.replace(" ", "_"),
+            "change_id": replacement.change_id,
             "node": str(replacement.node_id),
             "release": replacement.release,
             "coordinator": replacement.coordinator.value,
