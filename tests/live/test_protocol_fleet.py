@@ -45,7 +45,7 @@ def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
         fleet.await_owned()
         fleet.await_written(20)
         found = fleet.settle()
-    assert found.lost == {}
+    assert (found.lost, found.repeated_within) == ({}, {})
     assert found.overlaps == []
     assert found.fatal == []
     assert all(found.unowned_ms[at] for at in fleet.partitions), "the emptying left each without an owner"
