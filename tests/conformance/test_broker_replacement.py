@@ -1,4 +1,4 @@
-"""Drivers that replace nodes: `replacement_suite` over real programs, what programs may answer, the driver for
+"""Drivers that replace nodes: `replacement_suite` over real programs, what programs may answer, the driver of
 people, and the file that chooses one. The driver of the sandbox is in ``tests/live``."""
 
 from __future__ import annotations
