@@ -75,7 +75,7 @@ class Account:
     each of the others came beyond the first time, and ``repeated_within`` are those that came twice while one
     member owned the partition, so that no hand-over explains it; ``unowned_ms`` are the gaps between owners
     by partition, ``all_unowned_ms`` those in which no partition had one; ``overlaps`` are two owners at one
-    time; ``fatal`` are the errors after which a member gets nothing more, also where it does not call them so."""
+    time; ``fatal`` are errors after which a member gets nothing more, also where it does not call them so."""
 
     lost: Mapping[TopicPartition, Sequence[int]]
     repeated: Mapping[TopicPartition, Mapping[int, int]]
