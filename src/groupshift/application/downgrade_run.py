@@ -49,6 +49,8 @@ class Ended(StrEnum):
     TAKEN_BACK = "taken back"
     WAITING = "waiting"
     """For a person, or longer than this process waits."""
+    PAUSED = "paused"
+    """Before a step that this process does not do."""
     DECLINED = "declined"
     FAILED = "failed"
 
@@ -141,6 +143,8 @@ def go_on(tools: DowngradeTools, terms: RunTerms, run: ClusterRun) -> RunOutcome
     work = Work(tools=tools, terms=terms, plan=from_json(run.plan), run=run.run, token=token)
     steps = steps_of(tools.runs, run)
     while following := next_of(steps, _journaled(tools, run.run), token):
+        if following.step.act not in terms.acts:
+            return RunOutcome(run=run.run, ended=Ended.PAUSED, step=following.step.key)
         stopped = _advance(work, following)
         if stopped is not None:
             return _stopped(work, following.step, stopped)

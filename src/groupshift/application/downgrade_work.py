@@ -11,7 +11,7 @@ from groupshift.application.downgrade import DowngradeRequest, look_at
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.progress import Seen
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunPlan, RunStep
+from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, RunStep
 from groupshift.domain.hazards.versions import Version
 from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.ports.clock import Clock
@@ -58,7 +58,8 @@ def _silent(_step: RunStep, _detail: str) -> None:
 class RunTerms:
     """How this process goes on: who answers (None: nobody can now), whether somebody says that what the run
     waits for was seen (``seen``; only where nothing else can tell), how long a step may take
-    (``patience_s``) and how often it is looked at, and who is told."""
+    (``patience_s``) and how often it is looked at, and who is told. ``acts`` are the kinds of steps that it
+    does; it pauses before the first other one."""
 
     decide: Callable[[Question], bool | None]
     who: str
@@ -66,6 +67,7 @@ class RunTerms:
     patience_s: float = 1800.0
     every_s: float = 2.0
     told: Callable[[RunStep, str], None] = _silent
+    acts: frozenset[RunAct] = frozenset(RunAct)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.prompt import Confirm
 
-from groupshift.adapters.clock import SystemClock
 from groupshift.application import downgrade_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_work import DowngradeTools, Question, RunTerms
-from groupshift.bootstrap.downgrade import cluster_acts, cluster_runs, downgrade_views, step_crash_points
-from groupshift.bootstrap.replacement import nodes_file, replacement
-from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
+from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, one_cluster
-from groupshift.cli.downgrade_log import log_at
+from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.downgrade_show import finish, plan_table, show_planned, show_run
 from groupshift.cli.options import Execute
 from groupshift.cli.session import Json, SettingsFile, settings, who
@@ -32,12 +27,13 @@ from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import RunStep, from_json
 from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Rejected
-from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
-from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_home
-from groupshift.sandbox.replacement import SandboxReplacement
+from groupshift.sandbox.replacement import driver_of
 from groupshift.settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from groupshift.spark.downgrade_tools import RunPlace
 
 To = Annotated[str, typer.Option("--to", metavar="RELEASE", help="The older release.", show_default=False)]
 Runs = Annotated[
@@ -67,15 +63,6 @@ Checked = Annotated[
 ]
 Live = Annotated[bool, typer.Option("--live", help="Commits go on while brokers are replaced.")]
 Patience = Annotated[float, typer.Option(help="Seconds that one step may take.", min=1.0)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a run works and remembers."""
-
-    kafka: KafkaSettings
-    journal: str
-    evidence: Path
 
 
 def run(  # noqa: PLR0913 - the options of a verb
@@ -181,31 +168,37 @@ def _same(opened: ClusterRun, to: str, runs: str) -> None:
 
 def _place(
     bootstrap_servers: str, state: Path | None, settings_file: Path | None, *, cluster: bool = True
-) -> Place:
+) -> RunPlace:
     one_cluster(bootstrap_servers, settings_file)
+    with needing_spark():
+        from groupshift.spark.downgrade_tools import RunPlace
     if state is not None:
         if cluster and not bootstrap_servers:
             raise Rejected(
                 "--state goes with --bootstrap-servers; a settings file names journal and evidence"
             )
         folder = state.absolute()
-        return Place(
+        return RunPlace(
             kafka=KafkaSettings(bootstrap_servers=bootstrap_servers),
             journal=f"sqlite:///{folder / 'journal.db'}",
             evidence=folder / "downgrades",
+            java_home=str(java_home()) if cluster else "",
         )
     if bootstrap_servers:
         raise Rejected("--bootstrap-servers needs --state FOLDER: where the run is written down")
     found = settings(settings_file)
     if "://" in found.evidence.root:
         raise Rejected("evidence.root is no local folder, which a downgrade needs: give --state with one")
-    return Place(
-        kafka=found.kafka, journal=found.journal.url, evidence=Path(found.evidence.root) / "downgrades"
+    return RunPlace(
+        kafka=found.kafka,
+        journal=found.journal.url,
+        evidence=Path(found.evidence.root) / "downgrades",
+        java_home=found.spark.java_home or (str(java_home()) if cluster else ""),
     )
 
 
 @contextmanager
-def _journal(place: Place) -> Iterator[ClusterRuns]:
+def _journal(place: RunPlace) -> Iterator[ClusterRuns]:
     runs = cluster_runs(place.journal)
     try:
         yield runs
@@ -214,39 +207,13 @@ def _journal(place: Place) -> Iterator[ClusterRuns]:
 
 
 @contextmanager
-def _tools(place: Place, nodes: Path | None, timeout_s: float) -> Iterator[DowngradeTools]:
-    log = log_at(place.kafka, timeout_s)
-    from groupshift.spark.snapshot_compare import SparkSnapshotCompare
-
-    with ExitStack() as stack:
-        views = downgrade_views(place.kafka, timeout_s=timeout_s)
-        stack.callback(views.close)
-        acts = cluster_acts(place.kafka, timeout_s=timeout_s)
-        stack.callback(acts.close)
-        reader = group_snapshots(place.kafka, timeout_s=timeout_s)
-        stack.callback(reader.close)
-        yield DowngradeTools(
-            views=views,
-            cluster=acts,
-            log=log,
-            reader=reader,
-            store=cluster_snapshot_store(),
-            compare=SparkSnapshotCompare(java_home=str(java_home())),
-            nodes=_driver(nodes),
-            runs=stack.enter_context(_journal(place)),
-            clock=SystemClock(),
-            evidence=place.evidence,
-            crash=step_crash_points(os.environ),
-        )
-
-
-def _driver(path: Path | None) -> BrokerReplacement:
-    found = nodes_file(path)
-    if found.driver != "sandbox":
-        return replacement(found)
-    return SandboxReplacement(
-        Home(Path(str(found.sandbox.get("home", ""))).absolute()), str(found.sandbox.get("cluster", "kraft"))
-    )
+def _tools(place: RunPlace, nodes: Path | None, timeout_s: float) -> Iterator[DowngradeTools]:
+    """Raises `Rejected` where the extra ``spark`` is missing."""
+    driver = driver_of(nodes)
+    with needing_spark():
+        from groupshift.spark.downgrade_tools import open_tools
+    with open_tools(place, driver, timeout_s=timeout_s) as tools:
+        yield tools
 
 
 def _terms(console: Console, *, yes: bool, seen: bool, patience_s: float) -> RunTerms:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from groupshift.bootstrap.replacement import nodes_file, replacement
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
 from groupshift.errors import Conflict
-from groupshift.ports.broker_replacement import Accepted, NodeState, NodeStatus, Replacement
+from groupshift.ports.broker_replacement import (
+    Accepted,
+    BrokerReplacement,
+    NodeState,
+    NodeStatus,
+    Replacement,
+)
 from groupshift.sandbox.cluster_file import load
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL
@@ -65,25 +73,35 @@ class SandboxReplacement:
         )
 
 
-def _replaced(cluster: Cluster, replacement: Replacement) -> str:
+def _replaced(cluster: Cluster, wanted: Replacement) -> str:
     """Why the node did not become ready; empty when it did."""
     try:
-        replace_node(cluster, replacement.node_id, _change(replacement))
+        replace_node(cluster, wanted.node_id, _change(wanted))
     except NodeFailed as why:
         return str(why)
     return ""
 
 
-def _change(replacement: Replacement) -> Change:
+def _change(wanted: Replacement) -> Change:
     """Properties that a release does not know are only warned of and stay, so that the way back has them;
     what would end its start is left out."""
-    version = Version.parse(replacement.release)
-    chosen = CONSUMER_PROTOCOL if replacement.coordinator is Coordinator.NEW else {PROTOCOLS: "classic"}
+    version = Version.parse(wanted.release)
+    chosen = CONSUMER_PROTOCOL if wanted.coordinator is Coordinator.NEW else {PROTOCOLS: "classic"}
     set_now = chosen if _FIRST <= version < _LAST else {}
-    fatal = {PROTOCOLS, *({ASSIGNORS} & set(replacement.without))}
+    fatal = {PROTOCOLS, *({ASSIGNORS} & set(wanted.without))}
 
     def changed(node: Node) -> Node:
         kept = {name: value for name, value in node.properties.items() if name not in fatal}
-        return replace(node, release=replacement.release, properties=kept | set_now)
+        return replace(node, release=wanted.release, properties=kept | set_now)
 
     return changed
+
+
+def driver_of(path: Path | None) -> BrokerReplacement:
+    """The driver that a file chooses (`groupshift.bootstrap.replacement`), a sandbox's own among them. Raises
+    `Rejected` for a file that cannot be used."""
+    found = nodes_file(path)
+    if found.driver != "sandbox":
+        return replacement(found)
+    home = Home(Path(str(found.sandbox.get("home", ""))).absolute())
+    return SandboxReplacement(home, str(found.sandbox.get("cluster", "kraft")))

@@ -14,15 +14,16 @@ from groupshift.spark.comparison import comparing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSnapshotCompare:
-    """``java_home`` where the environment names none; ``memory`` is the heap of Spark's driver. The session
-    stays for the next comparison of this process."""
+    """``java_home`` where the environment names none (empty: the Java on the PATH); ``memory`` is the heap of
+    Spark's driver. The session stays for the next comparison of this process."""
 
     java_home: str
     memory: str = "1g"
 
     def __call__(self, before: Path, after: Path, comparison: Comparison, *, live: bool) -> Compared:
         """The whole outcome is left beside ``after``."""
-        os.environ.setdefault("JAVA_HOME", self.java_home)
+        if self.java_home:
+            os.environ.setdefault("JAVA_HOME", self.java_home)
         request = comparing.Request(
             before=before,
             after=after,

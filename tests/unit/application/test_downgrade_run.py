@@ -13,6 +13,7 @@ from groupshift.application.downgrade_work import DowngradeTools, RunTerms
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.progress import Stand
 from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.downgrade.run_plan import RunAct
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Conflict, Rejected
@@ -234,3 +235,20 @@ def test_terms_tell_what_goes_on() -> None:
     terms: RunTerms = yes(told=lambda step, detail: told.append(f"{step.act}: {detail}"))
     go_on(tools, terms, begun(tools))
     assert "replace: begins" in told
+
+
+def test_a_process_may_do_some_kinds_of_steps_and_pause_before_the_first_other() -> None:
+    """So that each part of a run is a task of its own."""
+    world = two_of_43()
+    tools = tools_of(world)
+    run = begun(tools)
+    parts = [
+        ({RunAct.APPROVE}, "02 snapshot A"),
+        ({RunAct.SNAPSHOT, RunAct.CONVERT_EMPTY, RunAct.COMPARE}, "05 delete-configs left"),
+        ({RunAct.REPLACE}, "05 delete-configs left"),
+    ]
+    for acts, before in parts:
+        paused = go_on(tools, yes(acts=frozenset(acts)), run)
+        assert (paused.ended, paused.step) == (Ended.PAUSED, before)
+    assert world.asked == ["convert left"]
+    assert go_on(tools, yes(), run).ended is Ended.DONE
