@@ -21,11 +21,12 @@ DEADLINE_S = 60
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """A driver under test; ``reopen`` makes the one that another process would have; ``hold`` keeps the next
-    occupant of a slot from ever running until ``release``."""
+    occupant of a slot from ever running until ``release``; ``vacates`` tells that it can keep slots empty."""
 
     reopen: Callable[[], FleetDriver]
     hold: Callable[[str], None]
     release: Callable[[str], None]
+    vacates: bool = True
 
     @property
     def driver(self) -> FleetDriver:
@@ -196,3 +197,51 @@ def test_half_a_change_is_seen_as_half_and_ends_when_it_can(fleet: Fleet) -> Non
     assert stuck in status.detail
     fleet.release(stuck)
     wait_until(lambda: fleet.reopen().observe(whole).done, DEADLINE_S, "all slots run", every_s=0.1)
+
+
+def test_plain_members_become_native_and_plain_again(fleet: Fleet) -> None:
+    """Both kinds of Kafka's own consumers are kinds like the others, each time with new members."""
+    fleet.carry_out(change("plain", *fleet.order, to=MemberKind.PLAIN))
+    before = fleet.members()
+    fleet.carry_out(change("canary", fleet.order[0], to=MemberKind.NATIVE))
+    assert fleet.kinds() == [MemberKind.NATIVE, MemberKind.PLAIN, MemberKind.PLAIN]
+    fleet.carry_out(change("native", *fleet.order, to=MemberKind.NATIVE))
+    assert fleet.kinds() == [MemberKind.NATIVE] * 3
+    native = fleet.members()
+    assert all(native[name] not in {None, before[name]} for name in fleet.order)
+    fleet.carry_out(change("back", *fleet.order, to=MemberKind.PLAIN, token=2))
+    assert fleet.kinds() == [MemberKind.PLAIN] * 3
+
+
+def test_slots_are_kept_empty_until_they_are_filled(fleet: Fleet) -> None:
+    """Done when every member is gone; nobody comes by himself; then all come again as the wanted kind. A
+    driver that cannot do it refuses before anything is changed."""
+    before = fleet.driver.slots(GROUP)
+    empty = change("empty", *fleet.order, to=MemberKind.VACANT)
+    if not fleet.vacates:
+        with pytest.raises(Rejected, match="cannot keep places empty"):
+            fleet.driver.start(empty)
+        assert fleet.driver.slots(GROUP) == before
+        return
+    status = fleet.carry_out(empty)
+    assert [(slot.kind, slot.state, slot.change_id) for slot in status.slots] == [
+        (MemberKind.VACANT, SlotState.DOWN, "empty")
+    ] * 3
+    assert status.detail == "3 slots are vacant"
+    assert fleet.reopen().start(empty) == Started(change_id="empty")
+    assert fleet.kinds() == [MemberKind.VACANT] * 3
+    fleet.carry_out(change("fill", *fleet.order, to=MemberKind.NATIVE))
+    assert fleet.kinds() == [MemberKind.NATIVE] * 3
+    members = {slot.name: slot.member_id for slot in before}
+    assert all(now not in {None, members[name]} for name, now in fleet.members().items())
+
+
+def test_an_emptying_is_taken_back(fleet: Fleet) -> None:
+    """The former kind runs again, whether its members had ended or not."""
+    if not fleet.vacates:
+        pytest.skip("this driver keeps no place empty")
+    fleet.driver.start(change("empty", *fleet.order, to=MemberKind.VACANT))
+    fleet.carry_out(back("undo", *fleet.order, undoes=("empty",), token=2))
+    assert [(slot.kind, slot.state) for slot in fleet.driver.slots(GROUP)] == [
+        (MemberKind.OLD, SlotState.RUNNING)
+    ] * 3

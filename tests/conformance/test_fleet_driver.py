@@ -24,6 +24,7 @@ from groupshift.adapters.memory.world import World
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.fleet import Pending, SlotState
+from groupshift.sandbox.client_members.commands import CLIENTS
 from groupshift.sandbox.down import down
 from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift.sandbox.home import Home
@@ -72,7 +73,7 @@ def _reached(home: Home) -> ProcessFleet:
 def supervised(tmp_path: Path) -> Iterator[Home]:
     """Three slots behind a real supervisor, all running."""
     home = Home(tmp_path / "home").create()
-    slots = tuple(SlotDefinition(name=f"m{n}", release="1.1.1") for n in (1, 2, 3))
+    slots = tuple(SlotDefinition(name=f"m{n}", release="1.1.1", client=CLIENTS[0]) for n in (1, 2, 3))
     definition = FleetDefinition(
         group=GROUP, topics=("orders",), zookeeper="127.0.0.1:1", bootstrap="127.0.0.1:1", slots=slots
     )

@@ -55,7 +55,12 @@ def kubernetes_fleet(server: Server, shape: str) -> Iterator[tuple[Fleet, Node]]
     try:
         wait_until(runs, DEADLINE_S, "three pods run", every_s=0.1)
         yield (
-            Fleet(reopen=reopen, hold=lambda slot: _hold(node, slot), release=lambda _slot: node.heal()),
+            Fleet(
+                reopen=reopen,
+                hold=lambda slot: _hold(node, slot),
+                release=lambda _slot: node.heal(),
+                vacates=False,
+            ),
             node,
         )
     finally:

@@ -6,7 +6,11 @@ import json
 from typing import Any
 
 NAMESPACE = "shop"
-AWARE = {"image": "registry.test/orders:2.0", "env": {"CONSUMER": "migrating"}}
+KINDS = {
+    "aware": {"image": "registry.test/orders:2.0", "env": {"CONSUMER": "migrating"}},
+    "plain": {"image": "registry.test/orders:3.0", "env": {"CONSUMER": "kafka", "GROUP_PROTOCOL": "classic"}},
+    "native": {"env": {"GROUP_PROTOCOL": "consumer"}},
+}
 
 
 def workload(kind: str, name: str, replicas: int, group: str, **spec: Any) -> dict[str, Any]:
@@ -16,7 +20,8 @@ def workload(kind: str, name: str, replicas: int, group: str, **spec: Any) -> di
         "image": "registry.test/orders:1.0",
         "env": [{"name": "CONSUMER", "value": "zookeeper"}, {"name": "TOPIC", "value": "orders"}],
     }
-    annotations = {"groupshift.io/aware": json.dumps(AWARE), "team": "orders"}
+    annotations = {f"groupshift.io/{kind}": json.dumps(told) for kind, told in KINDS.items()}
+    annotations |= {"team": "orders"}
     of_kind = {"serviceName": name} if kind == "StatefulSet" else {"progressDeadlineSeconds": 600}
     return {
         "apiVersion": "apps/v1",

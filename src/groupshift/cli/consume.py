@@ -20,16 +20,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol, TextIO
 
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, ZookeeperConsumer
+from groupshift.consumers.plain import PlainConsumer
+from groupshift.domain.protocol.model import Protocol as GroupProtocol
 from groupshift.domain.registration import consumer_id
-from groupshift.errors import GroupshiftError, Rejected, Transient
+from groupshift.errors import GroupshiftError, Rejected
 
 _POLL_S = 0.2
 _BATCH = 500
 _STATE_S = 0.5
+_PROTOCOLS = {"plain": GroupProtocol.CLASSIC, "native": GroupProtocol.CONSUMER}
 
 
 class _Source(Protocol):
@@ -58,14 +61,16 @@ def parser() -> argparse.ArgumentParser:
         description="Take part in a consumer group and write one JSON line per record delivered.",
         epilog="SIGTERM or Ctrl-C commits, gives the partitions up and leaves the group.",
     )
-    result.add_argument("--kind", choices=("zookeeper", "migrating", "plain"), required=True)
+    result.add_argument("--kind", choices=("zookeeper", "migrating", *_PROTOCOLS), required=True)
     result.add_argument("--group", required=True)
     topics = result.add_mutually_exclusive_group(required=True)
     topics.add_argument("--topic", action="append", default=[], metavar="TOPIC[:STREAMS]")
     topics.add_argument("--whitelist", metavar="REGEX", help="every topic whose name matches")
     topics.add_argument("--blacklist", metavar="REGEX", help="every topic whose name does not match")
     result.add_argument("--streams", type=int, default=1, help="of a white- or blacklist")
-    result.add_argument("--zookeeper", default="", metavar="HOSTS", help="not needed for --kind plain")
+    result.add_argument(
+        "--zookeeper", default="", metavar="HOSTS", help="not needed for --kind plain or native"
+    )
     result.add_argument("--bootstrap", required=True, metavar="SERVERS")
     result.add_argument("--consumer-id", required=True, help="unique in the group, for example m1-2")
     result.add_argument("--property", action="append", default=[], metavar="KEY=VALUE")
@@ -117,6 +122,9 @@ def _consume(arguments: argparse.Namespace) -> int:
                 run.written(records)
                 exporter.export("running")
             exporter.export("closing", now=True)
+        except GroupshiftError as error:
+            exporter.export("failed", now=True, reason=str(error))
+            raise
         finally:
             run.source.close()
         exporter.export("closed", now=True)
@@ -151,16 +159,18 @@ class _Exporter:
         self._due = 0.0
         self._last: dict[str, Any] = {"mode": None, "owned": {}, "lag": {}}
 
-    def export(self, state: str, *, now: bool = False) -> None:
-        """Write when it is time; what cannot be described any more keeps its last value."""
+    def export(self, state: str, *, now: bool = False, reason: str = "") -> None:
+        """Write when it is time; what cannot be described any more keeps its last value. A member that
+        failed says why, and owns nothing."""
         if self._path is None or (not now and time.monotonic() < self._due):
             return
         self._due = time.monotonic() + _STATE_S
         if state == "running":
             self._last = self._run.describe()
-        elif state == "closed":
+        elif state in {"closed", "failed"}:
             self._last = {**self._last, "owned": {}, "lag": {}}
         entry = {"member": self._run.member, "pid": os.getpid(), "state": state, **self._last}
+        entry |= {"reason": reason} if reason else {}
         entry["at_ms"] = int(time.time() * 1000)
         draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         draft.write_text(json.dumps(entry, separators=(",", ":")))
@@ -171,10 +181,9 @@ def _join(arguments: argparse.Namespace) -> _Run:
     topics = _subscription(arguments)
     config = {"bootstrap.servers": arguments.bootstrap, "group.id": arguments.group}
     config |= _properties(arguments.property)
-    if arguments.kind == "plain":
-        if not isinstance(topics, Mapping):
-            raise Rejected("--kind plain has no white- or blacklist: name topics with --topic")
-        return _join_plain(config, consumer_id(arguments.group, arguments.consumer_id), topics)
+    if arguments.kind in _PROTOCOLS:
+        config["client.id"] = consumer_id(arguments.group, arguments.consumer_id)
+        return _join_plain(arguments.kind, config, topics)
     config |= {"zookeeper.connect": arguments.zookeeper, "consumer.id": arguments.consumer_id}
     kind = MigratingConsumer if arguments.kind == "migrating" else ZookeeperConsumer
     consumer = kind({"auto.offset.reset": "smallest", "auto.commit.interval.ms": 1000, **config})
@@ -200,47 +209,12 @@ def _join(arguments: argparse.Namespace) -> _Run:
     return _Run(member=consumer.consumer_id, source=consumer, describe=describe, written=written)
 
 
-def _join_plain(config: Mapping[str, str], member: str, topics: Mapping[str, int]) -> _Run:
-    """An ordinary Kafka consumer; reset earliest so that nothing is skipped (O8)."""
-    defaults: dict[str, Any] = {
-        "auto.offset.reset": "earliest",
-        "partition.assignment.strategy": "range",
-        "auto.commit.interval.ms": 1000,
-        "session.timeout.ms": 10_000,
-    }
-    consumer = Consumer({**defaults, **config, "client.id": member})
-    consumer.subscribe(list(topics))
-
-    def describe() -> dict[str, Any]:
-        owned: dict[str, list[int]] = {}
-        lag = {}
-        for each in consumer.position(consumer.assignment()):
-            owned.setdefault(each.topic, []).append(each.partition)
-            marks = consumer.get_watermark_offsets(KafkaPartition(each.topic, each.partition), cached=True)
-            if each.offset >= 0 and marks is not None and marks[1] >= 0:
-                lag[f"{each.topic}-{each.partition}"] = max(marks[1] - each.offset, 0)
-        return {"mode": None, "owned": {topic: sorted(found) for topic, found in owned.items()}, "lag": lag}
-
-    return _Run(member=member, source=_Plain(consumer), describe=describe)
-
-
-class _Plain:
-    """confluent-kafka's consumer, returning from `consume` as soon as there is something."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-
-    def consume(self, num_messages: int, timeout: float) -> list[Message]:
-        """The first record within ``timeout`` seconds and what is there already."""
-        first = self._consumer.poll(timeout)
-        return [] if first is None else [first, *self._consumer.consume(num_messages - 1, timeout=0)]
-
-    def close(self) -> None:
-        """Commit and leave."""
-        try:
-            self._consumer.close()
-        except KafkaException as error:
-            raise Transient(f"leaving the group: {error}") from error
+def _join_plain(kind: str, config: Mapping[str, str], topics: dict[str, int] | Whitelist | Blacklist) -> _Run:
+    """An ordinary Kafka consumer, classic or native."""
+    if not isinstance(topics, Mapping):
+        raise Rejected(f"--kind {kind} has no white- or blacklist: name topics with --topic")
+    plain = PlainConsumer(config, topics, _PROTOCOLS[kind])
+    return _Run(member=config["client.id"], source=plain, describe=plain.describe)
 
 
 def _subscription(arguments: argparse.Namespace) -> dict[str, int] | Whitelist | Blacklist:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,21 +14,21 @@ from groupshift.application.protocol import (
     assess_protocol,
     await_settled,
 )
-from groupshift.bootstrap.protocol import clock, protocol_views
+from groupshift.bootstrap.protocol import clock
 from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout, one_cluster
+from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.hazards import Broker, Client
+from groupshift.cli.looking import looking
 from groupshift.cli.options import Group
 from groupshift.cli.protocol_run import Offline, To, run
-from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.protocol_watch import watch
+from groupshift.cli.session import Json, SettingsFile
 from groupshift.domain.hazards.named import broker_versions, client_versions
 from groupshift.domain.protocol.model import Way
 from groupshift.domain.protocol.settled import Wanted
 from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.protocol_views import ProtocolViews
-from groupshift.settings import KafkaSettings
 
 Members = Annotated[
     int | None, typer.Option(min=0, help="How many members there are to be.", show_default=False)
@@ -40,10 +37,11 @@ Within = Annotated[float, typer.Option(min=0, help="Seconds to wait for it; 0: o
 
 app = typer.Typer(
     name="protocol",
-    help="Classic and consumer protocol (KIP-848): assess a group, move it, see whether it has settled.",
+    help="Classic and consumer protocol (KIP-848): assess a group, move it, watch it.",
     no_args_is_help=True,
 )
 app.command("run")(run)
+app.command("watch")(watch)
 
 
 @app.command("assess")
@@ -63,7 +61,7 @@ def assess(  # noqa: PLR0913 - the options of a verb
     way = Way.OFFLINE if offline else Way.ONLINE
     named = {**client_versions(client or ()), **broker_versions(broker or ())}
     asked = ProtocolRequest(group=group, to=to, way=way, versions=named)
-    with _views(bootstrap_servers, settings_file, timeout) as (views, kafka):
+    with looking(bootstrap_servers, settings_file, timeout) as (views, kafka):
         snapshots = group_snapshots(kafka, timeout_s=timeout)
         try:
             found = assess_protocol(views, snapshots, asked)
@@ -95,7 +93,7 @@ def settled(  # noqa: PLR0913 - the options of a verb
 ) -> int:
     """Say whether the group is of the wanted type with all members on its epochs; exit code 1: not yet."""
     wanted = Wanted(protocol=to, members=members)
-    with _views(bootstrap_servers, settings_file, timeout) as (views, _):
+    with looking(bootstrap_servers, settings_file, timeout) as (views, _):
         found = await_settled(views, clock(), group, wanted, within_s=within)
     judged, passed = found.judgement, found.judgement.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
     if as_json:
@@ -110,21 +108,6 @@ def settled(  # noqa: PLR0913 - the options of a verb
         again = f"groupshift protocol settled --group {group} --to {to} --within 60"
         render.next_command(console, compare if passed else again)
     return 0 if passed else 1
-
-
-@contextmanager
-def _views(
-    bootstrap_servers: str, settings_file: Path | None, timeout_s: float
-) -> Iterator[tuple[ProtocolViews, KafkaSettings]]:
-    """Looks at the brokers of the options or of the settings, closed at the end."""
-    one_cluster(bootstrap_servers, settings_file)
-    named = KafkaSettings(bootstrap_servers=bootstrap_servers) if bootstrap_servers else None
-    kafka = named or settings(settings_file).kafka
-    views = protocol_views(kafka, timeout_s=timeout_s)
-    try:
-        yield views, kafka
-    finally:
-        views.close()
 
 
 def _title(view: ProtocolView) -> str:

@@ -18,6 +18,8 @@ Offline = Annotated[
     bool, typer.Option("--offline/--online", help="Stop all members before the first one starts again.")
 ]
 CanaryOnly = Annotated[bool, typer.Option("--canary-only", help="Replace the canary and nobody else.")]
+SOAK_S = 60
+"""How long a group is watched after the last act unless told otherwise."""
 Agree = Annotated[bool, typer.Option("--yes", help="Approve the plan; keep the way back open.")]
 
 
@@ -29,7 +31,7 @@ def run(  # noqa: PLR0913 - the options of a verb
     driver: Driver = "",
     canary: Canary = 1,
     canary_only: CanaryOnly = False,
-    soak: Soak = 60,
+    soak: Soak = SOAK_S,
     client: Client = None,
     broker: Broker = None,
     settings: SettingsFile = None,
@@ -68,7 +70,7 @@ def _again(asked: MoveRequest) -> str:
         (f"--driver {asked.driver}", bool(asked.driver)),
         (f"--canary {asked.canary}", asked.canary != 1),
         ("--canary-only", asked.until is Until.CANARY),
-        (f"--soak {asked.soak_s}", asked.soak_s != 60),
+        (f"--soak {asked.soak_s}", asked.soak_s != SOAK_S),
         *((f"--client {each}", True) for each in asked.clients),
         *((f"--broker {each}", True) for each in asked.brokers),
     )

@@ -20,9 +20,9 @@ class SlotState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One place of the fleet: ``member_id`` is the consumer id (or client id, for a plain member)
+    """One place of the fleet: ``member_id`` is the consumer id (or client id, for a plain or native member)
     of its present occupant when the driver knows it; ``change_id`` the last change applied; ``trouble``
-    why it does not run, when the driver knows."""
+    why it does not run, when the driver knows. A vacant place is down."""
 
     name: str
     kind: MemberKind
@@ -34,7 +34,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Replace the occupants of ``slots`` by members of kind ``to``; ``change_id`` makes it idempotent.
+    """Replace the occupants of ``slots`` by members of kind ``to``, one after the other; ``change_id`` makes
+    it idempotent. To `VACANT` all of them end at once and none comes, and vacant places are filled at once.
 
     ``token`` is the fencing token of the run that starts it, rising per ``fence`` (the migration): a
     driver refuses a change whose token is lower than the highest one it met under that fence. ``undoes``
@@ -66,8 +67,8 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeStatus:
-    """Progress of a change: ``done`` when every slot runs the wanted kind; ``detail`` for people names
-    each slot that does not, and why when the driver knows."""
+    """Progress of a change: ``done`` when every slot runs the wanted kind, or is vacant as wanted; ``detail``
+    for people names each slot that is not, and why when the driver knows."""
 
     change_id: str
     done: bool
@@ -102,29 +103,34 @@ class FleetDriver(Protocol):
 def settled(slots: tuple[Slot, ...], change: Change, source: str) -> ChangeStatus:
     """The progress of ``change`` told from what its driver knows of every slot of the fleet.
 
-    Done when each slot of the change runs the wanted kind and carries the change's id. ``source`` says
-    in a sentence who knows them. Raises `Rejected` for a slot that is not among them."""
+    Done when each slot of the change runs the wanted kind (a vacant one: when its member is gone) and
+    carries the change's id. ``source`` says in a sentence who knows them. Raises `Rejected` for a slot that
+    is not among them."""
     known = {slot.name: slot for slot in slots}
     missing = [name for name in change.slots if name not in known]
     if missing:
         raise Rejected(f"slot {missing[0]!r} is unknown to {source}; it has {', '.join(sorted(known))}")
     concerned = tuple(known[name] for name in change.slots)
-    waiting = [slot for slot in concerned if not _runs(slot, change)]
+    waiting = [
+        slot for slot in concerned if slot.change_id != change.change_id or not _is_wanted(slot, change)
+    ]
     detail = "; ".join(_lacks(slot, change) for slot in waiting)
+    reached = "are vacant" if change.to is MemberKind.VACANT else f"run {change.to.value} members"
     return ChangeStatus(
         change_id=change.change_id,
         done=not waiting,
-        detail=detail or f"{len(concerned)} slots run {change.to.value} members",
+        detail=detail or f"{len(concerned)} slots {reached}",
         slots=concerned,
     )
 
 
-def _runs(slot: Slot, change: Change) -> bool:
-    return slot.change_id == change.change_id and slot.kind is change.to and slot.state is SlotState.RUNNING
+def _is_wanted(slot: Slot, change: Change) -> bool:
+    state = SlotState.DOWN if change.to is MemberKind.VACANT else SlotState.RUNNING
+    return slot.kind is change.to and slot.state is state
 
 
 def _lacks(slot: Slot, change: Change) -> str:
     said = f"{slot.name} is {slot.state.value} as {slot.kind.value}"
-    if slot.kind is change.to and slot.state is SlotState.RUNNING:
+    if _is_wanted(slot, change):
         return f"{said}, but not by change {change.change_id}"
     return f"{said} ({slot.trouble})" if slot.trouble else said

@@ -22,25 +22,35 @@ _RESTART_S = (1.0, 2.0, 5.0, 10.0)  # pauses before the restart of a member that
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotDefinition:
     """One place of the fleet: ``release`` of its Scala occupant, ``kind`` of its first occupant; servers
-    and topics (``name`` or ``name:streams``) of its own when it has any (behind a relay, for instance)."""
+    and topics (``name`` or ``name:streams``) of its own when it has any (behind a relay, for instance).
+
+    With a ``client`` (one of `client_members.commands.CLIENTS`) its plain and native occupants are of that
+    client: ``assignor`` is their strategy as plain ones, ``remote_assignor`` as native ones (the default when
+    empty), ``instance_id`` makes them static members, ``commit`` is when they do (auto, each, none)."""
 
     name: str
-    release: str
+    release: str = ""
     kind: MemberKind = MemberKind.OLD
     zookeeper: str | None = None
     bootstrap: str | None = None
     topics: tuple[str, ...] = ()
+    client: str = ""
+    assignor: str = ""
+    remote_assignor: str = ""
+    instance_id: str = ""
+    commit: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetDefinition:
-    """What the supervisor runs; ``properties`` are member properties by kind."""
+    """What the supervisor runs; ``properties`` are member properties by kind. ``zookeeper`` is empty for a
+    group that only Kafka knows."""
 
     group: str
     topics: tuple[str, ...]
-    zookeeper: str
     bootstrap: str
     slots: tuple[SlotDefinition, ...]
+    zookeeper: str = ""
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,7 +75,8 @@ class FleetDefinition:
 @dataclass(slots=True, kw_only=True)
 class Place:
     """What the supervisor remembers of one slot. ``kind`` is the present occupant's; ``wanted`` differs
-    while ``pending`` (a change id) is to be applied; ``change_id`` is the last one applied."""
+    while ``pending`` (a change id) is to be applied, ``at_once`` or in its turn; ``change_id`` is the last
+    one applied."""
 
     name: str
     kind: MemberKind
@@ -76,6 +87,7 @@ class Place:
     pid: int | None = None
     ticks: int | None = None
     held: bool = False
+    at_once: bool = False
 
     @property
     def occupant(self) -> str:
@@ -152,6 +164,7 @@ class FleetMemory:
 
     def _want(self, place: Place, change_id: str, to: MemberKind) -> None:
         place.wanted = to
+        place.at_once = MemberKind.VACANT in {to, place.kind}
         if place.name in self.queue:
             self.queue.remove(place.name)
         if place.kind is to:
@@ -161,10 +174,18 @@ class FleetMemory:
             self.queue.append(place.name)
 
     def applied(self, place: Place) -> None:
-        """The replacement of a slot is complete."""
+        """The replacement of a slot is complete; nobody is left in a vacant one."""
         place.change_id, place.pending = place.pending, None
+        if place.wanted is MemberKind.VACANT:
+            place.kind, place.pid, place.ticks = MemberKind.VACANT, None, None
         if place.name in self.queue:
             self.queue.remove(place.name)
+
+    def in_turn(self) -> list[str]:
+        """Slots to be replaced now: the first one that is not held, and all that do not wait for others."""
+        free = [name for name in self.queue if not self.places[name].held]
+        first = next((name for name in free if not self.places[name].at_once), None)
+        return [name for name in free if name == first or self.places[name].at_once]
 
 
 class Verb(StrEnum):
@@ -205,16 +226,17 @@ class Observed:
 
 
 def next_actions(memory: FleetMemory, observed: Mapping[str, Observed]) -> list[Action]:
-    """What to do now. Slots are replaced one after the other, a held one is passed over; a dead member is
-    started again; one member starts at a time, unless it takes longer than the grace."""
-    active = next((name for name in memory.queue if not memory.places[name].held), None)
-    actions = [] if active is None else _replace(memory.places[active], observed[active])
+    """What to do now. Slots are replaced one after the other, a held one is passed over; they are vacated,
+    and filled again, all at once. A dead member is started again, one at a time, unless it takes longer than
+    the grace; a vacant slot stays so."""
+    active = memory.in_turn()
+    actions = [action for name in active for action in _replace(memory.places[name], observed[name])]
     starting = any(
         seen.alive and not seen.ready and seen.since_s < READY_GRACE_S for seen in observed.values()
     ) or any(action.verb is Verb.LAUNCH for action in actions)
     for name, place in sorted(memory.places.items()):
         seen = observed[name]
-        idle = name == active or seen.alive or place.held
+        idle = name in active or seen.alive or place.held or place.wanted is MemberKind.VACANT
         if not idle and seen.restart_due and not starting:
             actions.append(Action(verb=Verb.LAUNCH, slot=name))
             starting = True
@@ -226,6 +248,8 @@ def _replace(place: Place, seen: Observed) -> list[Action]:
         if seen.stopping_s is None:
             return [Action(verb=Verb.TERMINATE, slot=place.name)]
         return [Action(verb=Verb.KILL, slot=place.name)] if seen.stopping_s > STOP_S else []
+    if place.wanted is MemberKind.VACANT:
+        return [Action(verb=Verb.COMPLETE, slot=place.name)]
     if not seen.alive:
         due = seen.restart_due or place.kind is not place.wanted
         return [Action(verb=Verb.LAUNCH, slot=place.name)] if due else []

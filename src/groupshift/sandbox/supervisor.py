@@ -29,7 +29,7 @@ from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.fleet import SlotState
 from groupshift.sandbox.fleet import Action, FleetDefinition, FleetMemory, Observed, Place, Verb, next_actions
 from groupshift.sandbox.home import Home
-from groupshift.sandbox.members import is_ready, member_command, member_id
+from groupshift.sandbox.members import demand_startable, is_ready, member_command, member_id
 from groupshift.sandbox.processes import Running, is_running, marked, send, send_all, spawn, stop
 from groupshift.sandbox.state import read_document, write_document
 
@@ -54,6 +54,8 @@ class Supervisor:
     def __init__(self, home: Home, now: Callable[[], float] = time.monotonic) -> None:
         self._home, self._now = home, now
         self.definition = FleetDefinition.from_json(read_document(home.fleet_file))
+        for slot in self.definition.slots:
+            demand_startable(self.definition, [slot.name], slot.kind)
         remembered = read_document(home.supervisor_file)
         self.memory = FleetMemory.from_json(remembered) if remembered else FleetMemory.new(self.definition)
         self._timings = {name: _Timing(since=now() - 60) for name in self.memory.places}
@@ -111,30 +113,39 @@ class Supervisor:
         elif action.verb is Verb.LAUNCH:
             self._launch(place, timing)
         elif action.verb is Verb.COMPLETE:
+            if place.wanted is MemberKind.VACANT:
+                self._sweep(place)
             self.memory.applied(place)
             self._note()
 
     def _launch(self, place: Place, timing: _Timing) -> None:
-        former = self._process(place)
-        if former is not None:
-            send_all(former, signal.SIGKILL)  # what a dead leader may have left in its session
+        self._sweep(place)
         place.incarnation += 1
         place.kind, place.pid, place.ticks = place.wanted, None, None
         self._note()
-        process = spawn(
-            member_command(self._home, self.definition, place),
-            self._home,
-            self._home.logs / f"{place.occupant}.log",
-        )
+        timing.since, timing.asked_at = self._now(), None
+        try:
+            command = member_command(self._home, self.definition, place)
+        except GroupshiftError as error:
+            sys.stderr.write(f"{place.occupant} could not be started: {error}\n")
+            timing.deaths += 1
+            return
+        process = spawn(command, self._home, self._home.logs / f"{place.occupant}.log")
         place.pid, place.ticks = process.pid, process.ticks
         self._note()
-        timing.since, timing.alive, timing.ready, timing.asked_at = self._now(), True, False, None
+        timing.alive, timing.ready = True, False
+
+    def _sweep(self, place: Place) -> None:
+        """End what a dead leader may have left in its session."""
+        former = self._process(place)
+        if former is not None:
+            send_all(former, signal.SIGKILL)
 
     def _state(self, place: Place) -> SlotState:
-        process = self._process(place)
+        process, timing = self._process(place), self._timings[place.name]
         if process is None or not is_running(process):
             return SlotState.CHANGING if place.pending is not None and not place.held else SlotState.DOWN
-        ready = self._timings[place.name].ready
+        ready = timing.ready and timing.asked_at is None
         return SlotState.RUNNING if ready and place.pending is None else SlotState.CHANGING
 
     def slots(self) -> list[dict[str, Any]]:
@@ -144,7 +155,7 @@ class Supervisor:
                 "name": name,
                 "kind": place.kind.value,
                 "state": self._state(place).value,
-                "member_id": member_id(self.definition, place) if place.incarnation else None,
+                "member_id": member_id(self.definition, place) if _was_occupied(place) else None,
                 "change_id": place.change_id,
                 "pid": place.pid,
                 "held": place.held,
@@ -179,8 +190,9 @@ class Supervisor:
             fence, token = str(request.get("fence", "")), int(request.get("token", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected(
-                f"a change needs change_id, slots and to (old, aware or plain): {error}"
+                f"a change needs change_id, slots and to ({', '.join(MemberKind)}): {error}"
             ) from error
+        demand_startable(self.definition, slots, to)
         self.memory.demand_newest(fence, token)
         accepted = self.memory.accept(change_id, slots, to)
         self.memory.fences[fence] = token
@@ -206,6 +218,10 @@ class Supervisor:
             send(process, signal.SIGTERM)
         for process in processes:
             stop(process)
+
+
+def _was_occupied(place: Place) -> bool:
+    return place.incarnation > 0 and place.kind is not MemberKind.VACANT
 
 
 def _leads(process: Running) -> bool:

@@ -34,6 +34,7 @@ def test_bad_input_is_one_sentence_that_names_the_field(
     ("arguments", "named"),
     [
         (["--kind", "plain", "--whitelist", "a.*"], "--topic"),
+        (["--kind", "native", "--blacklist", "a.*"], "--topic"),
         (["--kind", "migrating", "--whitelist", "a*+", "--zookeeper", "z:1"], "topic filter"),
         (["--kind", "migrating", "--blacklist", "a", "--streams", "0", "--zookeeper", "z:1"], "stream count"),
     ],
@@ -45,3 +46,22 @@ def test_a_topic_filter_that_cannot_be_used_is_refused(
     rest = ["--group", "g", "--bootstrap", "127.0.0.1:1", "--consumer-id", "m1-1"]
     assert consume.main([*arguments, *rest]) == 2
     assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "extra", "named"),
+    [
+        ("plain", "group.protocol=consumer", "choose the other kind"),
+        ("native", "group.protocol=classic", "choose the other kind"),
+        ("native", "session.timeout.ms=6000", "session.timeout.ms"),
+        ("plain", "no.such.property=1", "no.such.property"),
+    ],
+)
+def test_a_property_that_the_kind_cannot_have_is_refused(
+    kind: str, extra: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence, before anything is joined."""
+    assert consume.main(["--kind", kind, *GOOD, "--property", extra]) == 2
+    told = capsys.readouterr().err
+    assert named in told
+    assert told.count("\n") == 1

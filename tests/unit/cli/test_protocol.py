@@ -47,3 +47,29 @@ def test_brokers_that_do_not_answer_end_with_4(capsys: pytest.CaptureFixture[str
     assert main(arguments) == 4
     told = capsys.readouterr()
     assert (told.out, "127.0.0.1:1" in told.err) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--for", "-1"], "'--for'"),
+        (["--every", "0"], "'--every'"),
+        (["--bootstrap-servers", "b:1", "--settings", "s"], "both name a cluster"),
+        (["--bootstrap-servers", "nowhere"], "is no host:port"),
+    ],
+)
+def test_a_watch_that_cannot_be_kept_is_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is opened."""
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["protocol", "watch", "--group", "g", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_watch_that_nobody_answers_says_so_and_noticed_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """PM05, as a line and in the table; exit code 1."""
+    servers = ["--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]
+    assert main(["protocol", "watch", "--group", "g", "--for", "0", *servers]) == 1
+    assert "error PM05: Kafka does not answer at 127.0.0.1:1" in capsys.readouterr().out

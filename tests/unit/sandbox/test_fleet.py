@@ -43,7 +43,7 @@ def _seen(**by_slot: Observed) -> dict[str, Observed]:
 def test_a_definition_and_a_memory_survive_their_files():
     """What is written as JSON is read back as the same thing."""
     memory = _memory()
-    memory.accept("c1", ["m2"], MemberKind.AWARE)
+    memory.accept("c1", ["m2"], MemberKind.VACANT)
     assert FleetDefinition.from_json(json.loads(json.dumps(_definition().to_json()))) == _definition()
     assert FleetMemory.from_json(json.loads(json.dumps(memory.to_json()))) == memory
 
@@ -161,3 +161,81 @@ def test_undoing_a_change_in_progress_keeps_one_place_in_the_queue():
     memory.accept("c3", ["m1"], MemberKind.OLD)
     assert memory.queue == []
     assert memory.places["m1"].change_id == "c3"
+
+
+def vacate(memory: FleetMemory) -> None:
+    """All three places are empty, by change c1."""
+    memory.accept("c1", ["m1", "m2", "m3"], MemberKind.VACANT)
+    for place in memory.places.values():
+        memory.applied(place)
+
+
+def test_slots_are_vacated_all_at_once_and_stay_so():
+    """Everybody is asked to end in one turn; a slot is done when its process is gone, and nobody comes."""
+    memory = _memory()
+    memory.accept("c1", ["m1", "m2", "m3"], MemberKind.VACANT)
+    assert [(each.verb, each.slot) for each in next_actions(memory, _seen())] == [
+        (Verb.TERMINATE, name) for name in ("m1", "m2", "m3")
+    ]
+    ending = Observed(alive=True, ready=True, since_s=100.0, stopping_s=1.0)
+    late = Observed(alive=True, ready=True, since_s=100.0, stopping_s=21.0)
+    gone = Observed(alive=False, ready=False, since_s=0.0, stopping_s=1.1)
+    assert next_actions(memory, _seen(m1=ending, m2=gone, m3=late)) == [
+        Action(verb=Verb.COMPLETE, slot="m2"),
+        Action(verb=Verb.KILL, slot="m3"),
+    ]
+    memory.places["m2"].pid, memory.places["m2"].ticks = 7, 7
+    memory.applied(memory.places["m2"])
+    m2 = memory.places["m2"]
+    assert (m2.kind, m2.pid, m2.ticks, m2.change_id) == (MemberKind.VACANT, None, None, "c1")
+    assert next_actions(memory, _seen(m1=ending, m2=DEAD, m3=ending)) == []
+
+
+def test_a_member_that_is_dead_already_is_not_started_to_be_stopped():
+    """Neither is one whose slot is held: its change waits."""
+    memory = _memory()
+    memory.places["m2"].held = True
+    memory.accept("c1", ["m1", "m2"], MemberKind.VACANT)
+    assert next_actions(memory, _seen(m1=DEAD, m2=DEAD)) == [Action(verb=Verb.COMPLETE, slot="m1")]
+
+
+def test_vacant_slots_are_filled_all_at_once():
+    """None waits for another, also not to be complete; one that dies early is started again after a pause."""
+    memory = _memory()
+    vacate(memory)
+    memory.accept("c2", ["m1", "m2", "m3"], MemberKind.NATIVE)
+    assert [(each.verb, each.slot) for each in next_actions(memory, _seen(m1=DEAD, m2=DEAD, m3=DEAD))] == [
+        (Verb.LAUNCH, name) for name in ("m1", "m2", "m3")
+    ]
+    for place in memory.places.values():
+        place.kind = place.wanted
+    assert next_actions(memory, _seen(m1=STARTING, m3=JUST_DIED)) == [Action(verb=Verb.COMPLETE, slot="m2")]
+    memory.applied(memory.places["m2"])
+    assert next_actions(memory, _seen(m1=STARTING, m3=DEAD)) == [Action(verb=Verb.LAUNCH, slot="m3")]
+
+
+def test_a_change_that_replaces_still_goes_one_by_one_after_a_vacancy():
+    """Filled slots are like any others."""
+    memory = _memory()
+    vacate(memory)
+    memory.accept("c2", ["m1", "m2", "m3"], MemberKind.PLAIN)
+    for place in memory.places.values():
+        place.kind = place.wanted
+        memory.applied(place)
+    memory.accept("c3", ["m1", "m2", "m3"], MemberKind.NATIVE)
+    assert next_actions(memory, _seen()) == [Action(verb=Verb.TERMINATE, slot="m1")]
+
+
+def test_an_emptying_that_is_taken_back_half_way_fills_what_is_empty():
+    """The one that is gone is started at once; the one on its way out is started again when it is."""
+    memory = _memory()
+    memory.accept("c1", ["m1", "m2", "m3"], MemberKind.VACANT)
+    memory.applied(memory.places["m1"])
+    memory.accept("c2", ["m1", "m2", "m3"], MemberKind.OLD)
+    ended = Observed(alive=False, ready=False, since_s=0.0, stopping_s=1.1)
+    assert next_actions(memory, _seen(m1=DEAD)) == [Action(verb=Verb.LAUNCH, slot="m1")]
+    memory.places["m1"].kind = MemberKind.OLD
+    assert next_actions(memory, _seen(m1=RUNNING, m2=ended)) == [
+        Action(verb=Verb.COMPLETE, slot="m1"),
+        Action(verb=Verb.LAUNCH, slot="m2"),
+    ]

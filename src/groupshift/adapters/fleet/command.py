@@ -18,9 +18,10 @@ from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 from groupshift.settings import CommandSettings
 
+_KINDS, _STATES = "|".join(MemberKind), "|".join(SlotState)
 ANSWERS = {
     "start": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
-    "observe": '{"slots": [{"name": "...", "kind": "old|aware|plain", "state": "running|changing|down"}]}',
+    "observe": f'{{"slots": [{{"name": "...", "kind": "{_KINDS}", "state": "{_STATES}"}}]}}',
     "undo": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
 }
 """What each program prints on its standard output: one JSON object."""

@@ -16,6 +16,7 @@ from groupshift.adapters.fleet.kubernetes_api import WORKLOADS, KubernetesApi
 from groupshift.adapters.fleet.pods import slots_of
 from groupshift.adapters.fleet.rollout import decide, demand_newest, demand_same
 from groupshift.adapters.fleet.workloads import GROUP, Workload, owned
+from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started, settled
 
@@ -36,6 +37,12 @@ class KubernetesFleet:
 
     def start(self, change: Change) -> Started | Pending:
         """Patch every workload that has slots of the change; nothing when any of it has to be refused."""
+        if change.slots and change.to is MemberKind.VACANT:
+            raise Rejected(
+                "the driver kubernetes cannot keep places empty, since autoscalers and deployment tools "
+                "write replicas too; nothing was changed: plan the move online, or with the driver manual, "
+                f"and scale the workloads of group {change.group} to 0 and back when it asks for it"
+            )
         workloads = self._workloads(change.group)
         self._demand_known(change, workloads)
         for each in workloads:

@@ -18,8 +18,8 @@ def instruction_for(change: Change) -> str:
     places = "\n".join(f"- {name}" for name in change.slots)
     if change.to is MemberKind.VACANT:
         return (
-            f"**Stop {len(change.slots)} member(s) of group `{change.group}`** with SIGTERM and start "
-            f"none in their place yet:\n\n{places}\n\n"
+            f"**Stop {len(change.slots)} member(s) of group `{change.group}`** with SIGTERM and start none "
+            f"in their place yet:\n\n{places}\n\n"
             "The run goes on by itself when it sees that the group is empty. "
             f"(change `{change.change_id}`)"
         )

@@ -28,6 +28,7 @@ CHANGES = "groupshift.io/changes"
 REVISION = "deployment.kubernetes.io/revision"
 """Annotation that the Deployment controller puts on a Deployment and its ReplicaSets."""
 _KEPT = 16
+_RUN = {kind.value: kind for kind in MemberKind if kind is not MemberKind.VACANT}
 
 Document = Mapping[str, Any]
 
@@ -205,9 +206,9 @@ def kind_of(template: Document) -> MemberKind:
     """The kind of member that a pod or template runs. Raises `Rejected` for a label that names none."""
     told = labels(template).get(KIND, MemberKind.OLD.value)
     try:
-        return MemberKind(told)
-    except ValueError as error:
-        raise Rejected(f"label {KIND} is {told!r}; use old, aware or plain") from error
+        return _RUN[told]
+    except KeyError as error:
+        raise Rejected(f"label {KIND} is {told!r}; use one of {', '.join(_RUN)}") from error
 
 
 def owned(documents: Iterable[Document], owner: Document) -> tuple[Document, ...]:

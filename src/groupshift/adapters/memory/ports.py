@@ -113,7 +113,7 @@ class MemoryFleet:
         for name in slots:
             occupant = self.world.places[name]
             if not occupant.held:
-                occupant.kind, occupant.running = to, True
+                occupant.kind, occupant.running = to, to is not MemberKind.VACANT
                 occupant.incarnation += 1
         self.world.tick()
 

@@ -9,6 +9,7 @@ from groupshift.domain.protocol.answers import TABLE, Event
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.remedies import REMEDIES
 from groupshift.domain.protocol.settled import SETTLED
+from groupshift.domain.protocol.silence import ANSWERED, UNANSWERED, WATCHED
 
 BEGIN = "<!-- protocol tables: made by groupshift.domain.protocol.text -->"
 END = "<!-- end of protocol tables -->"
@@ -43,7 +44,10 @@ def markdown() -> str:
     waits = "### Rules of `protocol settled`\n\n" + _table(
         ("rule", "passes when"), ((number, holds) for number, holds, _ in SETTLED)
     )
-    return "\n\n".join([BEGIN, *answers, rules, waits, END])
+    watched = "### Rules of `protocol watch`\n\n" + _table(
+        ("rule", "passes when"), [*((number, holds) for number, holds, _ in WATCHED), (UNANSWERED, ANSWERED)]
+    )
+    return "\n\n".join([BEGIN, *answers, rules, waits, watched, END])
 
 
 def _answers(event: Event) -> str:

@@ -2,7 +2,7 @@
 
 Every line has ``at_ms`` (epoch), ``member`` and ``event``:
 
-* ``started``: ``client``, ``pid``
+* ``started``: ``client``, ``pid``, and ``jvm`` (its pid) where that is another process
 * ``assigned``, ``revoked``, ``lost``: ``partitions`` ([topic, number]), those that were added or taken
 * ``records``: ``topic``, ``partition``, ``first``, ``last``, ``count``: offsets that were delivered
 * ``committed``: ``offsets`` ([topic, number, offset]), ``code`` (0: committed)

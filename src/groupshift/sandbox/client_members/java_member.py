@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import signal
 import subprocess
@@ -136,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
     asked = _ended_by_signals(consumer, wanted.close_s)
     if consumer.stdout is None or consumer.stderr is None:
         raise Broken("the consumer was started without pipes")
-    told.tell("started", client=wanted.client, pid=consumer.pid)
+    told.tell("started", client=wanted.client, pid=os.getpid(), jvm=consumer.pid)
     errors = threading.Thread(target=told.errors, args=(consumer.stderr,), daemon=True)
     errors.start()
     told.output(consumer.stdout)

@@ -7,6 +7,7 @@ from pathlib import Path
 from groupshift.domain.protocol.answers import TABLE
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.settled import SETTLED
+from groupshift.domain.protocol.silence import WATCHED
 from groupshift.domain.protocol.text import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[4] / "docs" / "protocol.md"
@@ -22,6 +23,6 @@ def test_the_documentation_shows_the_rows_in_force() -> None:
 def test_every_row_and_rule_is_there_without_a_blank() -> None:
     """As often as in the data, and no value's braces are left."""
     lines = [line for line in markdown().splitlines() if line.startswith("| P")]
-    assert len(lines) == sum(map(len, TABLE.values())) + len(RULES) + len(SETTLED)
+    assert len(lines) == sum(map(len, TABLE.values())) + len(RULES) + len(SETTLED) + len(WATCHED) + 1
     assert len({line.split("|")[1] for line in lines}) == len(lines)
     assert "{" not in markdown()

@@ -1,0 +1,5 @@
+SELECT token, holder
+FROM cluster_run_claim
+WHERE run = :run
+ORDER BY token DESC
+LIMIT 1;

@@ -1,0 +1,4 @@
+SELECT run, cluster_id, state, plan_hash, plan, created_at_ms, updated_at_ms
+FROM cluster_run
+ORDER BY created_at_ms DESC, run DESC
+LIMIT :limit;

@@ -1,0 +1,3 @@
+UPDATE cluster_run
+SET state = :state
+WHERE run = :run;

@@ -1,0 +1,71 @@
+"""A journal of cluster runs in memory: same contract, gone with the process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from groupshift.errors import Conflict, Rejected
+from groupshift.ports.cluster_runs import NEXT, ClusterRun, RunState, RunStepRecord
+
+
+class MemoryClusterRuns:
+    """`groupshift.ports.cluster_runs.ClusterRuns` for tests and trials."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, ClusterRun] = {}
+        self._steps: dict[str, dict[str, RunStepRecord]] = {}
+        self._claims: dict[str, list[str]] = {}
+
+    def create(self, run: ClusterRun) -> None:
+        """See the port."""
+        if run.run in self._runs or (run.open and self.open_of(run.cluster_id)):
+            raise Conflict(f"cluster {run.cluster_id} has an open run; see: groupshift downgrade status")
+        self._runs[run.run] = run
+        self._steps[run.run] = {}
+        self._claims[run.run] = []
+
+    def find(self, run: str) -> ClusterRun:
+        """See the port."""
+        if run not in self._runs:
+            raise Rejected(f"run {run!r} is not in the journal; list them with: groupshift downgrade status")
+        return self._runs[run]
+
+    def open_of(self, cluster_id: str) -> ClusterRun | None:
+        """See the port."""
+        return next((r for r in self._runs.values() if r.cluster_id == cluster_id and r.open), None)
+
+    def recent(self, limit: int) -> tuple[ClusterRun, ...]:
+        """See the port."""
+        ordered = sorted(self._runs.values(), key=lambda r: (r.created_at_ms, r.run), reverse=True)
+        return tuple(ordered[:limit])
+
+    def claim(self, run: str, holder: str, at_ms: int) -> int:
+        """See the port."""
+        self._runs[run] = replace(self.find(run), updated_at_ms=at_ms)
+        self._claims[run].append(holder)
+        return len(self._claims[run])
+
+    def put(self, run: str, record: RunStepRecord) -> None:
+        """See the port."""
+        self._demand(run, record.token)
+        self._runs[run] = replace(self._runs[run], updated_at_ms=record.at_ms)
+        self._steps[run][record.step] = record
+
+    def steps(self, run: str) -> Mapping[str, RunStepRecord]:
+        """See the port."""
+        return dict(self._steps.get(run, {}))
+
+    def move(self, run: str, token: int, state: RunState, at_ms: int) -> None:
+        """See the port."""
+        self._demand(run, token)
+        if state not in NEXT[self._runs[run].state]:
+            raise Conflict(f"run {run} is {self._runs[run].state} and cannot become {state}")
+        self._runs[run] = replace(self._runs[run], state=state, updated_at_ms=at_ms)
+
+    def _demand(self, run: str, token: int) -> None:
+        found = self.find(run)
+        if token != len(self._claims[run]):
+            raise Conflict(f"token {token} of run {run} is void: this process may not act any more")
+        if not found.open:
+            raise Conflict(f"run {run} is {found.state}: nothing of it may change any more")

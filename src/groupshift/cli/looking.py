@@ -1,0 +1,30 @@
+"""Looks at one group of the cluster that options or settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from groupshift.bootstrap.protocol import protocol_views
+from groupshift.cli.clusters import one_cluster
+from groupshift.cli.session import settings
+from groupshift.ports.protocol_views import ProtocolViews
+from groupshift.settings import KafkaSettings
+
+
+@contextmanager
+def looking(
+    bootstrap_servers: str, settings_file: Path | None, timeout_s: float
+) -> Iterator[tuple[ProtocolViews, KafkaSettings]]:
+    """Looks at the brokers of the options or of the settings, closed at the end, and which brokers these are.
+
+    Raises `Rejected` when both name a cluster, or neither."""
+    one_cluster(bootstrap_servers, settings_file)
+    named = KafkaSettings(bootstrap_servers=bootstrap_servers) if bootstrap_servers else None
+    kafka = named or settings(settings_file).kafka
+    views = protocol_views(kafka, timeout_s=timeout_s)
+    try:
+        yield views, kafka
+    finally:
+        views.close()

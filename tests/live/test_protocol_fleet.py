@@ -1,0 +1,51 @@
+"""A fleet of real Kafka members changes its protocol under the driver `process`, rolling and all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.protocol.model import Kind, Protocol
+from groupshift.ports.fleet import SlotState
+from groupshift.sandbox.kraft import KraftCluster
+from protocol_fleet import FleetOptions, fleet_at
+
+
+def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
+    kraft: KraftCluster, group: str, tmp_path: Path
+) -> None:
+    """Three members of confluent-kafka: the group's type flips under the roll, an emptying leaves it without
+    members, and plain ones make it classic again. Each partition has one owner at a time, no record is lost,
+    and the client ids that the driver tells are those that the coordinator shows."""
+    options = FleetOptions(group=group, topic=f"rolled-{group}")
+    with fleet_at(kraft.bootstrap, tmp_path, options) as fleet:
+        first = fleet.look()
+        assert (first.kind, len(first.members)) == (Kind.CLASSIC, 3)
+        fleet.await_written(20)
+
+        fleet.carry_out(fleet.change("native", MemberKind.NATIVE))
+        rolled = fleet.await_group(
+            lambda found: len(found.speaking(Protocol.CONSUMER)) == len(found.members) == 3, "is all native"
+        )
+        assert rolled.kind is Kind.CONSUMER
+        told = {slot.member_id for slot in fleet.driver.slots(group)}
+        assert told == {each.client_id for each in rolled.members}
+        fleet.await_owned()
+        fleet.await_written(20)
+
+        fleet.carry_out(fleet.change("empty", MemberKind.VACANT))
+        empty = fleet.await_group(lambda found: found.state == "Empty", "is empty")
+        assert empty.members == ()
+        assert all(slot.state is SlotState.DOWN for slot in fleet.driver.slots(group))
+
+        fleet.carry_out(fleet.change("fill", MemberKind.PLAIN))
+        filled = fleet.await_group(lambda found: len(found.members) == 3, "has three members")
+        assert filled.kind is Kind.CLASSIC
+        fleet.await_owned()
+        fleet.await_written(20)
+        found = fleet.settle()
+    assert found.lost == {}
+    assert found.overlaps == []
+    assert found.errors == []
+    assert all(found.unowned_ms[at] for at in fleet.partitions), "the emptying left each without an owner"
+    assert len(found.all_unowned_ms) >= 1

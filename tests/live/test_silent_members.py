@@ -1,0 +1,200 @@
+"""Members that a fatal -150 leaves silent: the tool's own member ends, and the watch names them (issue 6, 7).
+
+The seconds until each was noticed are printed (pytest -s, or the report of a failure)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from client_processes import ClientProcess, client_processes
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.domain.protocol.model import Kind
+from groupshift.errors import Broken
+from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import is_running, marked, stop, wait_until
+from protocol_story import PARTITIONS, story
+
+DEADLINE_S = 90.0
+FATAL = -150
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+    """A 4.3.1 of this file's own: one test takes its feature back."""
+    home = Home(tmp_path_factory.mktemp("silent")).create()
+    try:
+        yield start_kraft(home, KraftOptions(heap="320m"))
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 10.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A command of the tool: what it prints on either stream goes to files."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+    errors: Path
+
+    def lines(self) -> list[dict]:
+        """The JSON objects that it printed so far, one a line."""
+        return [
+            json.loads(line)
+            for line in self.output.read_text().splitlines(keepends=True)
+            if line[-1:] == "\n"
+        ]
+
+
+@contextmanager
+def children(folder: Path) -> Iterator[Callable[[str, Sequence[str]], Child]]:
+    """A function that starts a module with arguments; whatever still runs is killed afterwards."""
+    begun: list[Child] = []
+
+    def run(module: str, arguments: Sequence[str]) -> Child:
+        output, errors = (folder / f"{len(begun)}.{name}" for name in ("out", "err"))
+        with output.open("wb") as out, errors.open("wb") as err:
+            process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=out, stderr=err)
+        begun.append(Child(process=process, output=output, errors=errors))
+        return begun[-1]
+
+    try:
+        yield run
+    finally:
+        for each in begun:
+            each.process.kill()
+            each.process.wait(DEADLINE_S)
+
+
+class Scene:
+    """One stock native member, whose program only reads records, and one of the tool's, in one group."""
+
+    def __init__(self, own: KraftCluster, folder: Path, run: Callable[[str, Sequence[str]], Child]) -> None:
+        self._own, self._run, self._folder = own, run, folder
+
+    def join(self, start: Callable[[ClientMember], ClientProcess], group: str, topic: str) -> None:
+        """Start both."""
+        self.names = (f"{group}-stock", f"{group}_tool")
+        self.stock = start(
+            ClientMember(
+                client=CLIENTS[0],
+                group=group,
+                name=self.names[0],
+                topic=topic,
+                bootstrap=self._own.bootstrap,
+                protocol=GroupProtocol.CONSUMER,
+            )
+        )
+        self._state = self._folder / "tool.json"
+        usual = ["--kind", "native", "--group", group, "--topic", topic, "--bootstrap", self._own.bootstrap]
+        files = ["--ledger", str(self._folder / "ledger"), "--state", str(self._state)]
+        self.tool = self._run("groupshift.cli.consume", [*usual, "--consumer-id", "tool", *files])
+
+    def watch(self, group: str, names: Sequence[str]) -> Child:
+        """Watch until something is noticed; returns after the first look."""
+        expected = [part for name in names for part in ("--expect", name)]
+        asked = ["--for", "240", "--until-noticed", "--json", "--bootstrap-servers", self._own.bootstrap]
+        watch = self._run("groupshift.cli.main", ["protocol", "watch", "--group", group, *asked, *expected])
+        wait_until(lambda: bool(watch.lines()), DEADLINE_S, f"a first look at {group}", every_s=0.1)
+        return watch
+
+    def await_owners(self) -> None:
+        """Wait until each has a partition."""
+        self.stock.await_told("assigned", when=lambda told: told.fields["partitions"])
+        wait_until(
+            lambda: self._state.exists() and bool(self._told()["owned"]),
+            DEADLINE_S,
+            "the tool's member owns a partition",
+            every_s=0.1,
+        )
+
+    def check_stock_is_silent(self) -> int:
+        """It got one error, which claims not to be fatal, and its process lives; when, in epoch ms."""
+        error = self.stock.await_told("error", when=lambda told: told.fields["code"] == FATAL)
+        assert error.fields["fatal"] is False
+        assert is_running(self.stock.process)
+        return error.at_ms
+
+    def check_tool_ended(self) -> int:
+        """The tool's own member says why, in its state file and on standard error; when, in epoch ms."""
+        assert self.tool.process.wait(DEADLINE_S) == Broken.exit_code
+        told = self._told()
+        assert (told["state"], told["owned"]) == ("failed", {})
+        assert "was put out for good: Fatal error" in told["reason"]
+        assert f"groupshift consume: {told['reason']}\n" in self.tool.errors.read_text()
+        return int(told["at_ms"])
+
+    def _told(self) -> dict:
+        return json.loads(self._state.read_text())
+
+
+def noticed(watch: Child, rule: str) -> tuple[int, str]:
+    """When the rule spoke, in epoch ms, and what it said, once the watch has ended with 1."""
+    assert watch.process.wait(DEADLINE_S) == 1, watch.errors.read_text()
+    last = watch.lines()[-1]
+    reasons = [each["reason"] for each in last["findings"] if each["rule"] == rule]
+    assert reasons, last
+    return last["at_ms"], "; ".join(reasons)
+
+
+@contextmanager
+def scene(own: KraftCluster, folder: Path) -> Iterator[tuple[Scene, Callable[[ClientMember], ClientProcess]]]:
+    """A scene, and what starts stock members; all ends with it."""
+    with children(folder) as run, client_processes(own.home) as start:
+        yield Scene(own, folder, run), start
+
+
+@contextmanager
+def feature_off(bootstrap: str) -> Iterator[None]:
+    """group.version at 0 inside the block."""
+    cluster = KafkaCluster(bootstrap, timeout_s=DEADLINE_S)
+    (broker,) = cluster.attempt(cluster.brokers)
+    connection = cluster.broker(broker.node_id)
+    update_features(connection, {"group.version": 0}, change=FeatureChange.SAFE_DOWNGRADE)
+    try:
+        yield
+    finally:
+        update_features(connection, {"group.version": 1})
+        cluster.close()
+
+
+def test_members_of_a_group_that_is_served_no_longer(own: KraftCluster, group: str, tmp_path: Path) -> None:
+    """group.version goes to 0 under two native members: both meet 35, and the stock one stays, silent."""
+    topic = f"served-{group}"
+    create_topic(own.bootstrap, topic, PARTITIONS)
+    with scene(own, tmp_path) as (seen, start):
+        seen.join(start, group, topic)
+        seen.await_owners()
+        watch = seen.watch(group, seen.names)
+        with feature_off(own.bootstrap):
+            silent_ms, ended_ms = seen.check_stock_is_silent(), seen.check_tool_ended()
+            at_ms, reason = noticed(watch, "PM03")
+        assert seen.stock.told()[-1].event != "closed"
+    assert "feature group.version is finalised at 0" in reason
+    assert all(name in reason for name in seen.names)
+    print(f"35: watch {at_ms - silent_ms} ms after the stock member's -150; the tool's own at {ended_ms}")
+
+
+def test_members_that_the_coordinator_does_not_take(own: KraftCluster, tmp_path: Path) -> None:
+    """A classic member with user data in its assignment keeps the group classic (69, KAFKA-18134)."""
+    with story(own.bootstrap) as told, scene(own, tmp_path) as (seen, start):
+        group = told.classic(user_data=b"sticky").group
+        watch = seen.watch(group, [f"{group}-stock"])
+        seen.join(start, group, told.topic)
+        silent_ms, ended_ms = seen.check_stock_is_silent(), seen.check_tool_ended()
+        at_ms, reason = noticed(watch, "PM01")
+        assert told.look(group).kind is Kind.CLASSIC
+    assert reason == f"{group}-stock is not in group {group}, for 5 s or more"
+    print(f"69: watch {at_ms - silent_ms} ms after the stock member's -150; the tool's own at {ended_ms}")

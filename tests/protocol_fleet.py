@@ -1,0 +1,319 @@
+"""A group of real Kafka members under a supervisor, with a producer of numbered records: what a move of the
+group's protocol is tried on, and what its members tell of it afterwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.fleet.process import ProcessFleet, ask
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.broker import POLICY
+from groupshift.domain.protocol.model import ProtocolGroup
+from groupshift.ports.fleet import Change, ChangeStatus, Started
+from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, command
+from groupshift.sandbox.client_members.events import (
+    MemberEvent,
+    Owned,
+    delivered,
+    overlapping,
+    owned,
+    read_events,
+)
+from groupshift.sandbox.down import down
+from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import Running, marked, stop, wait_until
+from groupshift.sandbox.state import write_document
+from groupshift.sandbox.up import UpOptions, start_producer, start_supervisor
+
+PATIENCE_S = 120.0
+CONFLUENT = CLIENTS[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions:
+    """``clients`` has one entry for each place (m1, m2, ...); ``kind`` is that of the first members;
+    ``static`` members have the instance id ``<group>-<place>``; ``rate`` is records/s on each partition;
+    ``properties`` are the members' own by kind (``{"plain": {...}, "native": {...}}``)."""
+
+    group: str = "orders-app"
+    topic: str = "orders"
+    partitions: int = 6
+    clients: tuple[str, ...] = (CONFLUENT,) * 3
+    kind: MemberKind = MemberKind.PLAIN
+    assignor: str = ""
+    remote_assignor: str = ""
+    static: bool = False
+    commit: str = "auto"
+    rate: float = 20.0
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names of the places."""
+        return tuple(f"m{number}" for number in range(1, len(self.clients) + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the members told. ``lost`` are offsets that nobody was delivered; ``repeated`` says how often
+    each of the others came beyond the first time; ``unowned_ms`` are the gaps between owners by partition,
+    ``all_unowned_ms`` those in which no partition had one; ``overlaps`` are two owners at one time."""
+
+    lost: Mapping[TopicPartition, Sequence[int]]
+    repeated: Mapping[TopicPartition, Mapping[int, int]]
+    unowned_ms: Mapping[TopicPartition, Sequence[int]]
+    all_unowned_ms: Sequence[int]
+    overlaps: Sequence[tuple[TopicPartition, Owned, Owned]]
+    errors: Sequence[MemberEvent]
+
+    @property
+    def longest_unowned_ms(self) -> int:
+        """0 when every partition always had an owner."""
+        return max((gap for gaps in self.unowned_ms.values() for gap in gaps), default=0)
+
+
+def account(
+    events: Sequence[MemberEvent],
+    ends: Mapping[TopicPartition, int],
+    killed_ms: Mapping[str, int] | None = None,
+) -> Account:
+    """Hold ``events`` of all members against the log ends. ``killed_ms`` is as `events.owned` has it."""
+    came = {at: Counter(offsets) for at, offsets in delivered(events).items()}
+    owners = owned(events, killed_ms)
+    gaps = {at: gaps_between(owners.get(at, ())) for at in ends}
+    whole = gaps_between(sorted((one for each in owners.values() for one in each), key=lambda x: x.from_ms))
+    return Account(
+        lost={
+            at: found
+            for at, end in ends.items()
+            if (found := sorted(set(range(end)) - set(came.get(at, ()))))
+        },
+        repeated={
+            at: more for at, seen in came.items() if (more := {o: n - 1 for o, n in seen.items() if n > 1})
+        },
+        unowned_ms={at: [to - since for since, to in found] for at, found in gaps.items()},
+        all_unowned_ms=[to - since for since, to in whole],
+        overlaps=[(at, *pair) for at, intervals in owners.items() for pair in overlapping(intervals)],
+        errors=[each for each in events if each.event == "error"],
+    )
+
+
+def gaps_between(intervals: Sequence[Owned]) -> list[tuple[int, int]]:
+    """From when to when (ms) nobody owned anything of these, which are in order of time; not before the first
+    and not after the last."""
+    found: list[tuple[int, int]] = []
+    until = intervals[0].to_ms if intervals else None
+    for each in intervals[1:]:
+        if until is None:
+            break
+        if each.from_ms > until:
+            found.append((until, each.from_ms))
+        until = None if each.to_ms is None else max(until, each.to_ms)
+    return found
+
+
+class ProtocolFleet:
+    """A running fleet; `fleet_at` makes one. ``driver`` is what the tool uses; ``home`` is its own, apart
+    from the brokers'."""
+
+    def __init__(self, home: Home, bootstrap: str, options: FleetOptions) -> None:
+        self.home, self.bootstrap, self.options = home, bootstrap, options
+        self.driver = ProcessFleet(home.supervisor_socket)
+        self._views = LiveProtocolViews(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock())
+        self._producer: Running | None = None
+        self._killed_ms: dict[str, int] = {}
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Of its topic."""
+        return [TopicPartition(self.options.topic, number) for number in range(self.options.partitions)]
+
+    def begin(self) -> None:
+        """Start the supervisor, all members at once, and the producer; every partition gets an owner."""
+        write_document(self.home.fleet_file, definition_of(self.bootstrap, self.options).to_json())
+        for client in set(self.options.clients):
+            fetch(self.home, client)
+        start_supervisor(self.home)
+        self.carry_out(self.change("begin", self.options.kind))
+        self.await_owned()
+        told = UpOptions(topic=self.options.topic, partitions=self.options.partitions, rate=self.options.rate)
+        self._producer = start_producer(self.home, told, self.bootstrap)
+
+    def end(self) -> None:
+        """Members, producer and supervisor, by their ids."""
+        self._views.close()
+        down(self.home)
+
+    def change(self, change_id: str, to: MemberKind, *slots: str, token: int = 1) -> Change:
+        """A change of these slots, or of all."""
+        named = slots or self.options.slots
+        return Change(
+            change_id=change_id, group=self.options.group, slots=named, to=to, fence="fleet", token=token
+        )
+
+    def carry_out(self, change: Change, deadline_s: float = PATIENCE_S) -> ChangeStatus:
+        """Start it at the driver and wait until it is done."""
+        assert self.driver.start(change) == Started(change_id=change.change_id)
+        wait_until(
+            lambda: self.driver.observe(change).done, deadline_s, f"{change.change_id} done", every_s=0.1
+        )
+        return self.driver.observe(change)
+
+    def kill(self, slot: str) -> None:
+        """SIGKILL to the present occupant; the supervisor starts another."""
+        occupant = self._occupants()[slot]
+        ask(self.home.supervisor_socket, {"verb": "signal", "slot": slot, "signal": "KILL"})
+        self._killed_ms[occupant] = time.time_ns() // 1_000_000
+
+    def _occupants(self) -> dict[str, str]:
+        places = json.loads(self.home.supervisor_file.read_text())["places"]
+        return {name: f"{name}-{place['incarnation']}" for name, place in places.items()}
+
+    def look(self) -> ProtocolGroup:
+        """The group as its coordinator tells it."""
+        return self._views.look(self.options.group).group
+
+    def await_group(self, holds: Callable[[ProtocolGroup], bool], what: str) -> ProtocolGroup:
+        """Wait until the group is so, and give it."""
+        seen: list[ProtocolGroup] = []
+
+        def met() -> bool:
+            seen.append(self.look())
+            return holds(seen[-1])
+
+        wait_until(met, PATIENCE_S, f"group {self.options.group} {what}", every_s=0.2)
+        return seen[-1]
+
+    def events(self) -> list[MemberEvent]:
+        """Of all members so far, those that are gone included."""
+        files = sorted(self.home.members.glob("*.events.jsonl"))
+        return [event for file in files for event in read_events(file)]
+
+    def owners(self) -> dict[TopicPartition, list[str]]:
+        """Who owns each partition now, by its occupant's name (``m1-1``)."""
+        found = owned(self.events(), self._killed_ms)
+        return {
+            at: [each.member for each in found.get(at, ()) if each.to_ms is None] for at in self.partitions
+        }
+
+    def await_owned(self) -> None:
+        """Wait until every partition has exactly one owner."""
+        wait_until(
+            lambda: all(len(each) == 1 for each in self.owners().values()),
+            PATIENCE_S,
+            "every partition has an owner",
+            every_s=0.2,
+        )
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """The log ends now."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "protocol-fleet-ends"})
+        try:
+            return {
+                at: int(
+                    consumer.get_watermark_offsets(KafkaPartition(at.topic, at.partition), timeout=60.0)[1]
+                )
+                for at in self.partitions
+            }
+        finally:
+            consumer.close()
+
+    def await_written(self, more: int) -> None:
+        """Wait until every partition has got this many records from now on."""
+        before = self.ends()
+        wait_until(
+            lambda: all(end >= before[at] + more for at, end in self.ends().items()),
+            PATIENCE_S,
+            f"{more} more records on every partition",
+            every_s=0.5,
+        )
+
+    def settle(self) -> Account:
+        """End the producer, wait until every record was delivered to somebody, and draw up the account.
+
+        Raises `Transient`, naming how many are missing, when they are not."""
+        if self._producer is not None:
+            stop(self._producer, 40.0)
+        ends = self.ends()
+        missing = Counter[str]()
+
+        def complete() -> bool:
+            lost = account(self.events(), ends, self._killed_ms).lost
+            missing["records"] = sum(map(len, lost.values()))
+            return not lost
+
+        wait_until(complete, PATIENCE_S, f"all of {sum(ends.values())} records are delivered", every_s=0.5)
+        return account(self.events(), ends, self._killed_ms)
+
+
+def definition_of(bootstrap: str, options: FleetOptions) -> FleetDefinition:
+    """What the supervisor runs: places that are empty at first, so that all are filled at once."""
+    slots = tuple(
+        SlotDefinition(
+            name=name,
+            kind=MemberKind.VACANT,
+            client=client,
+            assignor=options.assignor,
+            remote_assignor=options.remote_assignor,
+            instance_id=f"{options.group}-{name}" if options.static else "",
+            commit=options.commit,
+        )
+        for name, client in zip(options.slots, options.clients, strict=True)
+    )
+    return FleetDefinition(
+        group=options.group,
+        topics=(options.topic,),
+        bootstrap=bootstrap,
+        slots=slots,
+        properties=options.properties,
+    )
+
+
+def fetch(home: Home, client: str) -> None:
+    """What this client needs, so that no supervisor waits for it."""
+    command(home, ClientMember(client=client, group="g", name="fetched", topic="t", bootstrap="127.0.0.1:1"))
+
+
+@contextmanager
+def protocol_cluster(
+    folder: Path, release: str = "4.3.1", properties: Mapping[str, str] | None = None, nodes: int = 1
+) -> Iterator[KraftCluster]:
+    """Brokers of a release whose policy is bidirectional; every process of them is ended."""
+    home = Home(folder / "cluster").create()
+    wanted = {**CONSUMER_PROTOCOL} if release.startswith("3.") else {POLICY: "bidirectional"}
+    options = KraftOptions(
+        release=release, nodes=nodes, heap="384m", properties={**wanted, **(properties or {})}
+    )
+    try:
+        yield start_kraft(home, options)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+@contextmanager
+def fleet_at(bootstrap: str, folder: Path, options: FleetOptions = FleetOptions()) -> Iterator[ProtocolFleet]:
+    """A fleet with its topic and producer at these brokers, of which every partition is owned."""
+    create_topic(bootstrap, options.topic, options.partitions)
+    fleet = ProtocolFleet(Home(folder / "fleet").create(), bootstrap, options)
+    try:
+        fleet.begin()
+        yield fleet
+    finally:
+        fleet.end()
