@@ -13,8 +13,6 @@ FETCHED = FETCHER + "Reconnect due to error:"
 REBALANCER = (
     "2026-11-22 08:36:14,103 INFO [g_s1_watcher_executor] kafka.consumer.ZookeeperConsumerConnector: "
 )
-    "2026-11-22 08:36:14,103 INFO [g_s1_watcher_executor] kafka.consumer.ZookeeperConsumerConnector: "
-)
 ATTEMPT = REBALANCER + "[g_s1], exception during rebalance "
 CLOSED = "java.nio.channels.ClosedChannelException"
 INTERRUPTED = "java.nio.channels.ClosedByInterruptException"
