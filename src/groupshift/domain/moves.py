@@ -64,7 +64,13 @@ UNDO_STAGES = (
     StageName.UNDO_EMPTY,
     StageName.UNDO_MEMBERS,
 )
-"""The way back, in the order in which it is walked."""
+"""The ways back, each in the order in which it is walked."""
+
+UNDO_OF = {
+    MoveName.COORDINATION: (StageName.UNDO_RETIRE, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS),
+    MoveName.PROTOCOL: (StageName.UNDO_FILL, StageName.UNDO_EMPTY, StageName.UNDO_MEMBERS),
+}
+"""Those that the way back of a move can need."""
 
 
 class Until(StrEnum):
