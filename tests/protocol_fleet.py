@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.clock import SystemClock
@@ -39,7 +39,7 @@ from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.processes import Running, marked, stop, wait_until
 from groupshift.sandbox.state import write_document
-from groupshift.sandbox.up import UpOptions, start_producer, start_supervisor
+from groupshift.sandbox.up import UpOptions, start_producer, start_supervisor, write_settings
 
 PATIENCE_S = 120.0
 CONFLUENT = CLIENTS[0]
@@ -72,15 +72,18 @@ class FleetOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """What the members told. ``lost`` are offsets that nobody was delivered; ``repeated`` says how often
-    each of the others came beyond the first time; ``unowned_ms`` are the gaps between owners by partition,
-    ``all_unowned_ms`` those in which no partition had one; ``overlaps`` are two owners at one time."""
+    each of the others came beyond the first time, and ``repeated_within`` are those that came twice while one
+    member owned the partition, so that no hand-over explains it; ``unowned_ms`` are the gaps between owners
+    by partition, ``all_unowned_ms`` those in which no partition had one; ``overlaps`` are two owners at one
+    time; ``fatal`` are errors after which a member gets nothing more, also where it does not call them so."""
 
     lost: Mapping[TopicPartition, Sequence[int]]
     repeated: Mapping[TopicPartition, Mapping[int, int]]
+    repeated_within: Mapping[TopicPartition, Sequence[int]]
     unowned_ms: Mapping[TopicPartition, Sequence[int]]
     all_unowned_ms: Sequence[int]
     overlaps: Sequence[tuple[TopicPartition, Owned, Owned]]
-    errors: Sequence[MemberEvent]
+    fatal: Sequence[MemberEvent]
 
     @property
     def longest_unowned_ms(self) -> int:
@@ -107,11 +110,33 @@ def account(
         repeated={
             at: more for at, seen in came.items() if (more := {o: n - 1 for o, n in seen.items() if n > 1})
         },
+        repeated_within=_repeated_within(events),
         unowned_ms={at: [to - since for since, to in found] for at, found in gaps.items()},
         all_unowned_ms=[to - since for since, to in whole],
         overlaps=[(at, *pair) for at, intervals in owners.items() for pair in overlapping(intervals)],
-        errors=[each for each in events if each.event == "error"],
+        fatal=[each for each in events if each.event == "error" and _ends_it(each)],
     )
+
+
+def _repeated_within(events: Sequence[MemberEvent]) -> dict[TopicPartition, list[int]]:
+    """By partition, offsets that came twice to one member without its having given the partition up."""
+    seen: dict[tuple[str, TopicPartition], set[int]] = defaultdict(set)
+    found: dict[TopicPartition, list[int]] = defaultdict(list)
+    for each in events:
+        if each.event in {"revoked", "lost"}:
+            for at in each.partitions:
+                seen.pop((each.member, at), None)
+        if each.event == "records":
+            at = TopicPartition(each.fields["topic"], int(each.fields["partition"]))
+            came = range(int(each.fields["first"]), int(each.fields["last"]) + 1)
+            found[at] += [offset for offset in came if offset in seen[each.member, at]]
+            seen[each.member, at] |= set(came)
+    return {at: offsets for at, offsets in found.items() if offsets}
+
+
+def _ends_it(error: MemberEvent) -> bool:
+    """Whether nothing comes after it: _FATAL (-150) of a message is one, though `fatal` is false."""
+    return bool(error.fields["fatal"]) or error.fields["code"] == KafkaError._FATAL
 
 
 def gaps_between(intervals: Sequence[Owned]) -> list[tuple[int, int]]:
@@ -159,6 +184,12 @@ class ProtocolFleet:
         """Members, producer and supervisor, by their ids."""
         self._views.close()
         down(self.home)
+
+    def settings(self) -> Path:
+        """A settings file for the tool: these brokers, this fleet, journal and evidence in its home. No
+        ZooKeeper answers at the address that it names."""
+        write_settings(self.home, "127.0.0.1:1", self.bootstrap)
+        return self.home.settings_file
 
     def change(self, change_id: str, to: MemberKind, *slots: str, token: int = 1) -> Change:
         """A change of these slots, or of all."""

@@ -52,8 +52,9 @@ class ProtocolRun:
         return self.runner.forward()
 
     def back(self) -> Closing:
-        """All the way back."""
-        return self.runner.back(WayBack.OLD_MEMBERS)
+        """All the way back, as somebody asks for it afterwards."""
+        later = claim(self.app, self.migration, f"back-{self.migration}", "test")
+        return replace(self.runner, claimed=later).back(WayBack.OLD_MEMBERS)
 
 
 @dataclass(slots=True)

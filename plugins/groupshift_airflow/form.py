@@ -200,3 +200,32 @@ def roll_back() -> dict[str, Any]:
         "gate_expiry_s": _expiry(),
         "execute": _execute("**Off: only say where the migration stands.** On: go back now, without a gate."),
     }
+
+
+def _release(title: str, text: str) -> Param:
+    return Param(type="string", pattern=r"^\d+\.\d+\.\d+$", title=title, section=_SCOPE, description_md=text)
+
+
+def downgrade() -> dict[str, Any]:
+    """Parameters of ``downgrade_coordinator``; the releases have no default, so they must be filled in."""
+    return {
+        "to": _release("To", "The older release, such as `3.9.2`."),
+        "from": _release("From", "What the brokers run now: the way back needs it."),
+        "kafka_conn_id": clusters()["kafka_conn_id"],
+        "coordinator": _choice(
+            "default",
+            "Coordinator",
+            {"default": "the one that the release runs by itself", "old": "old", "new": "new"},
+            _HOW,
+            "For 3.7 to 3.9, where a broker may run either.",
+        ),
+        "live": Param(
+            False,
+            type="boolean",
+            title="Commits go on",
+            section=_HOW,
+            description_md="**On**: members consume while brokers are replaced; offsets must not go back.",
+        ),
+        "gate_expiry_s": _expiry(),
+        "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
+    }

@@ -8,7 +8,8 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.protocol.model import Kind, Protocol
 from groupshift.ports.fleet import SlotState
 from groupshift.sandbox.kraft import KraftCluster
-from protocol_fleet import FleetOptions, fleet_at
+from groupshift.sandbox.processes import wait_until
+from protocol_fleet import PATIENCE_S, FleetOptions, fleet_at
 
 
 def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
@@ -19,8 +20,8 @@ def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
     and the client ids that the driver tells are those that the coordinator shows."""
     options = FleetOptions(group=group, topic=f"rolled-{group}")
     with fleet_at(kraft.bootstrap, tmp_path, options) as fleet:
-        first = fleet.look()
-        assert (first.kind, len(first.members)) == (Kind.CLASSIC, 3)
+        first = fleet.await_group(lambda found: len(found.members) == 3, "has three members")
+        assert first.kind is Kind.CLASSIC
         fleet.await_written(20)
 
         fleet.carry_out(fleet.change("native", MemberKind.NATIVE))
@@ -44,8 +45,36 @@ def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(
         fleet.await_owned()
         fleet.await_written(20)
         found = fleet.settle()
-    assert found.lost == {}
+    assert (found.lost, found.repeated_within) == ({}, {})
     assert found.overlaps == []
-    assert found.errors == []
+    assert found.fatal == []
     assert all(found.unowned_ms[at] for at in fleet.partitions), "the emptying left each without an owner"
     assert len(found.all_unowned_ms) >= 1
+
+
+def test_one_place_is_emptied_and_filled_while_the_other_goes_on(
+    kraft: KraftCluster, group: str, tmp_path: Path
+) -> None:
+    """Two native members of librdkafka 2.8.0, which hands out whole assignments: who gives partitions up
+    tells it, so that each has one owner again."""
+    options = FleetOptions(
+        group=group,
+        topic=f"whole-{group}",
+        partitions=4,
+        clients=("confluent-kafka 2.8.0",) * 2,
+        kind=MemberKind.NATIVE,
+    )
+    with fleet_at(kraft.bootstrap, tmp_path, options) as fleet:
+        fleet.carry_out(fleet.change("empty", MemberKind.VACANT, "m1"))
+        wait_until(
+            lambda: all(each == ["m2-1"] for each in fleet.owners().values()), PATIENCE_S, "m2 owns all"
+        )
+        fleet.carry_out(fleet.change("fill", MemberKind.NATIVE, "m1"))
+        wait_until(
+            lambda: sorted(map(tuple, fleet.owners().values())) == [("m1-2",)] * 2 + [("m2-1",)] * 2,
+            PATIENCE_S,
+            "each owns two partitions",
+        )
+        fleet.await_written(5)
+        found = fleet.settle()
+    assert (found.lost, found.overlaps, found.fatal) == ({}, [], [])

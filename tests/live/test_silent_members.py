@@ -10,20 +10,25 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
-from client_processes import ClientProcess, client_processes
+from client_processes import ClientProcess, client_processes, produce
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Broken
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
+from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.layout import unchanged
 from groupshift.sandbox.processes import is_running, marked, stop, wait_until
+from groupshift.sandbox.rolling import replace_node
 from protocol_story import PARTITIONS, story
 
 DEADLINE_S = 90.0
@@ -198,3 +203,58 @@ def test_members_that_the_coordinator_does_not_take(own: KraftCluster, tmp_path:
         assert told.look(group).kind is Kind.CLASSIC
     assert reason == f"{group}-stock is not in group {group}, for 5 s or more"
     print(f"69: watch {at_ms - silent_ms} ms after the stock member's -150; the tool's own at {ended_ms}")
+
+
+def test_a_member_that_commits_nothing_while_its_log_grows(
+    own: KraftCluster, group: str, tmp_path: Path
+) -> None:
+    """It is a member, sends heartbeats and takes records: only its offsets tell that nothing comes of it."""
+    topic = f"still-{group}"
+    create_topic(own.bootstrap, topic, 1)
+    with scene(own, tmp_path) as (seen, start):
+        still = start(
+            ClientMember(
+                client=CLIENTS[0],
+                group=group,
+                name=f"{group}-still",
+                topic=topic,
+                bootstrap=own.bootstrap,
+                protocol=GroupProtocol.CONSUMER,
+                commit=Commit.NONE,
+            )
+        )
+        still.await_told("assigned", when=lambda told: told.fields["partitions"])
+        watch = seen.watch(group, [still.member.name])
+        wait_until(lambda: _grown(own.bootstrap, topic, watch), DEADLINE_S, "the watch to end", every_s=0.5)
+        _, reason = noticed(watch, "PM04")
+        assert is_running(still.process)
+    assert reason.startswith(
+        f"{group}-still holds {topic}-0, and nothing was committed there for 8 s or more"
+    )
+
+
+def _grown(bootstrap: str, topic: str, watch: Child) -> bool:
+    """One more record; whether the watch is over."""
+    produce(bootstrap, topic, 1, 1)
+    return watch.process.poll() is not None
+
+
+def test_members_of_a_group_that_moved_to_another_partition(own: KraftCluster, tmp_path: Path) -> None:
+    """More offsets partitions and a restart: the group's new coordinator does not know it (69, KIP-895)."""
+    names = (f"moved-{number}" for number in count())
+    group = next(name for name in names if partition_of(name, 10) != partition_of(name, 20))
+    topic = "moved"
+    create_topic(own.bootstrap, topic, PARTITIONS)
+    with scene(own, tmp_path) as (seen, start):
+        seen.join(start, group, topic)
+        seen.await_owners()
+        watch = seen.watch(group, seen.names)
+        admin = AdminClient({"bootstrap.servers": own.bootstrap})
+        pending = admin.create_partitions([NewPartitions("__consumer_offsets", 20)])
+        pending["__consumer_offsets"].result(timeout=DEADLINE_S)
+        replace_node(own, 1, unchanged)
+        silent_ms, ended_ms = seen.check_stock_is_silent(), seen.check_tool_ended()
+        at_ms, reason = noticed(watch, "PM05")
+    assert f"group {group} is listed by broker 1, and its coordinator (broker 1) does not know it" in reason
+    assert all(name in reason for name in seen.names)
+    print(f"moved: watch {at_ms - silent_ms} ms after the stock member's -150; the tool's own at {ended_ms}")

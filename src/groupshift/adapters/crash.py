@@ -47,3 +47,30 @@ class KillAt:
         if self._whom is Whom.PARENT:
             os.kill(os.getppid(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillAtStep:
+    """`groupshift.ports.crash.StepCrashPoints` that sends SIGKILL to this process at one point of the first
+    step whose key holds a text."""
+
+    def __init__(self, text: str, point: CrashPoint) -> None:
+        self._text, self._point = text, point
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> KillAtStep | None:
+        """From ``GROUPSHIFT_CRASH_AT_STEP=<text>.<point>``; None when no point is asked for.
+
+        Raises `Rejected` for a point that does not exist."""
+        asked = environ.get("GROUPSHIFT_CRASH_AT_STEP", "")
+        if not asked:
+            return None
+        text, _, point = asked.rpartition(".")
+        try:
+            return cls(text, CrashPoint(point))
+        except ValueError as error:
+            raise Rejected(f"GROUPSHIFT_CRASH_AT_STEP {asked!r} is no <text>.<point>: {error}") from error
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """Kill, if this is the point."""
+        if self._text in step and point is self._point:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -58,11 +58,10 @@ def assess_downgrade(
 
     ``log`` None leaves the rules that need it unmeasured. Raises as `DowngradeViews.look` and
     `OffsetsLog.read`, and `Rejected` for a log of more partitions than the topic has."""
-    view = views.look()
-    read = None if log is None else _log(log, view, asked, told)
-    facts = DowngradeFacts(view=view, target=asked.target, log=read, said=asked.said)
+    facts = look_at(views, log, asked, told)
+    read = facts.log
     return DowngradeAssessment(
-        view=view,
+        view=facts.view,
         groups=facts.groups,
         path=facts.path,
         steps=steps(facts),
@@ -70,6 +69,15 @@ def assess_downgrade(
         records=None if read is None else read.records,
         new_types={} if read is None else read.new_types,
     )
+
+
+def look_at(
+    views: DowngradeViews, log: OffsetsLog | None, asked: DowngradeRequest, told: LogProgress | None = None
+) -> DowngradeFacts:
+    """What the rules look at: the cluster, then its log. Raises as `assess_downgrade`."""
+    view = views.look()
+    read = None if log is None else _log(log, view, asked, told)
+    return DowngradeFacts(view=view, target=asked.target, log=read, said=asked.said)
 
 
 def _log(log: OffsetsLog, view: ClusterView, asked: DowngradeRequest, told: LogProgress | None) -> LogFacts:

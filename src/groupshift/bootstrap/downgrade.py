@@ -1,7 +1,12 @@
-"""Downgrades of brokers: which adapters look at a cluster."""
+"""Downgrades of brokers: which adapters look at a cluster, change it, and remember."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from groupshift.ports.cluster_acts import ClusterActs
+from groupshift.ports.cluster_runs import ClusterRuns
+from groupshift.ports.crash import NoStepCrash, StepCrashPoints
 from groupshift.ports.downgrade_views import DowngradeViews
 from groupshift.settings import KafkaSettings
 
@@ -15,3 +20,27 @@ def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Downgra
 
     cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     return LiveDowngradeViews(cluster, SystemClock())
+
+
+def cluster_acts(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterActs:
+    """Changes this cluster. Raises as `downgrade_views`."""
+    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+    from groupshift.adapters.kafka.raw.cluster_acts import LiveClusterActs
+
+    return LiveClusterActs(
+        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )
+
+
+def cluster_runs(url: str) -> ClusterRuns:
+    """The journal of runs in this database. Raises `Rejected` for a URL that cannot be used."""
+    from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
+
+    return SqlClusterRuns(url)
+
+
+def step_crash_points(environ: Mapping[str, str]) -> StepCrashPoints:
+    """None outside tests. Raises `Rejected` for a point that does not exist."""
+    from groupshift.adapters.crash import KillAtStep
+
+    return KillAtStep.from_environment(environ) or NoStepCrash()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from groupshift.ports.clock import Clock
+from groupshift.ports.group_counts import CoordinatorGauges, GroupLists
 from groupshift.ports.protocol_views import ProtocolViews
 from groupshift.settings import KafkaSettings
 
@@ -16,6 +17,23 @@ def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Protocol
 
     cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     return LiveProtocolViews(cluster, SystemClock())
+
+
+def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
+    """Lists of this cluster's brokers; likewise."""
+    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+    from groupshift.adapters.kafka.raw.group_lists import LiveGroupLists
+
+    return LiveGroupLists(
+        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )
+
+
+def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
+    """Metrics by JMX, read with this Java and a class path that has kafka-tools."""
+    from groupshift.adapters.kafka.jmx import JmxToolGauges
+
+    return JmxToolGauges(java, class_path)
 
 
 def clock() -> Clock:

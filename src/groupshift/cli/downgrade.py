@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,17 +15,15 @@ from groupshift.application.downgrade import DowngradeAssessment, DowngradeReque
 from groupshift.bootstrap.downgrade import downgrade_views
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
+from groupshift.cli.downgrade_log import log_at
+from groupshift.cli.downgrade_run import back, run, status
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.levels import METADATA, name_of
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Rejected
-from groupshift.ports.log_copies import OffsetsLog
 from groupshift.settings import KafkaSettings
-
-NEEDS_SPARK = "reading the log needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
 
 To = Annotated[str, typer.Option("--to", metavar="RELEASE", help="The older release, such as 3.9.2.")]
 Runs = Annotated[
@@ -59,14 +56,14 @@ All = Annotated[bool, typer.Option("--all", help="Show the rules that passed too
 
 app = typer.Typer(
     name="downgrade",
-    help="Brokers to an older release (KIP-915): assess whether the way is open.",
+    help="Brokers to an older release (KIP-915): assess whether the way is open, and take it.",
     no_args_is_help=True,
 )
 
 
-@app.callback()
-def _verbs() -> None:
-    """Brokers to an older release (KIP-915)."""
+app.command("run")(run)
+app.command("status")(status)
+app.command("back")(back)
 
 
 @app.command("assess")
@@ -91,7 +88,7 @@ def assess(  # noqa: PLR0913 - the options of a verb
     one_cluster(bootstrap_servers, settings_file)
     named = KafkaSettings(bootstrap_servers=bootstrap_servers) if bootstrap_servers else None
     kafka = named or settings(settings_file).kafka
-    log = _log(kafka, segments, timeout)
+    log = log_at(kafka, timeout, segments)
     with closing(downgrade_views(kafka, timeout_s=timeout)) as views, shown(Console(stderr=True)) as progress:
         found = assess_downgrade(
             views, log, asked, lambda done, of: progress("reading the offsets topic", done, of)
@@ -103,25 +100,6 @@ def assess(  # noqa: PLR0913 - the options of a verb
         _show(Console(), found, asked, everything=everything)
         render.next_command(Console(), following)
     return 0 if found.open else 1
-
-
-def _log(kafka: KafkaSettings, segments: str, timeout_s: float) -> OffsetsLog:
-    """The copy, or the brokers."""
-    try:
-        from groupshift.spark.copied_log import CopiedLog
-        from groupshift.spark.direct_log import DirectLog
-        from groupshift.spark.fetched import Brokers
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").startswith("groupshift"):
-            raise
-        raise Rejected(f"{NEEDS_SPARK} ({missing.name} is missing)") from missing
-    if segments:
-        if "://" not in segments and not Path(segments).is_dir():
-            raise Rejected(f"--segments {segments} is no folder; give a copy of a broker's log folder")
-        return CopiedLog(segments)
-    return DirectLog(
-        Brokers(bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    )
 
 
 def _document(found: DowngradeAssessment, asked: DowngradeRequest, following: str) -> dict[str, Any]:
@@ -182,7 +160,7 @@ def _met(found: DowngradeAssessment) -> str:
 
 
 def _steps(found: DowngradeAssessment) -> Table:
-    table = Table(title="the plan; nothing of it is done here", title_justify="left")
+    table = Table(title="the plan; groupshift downgrade run does it", title_justify="left")
     for name in ("#", "step", "of", "what is done", "proof before the next", "way back"):
         table.add_column(name, overflow="fold")
     for number, step in enumerate(found.steps, 1):

@@ -21,6 +21,7 @@ from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.hazards import Broker, Client
 from groupshift.cli.looking import looking
 from groupshift.cli.options import Group
+from groupshift.cli.protocol_counts import counts
 from groupshift.cli.protocol_run import Offline, To, run
 from groupshift.cli.protocol_watch import watch
 from groupshift.cli.session import Json, SettingsFile
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("watch")(watch)
+app.command("counts")(counts)
 
 
 @app.command("assess")

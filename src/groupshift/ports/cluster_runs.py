@@ -104,3 +104,7 @@ class ClusterRuns(Protocol):
     def move(self, run: str, token: int, state: RunState, at_ms: int) -> None:
         """Change the state. Raises `Conflict` as `put` does, or when the state may not follow (`NEXT`)."""
         ...
+
+    def close(self) -> None:
+        """Close all connections."""
+        ...

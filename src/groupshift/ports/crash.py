@@ -30,3 +30,18 @@ class NoCrash:
 
     def reached(self, stage: StageName, point: CrashPoint) -> None:
         """Do nothing."""
+
+
+class StepCrashPoints(Protocol):
+    """Likewise in the steps of a run that changes a whole cluster."""
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """The step of this key has come to ``point``."""
+        ...
+
+
+class NoStepCrash:
+    """The implementation outside tests."""
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """Do nothing."""

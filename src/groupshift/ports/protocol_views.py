@@ -14,7 +14,8 @@ class ProtocolViews(Protocol):
     coordinate it), `Rejected` when credentials are refused or a broker is too old."""
 
     def look(self, group: str) -> ProtocolView:
-        """The group now; one that no broker knows is of kind absent, not an error."""
+        """The group now; one that no broker knows is of kind absent, not an error. Absent is also one that
+        its coordinator does not know while a broker lists it: its partition has moved (KIP-895)."""
         ...
 
     def close(self) -> None:

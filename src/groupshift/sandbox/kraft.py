@@ -102,6 +102,7 @@ def _node(home: Home, options: KraftOptions, number: int, role: Role) -> Node:
         release=chosen or options.release,
         ports={listener: free_port() for listener in listeners},
         folder=home.root / name,
+        jmx=free_port() if options.jmx else 0,
     )
 
 

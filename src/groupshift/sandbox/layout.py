@@ -24,7 +24,7 @@ class Role(StrEnum):
 class ServerOptions:
     """``release`` one of `artifacts.BROKERS`; ``nodes`` how many brokers; ``name`` the prefix of processes
     and folders; ``listeners`` further ones by name with their security protocol; ``java`` options of JVMs;
-    ``properties`` win over ours."""
+    ``jmx`` opens JMX at each node, without login; ``properties`` win over ours."""
 
     release: str
     nodes: int = 1
@@ -32,13 +32,15 @@ class ServerOptions:
     heap: str = "512m"
     listeners: Mapping[str, str] = field(default_factory=dict)
     java: Sequence[str] = ()
+    jmx: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One node: ``ports`` by name of the listener (PLAINTEXT, CONTROLLER and those asked for); ``properties``
-    are its own, and win over the cluster's; ``folder`` stays the same under every release."""
+    are its own, and win over the cluster's; ``folder`` stays the same under every release; ``jmx`` is the
+    port of JMX on 127.0.0.1 (0: closed)."""
 
     node_id: int
     name: str
@@ -47,6 +49,7 @@ class Node:
     ports: Mapping[str, int]
     folder: Path
     properties: Mapping[str, str] = field(default_factory=dict)
+    jmx: int = 0
 
     @property
     def address(self) -> str:

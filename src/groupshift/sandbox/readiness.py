@@ -15,8 +15,9 @@ from typing import Any
 from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.raw.features import Quorum, describe_quorum
 from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
+from groupshift.adapters.kafka.raw.replicas import all_metadata, replicas_lacking
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, error_name, fill
+from groupshift.adapters.kafka.raw.wire import BrokerError, UnsupportedByBroker, error_name
 from groupshift.domain.placement import partition_of
 from groupshift.sandbox.broker_log import failed_partitions
 from groupshift.sandbox.layout import Node
@@ -49,43 +50,17 @@ def what_lacks(node: Node, running: Collection[Node], log: Path) -> str:
 
 def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[Node], log: Path) -> str:
     wanted = {each.node_id for each in running if each.serves_clients}
-    metadata = _metadata(connection)
+    metadata = all_metadata(connection)
     missing = wanted - {int(each.node_id) for each in metadata.brokers}
     if missing:
         return f"it does not name broker {', '.join(map(str, sorted(missing)))}"
-    found = _replicas_lacking(metadata.topics, wanted)
+    found = replicas_lacking(metadata.topics, wanted)
     if found:
         return found
     found = _loading(connection, node, metadata.topics, log)
     if found:
         return found
     return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
-
-
-def _metadata(connection: BrokerConnection) -> Any:
-    """Brokers and all topics, as this very broker tells them."""
-    schema = connection.messages(Api.METADATA, at_least=4, at_most=9)
-    asked = fill(
-        schema.MetadataRequest,
-        topics=None,
-        allow_auto_topic_creation=False,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
-    return connection.ask(asked)
-
-
-def _replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
-    """The first partition without a leader, or with a replica on a running broker that is not in sync."""
-    for topic in topics:
-        for each in topic.partitions:
-            late = (set(map(int, each.replica_nodes)) & set(wanted)) - set(map(int, each.isr_nodes))
-            where = f"{topic.name}-{each.partition_index}"
-            if int(each.leader_id) < 0:
-                return f"{where} has no leader"
-            if late:
-                return f"{where} is not in sync on broker {', '.join(map(str, sorted(late)))}"
-    return ""
 
 
 def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], log: Path) -> str:
@@ -147,7 +122,10 @@ def leaders_of(address: str, topic: str) -> dict[int, int]:
     connection = connect_to(address)
     try:
         partitions: Sequence[Any] = [
-            each for found in _metadata(connection).topics if found.name == topic for each in found.partitions
+            each
+            for found in all_metadata(connection).topics
+            if found.name == topic
+            for each in found.partitions
         ]
         return {int(each.partition_index): int(each.leader_id) for each in partitions}
     finally:

@@ -47,7 +47,7 @@ def start_node(cluster: Cluster, node: Node) -> Running:
     options, home = cluster.options, cluster.home
     argv = [
         java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{options.heap}", *options.java,
-        *logging_options(home, node.release),
+        *_jmx_options(node), *logging_options(home, node.release),
         "-cp", broker_class_path(node.release), "kafka.Kafka", write_configuration(cluster, node),
     ]  # fmt: skip
     mark_start(log_of(cluster, node), f"{node.name} with Kafka {node.release}")
@@ -114,6 +114,14 @@ def broker_class_path(release: str) -> str:
         raise Rejected(f"release {release!r} is not known here; choose one of {', '.join(sorted(BROKERS))}")
     binding = LOGGING if release.startswith(_LOG4J_1) else SIMPLE_LOGGING
     return class_path(binding, BROKERS[release])
+
+
+def _jmx_options(node: Node) -> list[str]:
+    """JVM options that open JMX on 127.0.0.1 only, registry and objects at one port."""
+    remote = "-Dcom.sun.management.jmxremote"
+    ports = [f"{remote}.port={node.jmx}", f"{remote}.rmi.port={node.jmx}"]
+    local = [f"{remote}.host=127.0.0.1", "-Djava.rmi.server.hostname=127.0.0.1"]
+    return [*ports, *local, f"{remote}.authenticate=false", f"{remote}.ssl=false"] if node.jmx else []
 
 
 def logging_options(home: Home, release: str) -> list[str]:

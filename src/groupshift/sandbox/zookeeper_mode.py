@@ -51,5 +51,6 @@ def _node(home: Home, options: ZookeeperModeOptions, number: int) -> Node:
         release=options.release,
         ports={listener: free_port() for listener in ("PLAINTEXT", *options.listeners)},
         folder=home.root / name,
+        jmx=free_port() if options.jmx else 0,
         properties={"inter.broker.protocol.version": options.inter_broker},
     )

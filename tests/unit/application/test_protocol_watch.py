@@ -111,7 +111,7 @@ def test_nothing_but_members_is_asked_where_the_coordinator_describes_nobody() -
 def test_a_look_without_an_answer_is_a_finding_and_the_watch_goes_on() -> None:
     """Two silent looks, then what the group says."""
     looks = run(Timed([view(consumer(1))], silent=2), Growing(), for_s=2.5)
-    assert [rules(look) for look in looks] == [["PM05"], ["PM05"], [], []]
+    assert [rules(look) for look in looks] == [["PM06"], ["PM06"], [], []]
     assert looks[0].view is None
     assert (looks[0].noticed[0].verdict, looks[0].noticed[0].reason) == (
         Verdict.ERROR,

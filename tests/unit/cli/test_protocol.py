@@ -69,7 +69,7 @@ def test_a_watch_that_cannot_be_kept_is_refused(
 
 
 def test_a_watch_that_nobody_answers_says_so_and_noticed_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """PM05, as a line and in the table; exit code 1."""
+    """PM06, as a line and in the table; exit code 1."""
     servers = ["--bootstrap-servers", "127.0.0.1:1", "--timeout", "0.3"]
     assert main(["protocol", "watch", "--group", "g", "--for", "0", *servers]) == 1
-    assert "error PM05: Kafka does not answer at 127.0.0.1:1" in capsys.readouterr().out
+    assert "error PM06: Kafka does not answer at 127.0.0.1:1" in capsys.readouterr().out

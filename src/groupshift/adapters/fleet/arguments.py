@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change
@@ -13,14 +14,14 @@ _PLACE = re.compile(r"\{(\w*)\}")
 _SAFE = re.compile(r"(?!-)[A-Za-z0-9._:/@+=-]*")
 
 
-def problems(name: str, template: tuple[str, ...]) -> tuple[str, ...]:
+def problems(name: str, template: tuple[str, ...], fields: Sequence[str] = FIELDS) -> tuple[str, ...]:
     """What is wrong with a template, one clause each; ``name`` is its key in the settings."""
     if not template or not template[0]:
         return (f"{name} is empty: name a program and its arguments",)
-    unknown = [found for each in template for found in _PLACE.findall(each) if found not in FIELDS]
+    unknown = [found for each in template for found in _PLACE.findall(each) if found not in fields]
     if _PLACE.search(template[0]):
         return (f"{name} takes its program {template[0]!r} from the change: name the program itself",)
-    return tuple(f"{name} holds {{{each}}}, which is none of {', '.join(FIELDS)}" for each in unknown)
+    return tuple(f"{name} holds {{{each}}}, which is none of {', '.join(fields)}" for each in unknown)
 
 
 def fill(template: tuple[str, ...], change: Change) -> list[str]:
@@ -37,13 +38,20 @@ def fill(template: tuple[str, ...], change: Change) -> list[str]:
         "fence": change.fence,
         "token": str(change.token),
     }
+    return put(template, values, lists)
+
+
+def put(
+    template: tuple[str, ...], values: Mapping[str, str], lists: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """As `fill`, of any values. Raises likewise."""
     for name, value in [*values.items(), *((n, each) for n, many in lists.items() for each in many)]:
         if not _SAFE.fullmatch(value):
             raise Rejected(
                 f"{name} {value!r} cannot be handed to a program: only letters, digits and ._:/@+=- "
                 "may be in it, and no - may be its first; rename it"
             )
-    texts = values | {name: ",".join(many) for name, many in lists.items()}
+    texts = {**values} | {name: ",".join(many) for name, many in lists.items()}
     arguments: list[str] = []
     for each in template:
         whole = _PLACE.fullmatch(each)

@@ -25,8 +25,11 @@ class Ran:
     trouble: str
 
 
-def run_program(argv: list[str], environment: Mapping[str, str], timeout_s: float) -> Ran:
-    """Run ``argv`` in a session of its own, with nothing to read, for at most ``timeout_s``.
+def run_program(
+    argv: list[str], environment: Mapping[str, str], timeout_s: float, *, key: str = "fleet.command"
+) -> Ran:
+    """Run ``argv`` in a session of its own, with nothing to read, for at most ``timeout_s``;
+    ``key`` is where people configure it.
 
     Raises `Rejected` when there is no such program or it may not be run."""
     try:
@@ -39,7 +42,7 @@ def run_program(argv: list[str], environment: Mapping[str, str], timeout_s: floa
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise Rejected(f"program {argv[0]!r} cannot be run ({error}); correct fleet.command") from error
+        raise Rejected(f"program {argv[0]!r} cannot be run ({error}); correct {key}") from error
     with process:
         try:
             output, trouble = process.communicate(timeout=timeout_s)

@@ -63,6 +63,9 @@ class MemoryClusterRuns:
             raise Conflict(f"run {run} is {self._runs[run].state} and cannot become {state}")
         self._runs[run] = replace(self._runs[run], state=state, updated_at_ms=at_ms)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def _demand(self, run: str, token: int) -> None:
         found = self.find(run)
         if token != len(self._claims[run]):

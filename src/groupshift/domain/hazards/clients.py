@@ -99,7 +99,7 @@ CLIENTS = (
         affected={Role.LIBRDKAFKA: (since("2.4.0", last="2.16.0"),)},
         action=Action.WARN,
         remedy="let the application test the code, end and be started again; count the members that the group"
-        " has, not the processes",
+        " has, not the processes (groupshift protocol watch)",
         source=RDKAFKA + "pull/5488",
         sure=Sure.VERIFIED,
         seen="2.16.1 on 4.3.1 (errors 69 and 35), 2.8.0 on 3.9.2; no issue of librdkafka was found",

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from groupshift.domain.cluster_rows import GONE
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind, ProtocolMember
@@ -23,6 +24,10 @@ _RESTART = (
 )
 _SELDOM = f"does it commit less often? Then watch with a longer --still-for; else {_RESTART}"
 _SERVE = "switch the consumer protocol on again, or the members to classic; then start them again"
+_MOVED = (
+    "give the group its offsets back at its new coordinator (compare with a snapshot from before), then start"
+    " its members again"
+)
 _NOBODY = ""
 
 
@@ -169,6 +174,20 @@ def _served(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
         yield Verdict.FAIL, reason, _SERVE
 
 
+def _found(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
+    group = look.view.group
+    listing = (each for each in look.view.brokers if each.lists is not None and each.state != GONE)
+    nodes = [str(broker.node_id) for broker in listing]
+    if group.kind is Kind.ABSENT and nodes:
+        names = sentence_list(sorted(watch.met))
+        reason = (
+            f"group {group.group} is listed by broker {sentence_list(nodes)}, and its coordinator (broker"
+            f" {group.coordinator}) does not know it, as after its partition of __consumer_offsets moved:"
+            f" native members are refused with 69 and silent after a fatal -150{': ' + names if names else ''}"
+        )
+        yield Verdict.FAIL, reason, _MOVED
+
+
 def _moving(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
     names = {member.member_id: member.name for member in look.view.group.members}
     found: dict[str, list[TopicPartition]] = {}
@@ -194,8 +213,9 @@ WATCHED: tuple[tuple[str, str, Watching], ...] = (
     ("PM02", "every member that was seen is still in the group", _met),
     ("PM03", "the coordinator serves the protocol that members speak", _served),
     ("PM04", "committed offsets follow the log", _moving),
+    ("PM05", "the coordinator knows the group that brokers list", _found),
 )
 """Number, passed sentence and rule."""
 
-UNANSWERED, ANSWERED = "PM05", "every look was answered"
+UNANSWERED, ANSWERED = "PM06", "every look was answered"
 """The rule of whoever looks: a look without an answer says nothing about members."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from groupshift.domain.protocol.answers import TABLE, Event
+from groupshift.domain.protocol.counts import COUNTED
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.remedies import REMEDIES
 from groupshift.domain.protocol.settled import SETTLED
@@ -47,7 +48,10 @@ def markdown() -> str:
     watched = "### Rules of `protocol watch`\n\n" + _table(
         ("rule", "passes when"), [*((number, holds) for number, holds, _ in WATCHED), (UNANSWERED, ANSWERED)]
     )
-    return "\n\n".join([BEGIN, *answers, rules, waits, watched, END])
+    sums = "### Rules of `protocol counts`\n\n" + _table(
+        ("rule", "passes when"), ((number, holds) for number, holds, _ in COUNTED)
+    )
+    return "\n\n".join([BEGIN, *answers, rules, waits, watched, sums, END])
 
 
 def _answers(event: Event) -> str:

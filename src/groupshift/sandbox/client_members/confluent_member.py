@@ -24,6 +24,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 _BATCH, _POLL_S = 500, 0.1
 _CLOSE_LATE = 75
+_INCREMENTAL = 0x020A0000
+"""librdkafka 2.8.0 hands a native member its whole new assignment, and revokes nothing before; 2.16.1 hands
+out what is added."""
 
 
 class _Teller:
@@ -87,17 +90,31 @@ def _joined(arguments: argparse.Namespace, teller: _Teller) -> Consumer:
     if arguments.commit == "auto":
         settings["on_commit"] = teller.committed
     consumer = Consumer(settings)
+    whole = settings.get("group.protocol") == "consumer" and confluent_kafka.libversion()[1] < _INCREMENTAL
+    held: list[TopicPartition] = []
 
     def assigned(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = [each for each in held if not _among(partitions, each)] if whole else []
+        if gone:
+            teller.partitions("revoked", gone)
         teller.partitions("assigned", partitions, member_id=consumer.memberid())
+        held[:] = partitions
+
+    def revoked(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        teller.partitions("revoked", partitions)
+        held[:] = [each for each in held if not _among(partitions, each)]
 
     consumer.subscribe(
         arguments.topic,
         on_assign=assigned,
-        on_revoke=lambda _consumer, partitions: teller.partitions("revoked", partitions),
+        on_revoke=revoked,
         on_lost=lambda _consumer, partitions: teller.partitions("lost", partitions),
     )
     return consumer
+
+
+def _among(partitions: Iterable[TopicPartition], wanted: TopicPartition) -> bool:
+    return (wanted.topic, wanted.partition) in {(each.topic, each.partition) for each in partitions}
 
 
 def _take(consumer: Consumer, teller: _Teller, messages: Sequence[Message], *, commit: bool) -> None:

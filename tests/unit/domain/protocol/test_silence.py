@@ -7,6 +7,7 @@ from dataclasses import replace
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
 from groupshift.domain.protocol.silence import MemberLook, MemberWatch, present
+from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Finding, Verdict
 from protocol_groups import broker, classic, consumer, member, view
 
@@ -162,3 +163,23 @@ def test_a_look_without_offsets_neither_clears_nor_accuses() -> None:
     assert set(watched(MemberWatch(), look(0, group, ends={T0: 3}), blind, look(9, group, ends={T0: 4}))) == {
         "PM04"
     }
+
+
+def test_a_group_that_is_listed_and_that_its_coordinator_does_not_know_has_moved() -> None:
+    """The members of before are named at once, and missing after the bound; not listed, it is just gone."""
+    gone = ProtocolGroup(group="g", kind=Kind.ABSENT)
+    lists = broker_look(view(gone), Kind.CONSUMER)
+    moved = replace(look(1, gone), view=replace(lists, taken_at_ms=1000))
+    (finding,) = watched(MemberWatch(), look(0, consumer(2)), moved)["PM05"]
+    assert finding.verdict is Verdict.FAIL
+    assert finding.reason.startswith("group g is listed by broker 1, and its coordinator (broker 1) does not")
+    assert finding.reason.endswith("a fatal -150: c0, c1")
+    later = replace(moved, view=replace(lists, taken_at_ms=7000))
+    assert set(watched(MemberWatch(), look(0, consumer(2)), moved, later)) == {"PM02", "PM05"}
+    assert "PM05" not in watched(MemberWatch(), look(0, consumer(2)), look(1, gone))
+
+
+def broker_look(seen: ProtocolView, lists: Kind) -> ProtocolView:
+    """The same view with a first broker that lists the group so."""
+    first, *others = seen.brokers
+    return replace(seen, brokers=(replace(first, lists=lists, state="Stable"), *others))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,9 @@ from groupshift.ports.clock import Clock
 
 _LOADING, _NOT_AVAILABLE, _UNSUPPORTED, _NOT_FOUND = 14, 15, 35, 69
 _WAITING = frozenset({_LOADING, _NOT_AVAILABLE})
+_FLIP_S = 2.0
+"""While its type changes a group is listed and not described for a moment; for longer when its partition of
+``__consumer_offsets`` has moved, and a broker still holds the former one."""
 LOADING = "Loading"
 """What stands for the state of a group whose coordinator is still reading its partition."""
 
@@ -33,18 +37,21 @@ class LiveProtocolViews:
     def look(self, group: str) -> ProtocolView:
         """See the port."""
         self._cluster.attempt(self._cluster.refuse_several)
-        return self._cluster.attempt(lambda: self._read(group))
+        patient_until = time.monotonic() + _FLIP_S
+        return self._cluster.attempt(lambda: self._read(group, patient=time.monotonic() < patient_until))
 
     def close(self) -> None:
         """Close the connections."""
         self._cluster.close()
 
-    def _read(self, group: str) -> ProtocolView:
+    def _read(self, group: str, *, patient: bool) -> ProtocolView:
         taken_at_ms = self._clock.now_ms()
         brokers = self._brokers(group)
         named = [broker.coordinator for broker in brokers if broker.coordinator is not None]
         unknown = ProtocolGroup(group=group, kind=Kind.UNKNOWN)
         described = self._describe(group, named[0], brokers) if named else unknown
+        if patient and described.kind is Kind.ABSENT and any(broker.lists for broker in brokers):
+            raise BrokerError(_LOADING, f"group {group!r} is listed, but its coordinator describes none")
         return ProtocolView(
             cluster_id=self._cluster.cluster_id, taken_at_ms=taken_at_ms, group=described, brokers=brokers
         )
@@ -72,9 +79,8 @@ class LiveProtocolViews:
             found = self._ask(group, node, kind, listed)
             if found is not None:
                 return found
-        if listed and Kind.UNKNOWN not in listed:
-            raise BrokerError(_LOADING, f"group {group!r} is listed, but its coordinator describes none")
-        return ProtocolGroup(group=group, kind=Kind.UNKNOWN if listed else Kind.ABSENT, coordinator=node)
+        kind = Kind.UNKNOWN if Kind.UNKNOWN in listed else Kind.ABSENT
+        return ProtocolGroup(group=group, kind=kind, coordinator=node)
 
     def _ask(self, group: str, node: int, kind: Kind, listed: Mapping[Kind, str]) -> ProtocolGroup | None:
         """The group of this kind; None when it is of another, or of none."""

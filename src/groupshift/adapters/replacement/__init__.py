@@ -1,0 +1,1 @@
+"""Drivers that replace the nodes of a cluster."""

@@ -1,0 +1,24 @@
+"""Replacement driver `manual`: a person gives nodes another release, the cluster tells when it is done."""
+
+from __future__ import annotations
+
+from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
+
+
+class ManualReplacement:
+    """`groupshift.ports.broker_replacement.BrokerReplacement` that only instructs; keeps no state."""
+
+    def start(self, replacement: Replacement) -> ForPerson:
+        """The instruction; nothing is done."""
+        without = ", ".join(f"`{name}`" for name in replacement.without)
+        leave_out = f" Leave {without} out of its file." if without else ""
+        instruction = (
+            f"Stop node {replacement.node_id} cleanly (SIGTERM) and start Kafka {replacement.release}, "
+            f"{replacement.coordinator.value} group coordinator, over the same folder.{leave_out} "
+            "Keep the file and the jars of now. Then run this again."
+        )
+        return ForPerson(change_id=replacement.change_id, instruction=instruction)
+
+    def observe(self, node_id: int) -> NodeStatus:
+        """Nothing is known: the cluster decides."""
+        return NodeStatus(node_id=node_id, state=NodeState.UNKNOWN)

@@ -1,0 +1,74 @@
+"""Who replaces the nodes of a cluster: a small TOML file becomes a driver.
+
+driver = "command"                       # command, sandbox or manual
+[command]
+start = ["replace-node", "--node", "{node}", "--release", "{release}", "--change", "{change_id}"]
+observe = ["show-node", "{node}"]
+timeout_s = 600
+environment = ["DEPLOY_TOKEN"]
+[sandbox]
+home = "path of a sandbox"
+cluster = "kraft"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupshift.errors import Rejected
+from groupshift.ports.broker_replacement import BrokerReplacement
+
+DRIVERS = ("manual", "command", "sandbox")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesFile:
+    """What the file says: ``command`` and ``sandbox`` are its tables."""
+
+    driver: str
+    command: Mapping[str, Any]
+    sandbox: Mapping[str, Any]
+
+
+def nodes_file(path: Path | None) -> NodesFile:
+    """The file's content; without one a person replaces the nodes. Raises `Rejected` for what cannot be
+    used."""
+    if path is None:
+        return NodesFile(driver="manual", command={}, sandbox={})
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Rejected(f"--nodes {path} cannot be read ({error}); give a TOML file") from error
+    driver = document.get("driver", "")
+    if driver not in DRIVERS:
+        raise Rejected(f"--nodes {path}: driver {driver!r} is none of {', '.join(DRIVERS)}")
+    tables = {name: document.get(name, {}) for name in ("command", "sandbox")}
+    if not all(isinstance(each, dict) for each in tables.values()):
+        raise Rejected(f"--nodes {path}: command and sandbox are tables")
+    return NodesFile(driver=driver, **tables)
+
+
+def replacement(found: NodesFile) -> BrokerReplacement:
+    """The driver `manual` or `command`. Raises `Rejected` for a template that cannot be used."""
+    if found.driver != "command":
+        from groupshift.adapters.replacement.manual import ManualReplacement
+
+        return ManualReplacement()
+    from groupshift.adapters.replacement.command import CommandReplacement, Programs
+
+    texts = {name: _texts(found.command, name) for name in ("start", "observe", "environment")}
+    timeout = found.command.get("timeout_s", 600)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
+        raise Rejected(f"command.timeout_s {timeout!r} is no number of seconds above 0")
+    return CommandReplacement(Programs(**texts, timeout_s=float(timeout)))
+
+
+def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = table.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise Rejected(f"command.{name} is no list of texts")
+    return tuple(value)

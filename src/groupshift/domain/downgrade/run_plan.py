@@ -1,0 +1,299 @@
+"""The plan of a downgrade as it is executed: every step as data with what undoes it, in one order, hashed.
+
+Made of `groupshift.domain.downgrade.steps`, with what executing adds: approvals, the go/no-go, a comparison
+after each node, and the configuration of the offsets topic that is put back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.downgrade.facts import DowngradeFacts
+from groupshift.domain.downgrade.inventory import of_kind
+from groupshift.domain.downgrade.properties import INTER_BROKER, misfits
+from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, steps
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.protocol.model import Kind
+
+PLAN_VERSION = 1
+COMPACTING: Mapping[str, str] = {
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.001",
+    "delete.retention.ms": "100",
+    "min.compaction.lag.ms": "0",
+}
+"""What makes the offsets topic compact soon (specs/verified-coordinator.md §D)."""
+
+
+class RunAct(StrEnum):
+    """What a step of a run does."""
+
+    APPROVE = "approve"
+    SNAPSHOT = "snapshot"
+    CONVERT = "convert"
+    """A person's: the members are restarted as classic ones."""
+    CONVERT_EMPTY = "convert-empty"
+    COMPARE = "compare"
+    """Takes a snapshot and compares it with an earlier one."""
+    QUICKEN = "quicken-compaction"
+    COMPACT = "compact"
+    SETTLE = "settle-compaction"
+    DELETE_CONFIGS = "delete-configs"
+    SET_CONFIGS = "set-configs"
+    LOWER = "lower"
+    RAISE = "raise"
+    AWAIT_SNAPSHOT = "await-snapshot"
+    PROVE = "prove"
+    """The go/no-go: everything is asked again, the log is read again."""
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """One step: ``key`` names it in the journal, ``subject`` is the group, feature, node or snapshot;
+    ``args`` are JSON values that its act needs; ``fresh`` ones are done again by each new process until the
+    first node is touched: what they saw grows old."""
+
+    key: str
+    act: RunAct
+    subject: str = ""
+    does: str
+    proof: str = ""
+    inverse: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """``release`` and ``coordinator`` are the target's, ``now`` and ``running`` what is left; ``brokers`` are
+    the nodes that serve clients; ``met`` is what was approved: consumer groups, features and brokers;
+    ``live`` says that commits go on."""
+
+    cluster_id: str
+    release: str
+    coordinator: Coordinator
+    now: str
+    running: Coordinator
+    brokers: tuple[int, ...]
+    met: Mapping[str, str]
+    steps: tuple[RunStep, ...]
+    live: bool = False
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON, in hex: what people approve."""
+        return hashlib.sha256(to_json(self).encode()).hexdigest()
+
+
+def run_plan(facts: DowngradeFacts, *, live: bool = False) -> RunPlan:
+    """The whole run from what is now; the steps are empty where there is no way. Never raises."""
+    found = steps(facts)
+    newest = max((broker.coordinator for broker in facts.view.brokers), default=Coordinator.OLD, key=_is_new)
+    return RunPlan(
+        cluster_id=facts.view.cluster_id,
+        release=facts.target.release,
+        coordinator=facts.target.coordinator,
+        now=str(facts.said or ""),
+        running=newest,
+        brokers=tuple(broker.node_id for broker in facts.view.brokers),
+        met=met(facts),
+        steps=_numbered(_executed(found, facts)) if found else (),
+        live=live,
+    )
+
+
+def met(facts: DowngradeFacts) -> dict[str, str]:
+    """What an approval is given for; when any of it changes, the approval is void."""
+    groups = {
+        f"group {each.group}": "consumer, " + ("without members" if each.empty else "with members")
+        for each in of_kind(facts.groups, Kind.CONSUMER)
+    }
+    features = {f"feature {name}": str(level) for name, level in facts.view.finalised.items()}
+    brokers = {
+        f"broker {each.node_id}": f"{each.line}, {each.coordinator.value}" for each in facts.view.brokers
+    }
+    return groups | features | brokers
+
+
+def way_back(plan: RunPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
+    """What undoes the steps with these keys, last one first, after an approval of its own; steps that are
+    forward only, or change nothing, are left out."""
+    known = frozenset(begun)
+    undoing = [undo for each in reversed(plan.steps) if each.key in known for undo in _undo(plan, each)]
+    if not undoing:
+        return ()
+    nodes = [each for each in undoing if each.act is RunAct.REPLACE]
+    undoing[len(nodes) : len(nodes)] = [_compare("D", "C0", Comparison.DOWNGRADE)] if nodes else []
+    approve = RunStep(
+        key="", act=RunAct.APPROVE, subject="back", does=f"approve to undo {len(undoing)} steps"
+    )
+    return tuple(replace(each, key=f"back {each.key}") for each in _numbered([approve, *undoing]))
+
+
+def _is_new(coordinator: Coordinator) -> bool:
+    return coordinator is Coordinator.NEW
+
+
+def _numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
+    return tuple(
+        replace(each, key=f"{number:02} {each.act}{' ' if each.subject else ''}{each.subject}")
+        for number, each in enumerate(found, 1)
+    )
+
+
+def _executed(found: tuple[DowngradeStep, ...], facts: DowngradeFacts) -> Iterator[RunStep]:
+    base = ""
+    yield RunStep(key="", act=RunAct.APPROVE, subject="plan", does="approve this plan")
+    for each in found:
+        if each.act is Act.SNAPSHOT and not base:
+            base = "A"
+            yield _step(each, RunAct.SNAPSHOT, "A")
+        elif each.act is Act.SNAPSHOT:
+            yield _prove(facts)
+            yield _compare("C0", base, Comparison.DOWNGRADE, fresh=True)
+        elif each.act is Act.COMPARE:
+            yield _compare("B", base, Comparison.PROTOCOL_BACK)
+            base = "B"
+        else:
+            yield from _one(each, facts)
+
+
+def _one(each: DowngradeStep, facts: DowngradeFacts) -> Iterator[RunStep]:
+    match each.act:
+        case Act.COMPACT:
+            yield from _compaction(each)
+        case Act.DELETE_CONFIGS:
+            configs = dict(facts.view.group_configs[each.subject])
+            yield _step(each, RunAct.DELETE_CONFIGS, args={"configs": configs})
+        case Act.LOWER if each.subject == INTER_BROKER:
+            return  # with ZooKeeper: no run begins before it is lowered (W14)
+        case Act.LOWER:
+            yield _step(each, RunAct.LOWER, args=_levels(facts, each.subject))
+        case Act.EDIT_PROPERTIES:
+            return  # told to whoever replaces the node
+        case Act.REPLACE:
+            yield _step(each, RunAct.REPLACE, args={"without": _unknown(facts, int(each.subject))})
+            yield _compare(f"C{each.subject}", "C0", Comparison.DOWNGRADE)
+        case _:
+            yield _step(each, RunAct(each.act.value))
+
+
+def _step(
+    planned: DowngradeStep, act: RunAct, subject: str | None = None, args: Mapping[str, Any] | None = None
+) -> RunStep:
+    return RunStep(
+        key="",
+        act=act,
+        subject=planned.subject if subject is None else subject,
+        does=planned.does,
+        proof=planned.proof,
+        inverse=planned.inverse,
+        args=args or {},
+    )
+
+
+def _compare(name: str, base: str, move: Comparison, *, fresh: bool = False) -> RunStep:
+    return RunStep(
+        key="",
+        act=RunAct.COMPARE,
+        subject=name,
+        does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
+        proof="no problem and no difference",
+        args={"base": base, "move": move.value},
+        fresh=fresh,
+    )
+
+
+def _prove(facts: DowngradeFacts) -> RunStep:
+    return RunStep(
+        key="",
+        act=RunAct.PROVE,
+        subject=facts.target.release,
+        does=f"ask every rule again and replay the log as {facts.target} would",
+        proof="no rule fails: the first broker may be touched",
+        fresh=True,
+    )
+
+
+def _compaction(planned: DowngradeStep) -> Iterator[RunStep]:
+    said = ", ".join(f"{name}={value}" for name, value in COMPACTING.items())
+    topic = planned.subject
+    yield RunStep(
+        key="", act=RunAct.APPROVE, subject="forward-only", does=f"approve compacting {topic}: {FORWARD_ONLY}"
+    )
+    yield RunStep(
+        key="",
+        act=RunAct.QUICKEN,
+        subject=topic,
+        does=f"write down what {topic} is configured with, then set {said}",
+        proof="the broker tells them",
+        inverse="set it back to what was written down",
+        args={"wanted": dict(COMPACTING)},
+    )
+    yield RunStep(
+        key="",
+        act=RunAct.COMPACT,
+        subject=topic,
+        does="commit to every partition, by groups of groupshift's own, until the cleaner is through",
+        proof="the log, read whole, holds no key of type 3 or above",
+        inverse=FORWARD_ONLY,
+    )
+    yield RunStep(
+        key="",
+        act=RunAct.SETTLE,
+        subject=topic,
+        does="set it back to what was written down; delete groupshift's own groups",
+        proof="the broker tells what it told before; no broker lists those groups",
+    )
+
+
+def _levels(facts: DowngradeFacts, feature: str) -> dict[str, int]:
+    found = next(each for each in facts.path.lowered if each.feature == feature)
+    return {"from": found.level, "to": found.to}
+
+
+def _unknown(facts: DowngradeFacts, node: int) -> list[str]:
+    """Properties of a node's file that the older release does not take."""
+    files = [each.properties for each in facts.view.brokers if each.node_id == node]
+    return [each.name for properties in files for each in misfits(properties, facts.target)]
+
+
+def _undo(plan: RunPlan, step: RunStep) -> Iterator[RunStep]:
+    match step.act:
+        case RunAct.REPLACE:
+            does = f"stop node {step.subject} cleanly, start {plan.now} over the same folder"
+            yield replace(step, does=does, proof="it is registered and in sync", args={"back": True})
+        case RunAct.LOWER:
+            yield replace(step, act=RunAct.RAISE, does=step.inverse, args={"to": step.args["from"]})
+        case RunAct.DELETE_CONFIGS:
+            yield replace(step, act=RunAct.SET_CONFIGS, does=step.inverse)
+        case RunAct.QUICKEN:
+            settle = next(each for each in plan.steps if each.act is RunAct.SETTLE)
+            yield settle
+        case _:
+            return
+
+
+def to_json(plan: RunPlan) -> str:
+    """Canonical JSON: sorted keys, no blanks, so that equal plans have equal bytes."""
+    data = {"version": PLAN_VERSION, "move": "downgrade", **asdict(plan)}
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def from_json(text: str) -> RunPlan:
+    """The plan that `to_json` wrote. Raises `ValueError` for another version or unknown names."""
+    data = json.loads(text)
+    if data.pop("version") != PLAN_VERSION or data.pop("move") != "downgrade":
+        raise ValueError("the plan is of another version or of another move")
+    data["steps"] = tuple(RunStep(**{**each, "act": RunAct(each["act"])}) for each in data["steps"])
+    data["brokers"] = tuple(data["brokers"])
+    for name in ("coordinator", "running"):
+        data[name] = Coordinator(data[name])
+    return RunPlan(**data)

@@ -1,0 +1,151 @@
+"""Drivers that replace nodes: `replacement_suite` over real programs, what programs may answer, the driver of
+people, and the file that chooses one. The driver of the sandbox is in ``tests/live``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from groupshift.adapters.replacement.command import CommandReplacement, Programs
+from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.bootstrap.replacement import nodes_file, replacement
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.broker_replacement import ForPerson, NodeState
+from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from replacement_suite import Driven, change
+
+DEPLOYER = """
+import json, pathlib, sys
+file, verb, *given = sys.argv[1:]
+path = pathlib.Path(file)
+state = json.loads(path.read_text())
+if verb == "start":
+    change, node, release, coordinator, fence, token, *without = given
+else:
+    node, = given
+if node != "1":
+    sys.exit(print(f"node {node} is not ours", file=sys.stderr) or 2)
+if verb == "start":
+    assert coordinator in {"old", "new"} and without == ["group.consumer.assignors"]
+    highest = state["tokens"].get(fence, 0)
+    if int(token) < highest:
+        sys.exit(print(f"token {token} is below {highest}", file=sys.stderr) or 3)
+    state["tokens"][fence] = int(token)
+    if state.get("change_id") != change:
+        up = release != "3.4.0"
+        trouble = "" if up else "Can't read version 4"
+        state |= {"change_id": change, "release": release, "starts": state["starts"] + 1,
+                  "state": "running" if up else "down", "trouble": trouble}
+    path.write_text(json.dumps(state))
+    print(json.dumps({"change_id": change}))
+else:
+    print(json.dumps({**state, "snapshot": 42}))
+"""
+"""A deployer that keeps one node in a file."""
+
+
+def programs(*argv: str, **changes: object) -> Programs:
+    """Both templates over one program."""
+    fields = ("{change_id}", "{node}", "{release}", "{coordinator}", "{fence}", "{token}", "{without}")
+    values = {"start": (*argv, "start", *fields), "observe": (*argv, "observe", "{node}")}
+    return Programs(**values | changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def driven(tmp_path: Path) -> Driven:
+    """The driver `command` over the deployer."""
+    script, state = tmp_path / "deployer.py", tmp_path / "state.json"
+    script.write_text(DEPLOYER)
+    state.write_text(json.dumps({"tokens": {}, "starts": 0, "state": "running", "release": "4.3.1"}))
+    return Driven(
+        driver=CommandReplacement(programs(sys.executable, str(script), str(state))),
+        now="3.9.2",
+        starts=lambda: json.loads(state.read_text())["starts"],
+        fails="3.4.0",
+        words="Can't read version 4",
+    )
+
+
+def test_a_program_tells_the_metadata_snapshot_that_only_it_can_see(driven: Driven) -> None:
+    """The offset of the newest one."""
+    assert driven.driver.observe(1).snapshot == 42
+
+
+def saying(code: str, **changes: object) -> CommandReplacement:
+    """A driver over a program of one line."""
+    argv = (sys.executable, "-c", code)
+    return CommandReplacement(programs(*argv, **changes), environment={"PATH": "", "TOKEN": "s3cret"})
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        ("print('no')", Rejected, "no JSON"),
+        ("print('[]')", Rejected, "JSON of type list"),
+        ("print(dict())", Rejected, "what cannot be read"),
+        ("import json; print(json.dumps(dict(state='fine')))", Rejected, "what cannot be read"),
+        ("import sys; sys.exit(9)", Transient, "ended with 9: nothing on its standard error"),
+        ("import os, sys; sys.exit(os.environ['TOKEN'])", Transient, "ended with 1: \\*\\*\\*"),
+        ("import time; time.sleep(60)", Transient, "did not end in time"),
+    ],
+)
+def test_what_a_program_does_wrong_is_said_in_one_sentence(code: str, error: type, said: str) -> None:
+    """Without what its environment keeps secret."""
+    with pytest.raises(error, match=said) as raised:
+        saying(code, environment=("TOKEN",), timeout_s=1.0 if "sleep" in code else 30.0).observe(1)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_program_may_hand_the_work_to_a_person_and_must_name_the_change() -> None:
+    """An instruction is passed on; another change id than the one asked for is refused."""
+    told = saying('print(\'{"instruction": "call Ada"}\')').start(change(1, "3.9.2"))
+    assert told == ForPerson(change_id="run/01_replace_1", instruction="call Ada")
+    with pytest.raises(Rejected, match="change_id 'x' instead of 'run/01_replace_1'"):
+        saying('print(\'{"change_id": "x"}\')').start(change(1, "3.9.2"))
+    with pytest.raises(Rejected, match=r"cannot be run.*correct command\.observe"):
+        CommandReplacement(programs("/nowhere/deployer")).observe(1)
+
+
+def test_a_person_is_told_everything_and_the_cluster_decides() -> None:
+    """Node, release, coordinator and what to leave out; nothing is claimed to be known."""
+    driver = ManualReplacement()
+    told = driver.start(change(1, "3.9.2")).instruction
+    assert all(word in told for word in ("node 1", "3.9.2", "old group coordinator", "assignors"))
+    assert driver.observe(1).state is NodeState.UNKNOWN
+
+
+def test_the_file_chooses_the_driver(tmp_path: Path) -> None:
+    """Without one a person replaces the nodes."""
+    path = tmp_path / "nodes.toml"
+    path.write_text(
+        'driver = "command"\n[command]\nstart = ["a", "{node}"]\nobserve = ["b"]\ntimeout_s = 5\n'
+    )
+    assert isinstance(replacement(nodes_file(path)), CommandReplacement)
+    assert isinstance(replacement(nodes_file(None)), ManualReplacement)
+    path.write_text('driver = "sandbox"\n[sandbox]\nhome = "here"\n')
+    assert nodes_file(path).sandbox == {"home": "here"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("driver =", "cannot be read"),
+        ('driver = "ansible"', "driver 'ansible' is none of manual, command, sandbox"),
+        ('driver = "command"\ncommand = 3', "command and sandbox are tables"),
+        ('driver = "command"', r"command\.start is empty"),
+        ('driver = "command"\n[command]\nstart = "a"', r"command\.start is no list"),
+        ('driver = "command"\n[command]\nstart = ["a", "{group}"]\nobserve = ["b"]', r"\{group\}"),
+        ('driver = "command"\n[command]\nstart = ["a"]\nobserve = ["b"]\ntimeout_s = 0', "above 0"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    """In one sentence that names what is wrong."""
+    path = tmp_path / "nodes.toml"
+    path.write_text(text)
+    with pytest.raises(Rejected, match=said):
+        replacement(nodes_file(path))
+    with pytest.raises(Rejected, match="cannot be read"):
+        nodes_file(tmp_path / "none")

@@ -1,0 +1,70 @@
+"""Groups of several types and states at a broker with JMX, and what `protocol counts` says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupshift.cli.main import main
+from groupshift.domain.cluster_rows import GONE
+from groupshift.domain.protocol.model import EMPTY
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import marked, stop
+from protocol_story import story
+
+WITHIN_S = 200
+"""Brokers since 4.0 count once a minute; the rest is for a busy machine."""
+
+
+@contextmanager
+def open_cluster(folder: Path, release: str, **options: Any) -> Iterator[KraftCluster]:
+    """Nodes of a release with JMX open, ended with the block."""
+    home = Home(folder / "home").create()
+    try:
+        yield start_kraft(home, KraftOptions(release=release, heap="320m", jmx=True, **options))
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+def make_groups(bootstrap: str, *, native: bool) -> dict[str, int]:
+    """Groups that stay as they are for minutes: how many of each type. A classic one with a member, an empty
+    one and one of Connect; where brokers serve ``native`` members an empty one of type consumer."""
+    with story(bootstrap) as told:
+        left = told.classic()
+        left.leave()
+        told.classic()
+        told.classic(kind="connect")
+        emptied = [left.group]
+        if native:
+            member = told.native()
+            member.leave()
+            emptied.append(member.group)
+        for group in emptied:
+            told.await_group(group, lambda found: found.state in {EMPTY, GONE})
+    return {"classic": 3, "consumer": 1} if native else {"classic": 3}
+
+
+def counts(
+    cluster: KraftCluster, capsys: pytest.CaptureFixture[str], *more: str, nodes: int | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Exit code and document of the verb, asked with the JMX ports of the first ``nodes`` brokers (all)."""
+    asked = [part for node in cluster.brokers[:nodes] for part in ("--jmx", f"127.0.0.1:{node.jmx}")]
+    command = ["protocol", "counts", "--bootstrap-servers", cluster.bootstrap, "--timeout", "60"]
+    code = main([*command, *asked, *more, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def verdicts(document: dict[str, Any]) -> dict[str, str]:
+    """The worst verdict of each rule."""
+    order = ("pass", "inconclusive", "error", "fail")
+    found: dict[str, str] = {}
+    for each in document["findings"]:
+        found[each["rule"]] = max(found.get(each["rule"], "pass"), each["verdict"], key=order.index)
+    return found

@@ -1,0 +1,51 @@
+"""The sandbox's driver over one real node: `replacement_suite`, and what of the node's properties changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.protocol.broker import PROTOCOLS
+from groupshift.sandbox.cluster_file import load
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import known, marked, stop
+from groupshift.sandbox.replacement import SandboxReplacement
+from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from replacement_suite import Driven, change
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+    """One node of 3.9.2, whose metadata 3.4 cannot read."""
+    home = Home(tmp_path_factory.mktemp("replaced")).create()
+    try:
+        yield start_kraft(home, KraftOptions(release="3.9.2", heap="256m"))
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+@pytest.fixture
+def driven(node: KraftCluster) -> Driven:
+    """A driver that knows nothing of earlier replacements."""
+    document = node.home.root / "kraft.replacements.json"
+    document.unlink(missing_ok=True)
+    driver = SandboxReplacement(node.home, "kraft")
+    return Driven(
+        driver=driver,
+        now="3.9.2",
+        starts=lambda: known(node.home, "kraft-1"),
+        fails="3.4.0",
+        words="only supports versions",
+    )
+
+
+def test_the_node_runs_the_coordinator_that_was_asked_for(node: KraftCluster, driven: Driven) -> None:
+    """By its own properties, and its newest metadata snapshot is told."""
+    driven.driver.start(replace(change(1, "3.9.2"), coordinator=Coordinator.NEW))
+    assert load(node.home, "kraft").node(1).properties[PROTOCOLS] == "classic,consumer"
+    assert driven.driver.observe(1).snapshot is not None

@@ -1,0 +1,253 @@
+"""Downgrades that the tool does itself, on real brokers: prepared, proven, node by node, groups equal after
+each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downgrade_story import Groups, cluster_of, groups_at, offsets_of
+from groupshift.adapters.kafka.raw.alter_configs import topic_configs
+from groupshift.cli.main import main
+from groupshift.domain.downgrade.run_plan import COMPACTING
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.placement import partition_of
+from groupshift.domain.protocol.model import Kind
+from groupshift.sandbox.cluster_file import load
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
+from native_member import NativeMember
+
+pytestmark = pytest.mark.timeout(1200)
+
+TOPIC, PARTITIONS = "orders", 2
+
+
+class Runs:
+    """The verbs of one cluster's downgrade."""
+
+    def __init__(self, cluster: KraftCluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._nodes = folder / "nodes.toml"
+        home = str(cluster.home.root)
+        self._nodes.write_text(f'driver = "sandbox"\n[sandbox]\nhome = "{home}"\ncluster = "kraft"\n')
+        self._where = ["--bootstrap-servers", cluster.bootstrap, "--state", str(folder / "state")]
+        self._capsys = capsys
+
+    def killed(self, at: str, *options: str) -> None:
+        """The verb in a process of its own, which is killed at that point of a step."""
+        argv = [sys.executable, "-m", "groupshift.cli.main", "downgrade", "run", *self._where]
+        done = subprocess.run(
+            [*argv, "--nodes", str(self._nodes), "--timeout", "60", "--execute", "--yes", *options],
+            env={**os.environ, "GROUPSHIFT_CRASH_AT_STEP": at},
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+
+    def __call__(self, verb: str, *options: str) -> tuple[int, dict[str, Any]]:
+        """Exit code and document; errors are an empty one."""
+        nodes = [] if verb == "status" else ["--nodes", str(self._nodes), "--timeout", "60"]
+        self._capsys.readouterr()
+        code = main(["downgrade", verb, *self._where, *nodes, "--json", *options])
+        said = self._capsys.readouterr()
+        return code, json.loads(said.out) if said.out.strip() else {"error": said.err}
+
+
+def offsets(groups: list[str]) -> dict[str, dict[TopicPartition, tuple[int, str]]]:
+    """Different offsets for each group."""
+    return {
+        group: {TopicPartition(TOPIC, p): (100 * n + p, "m") for p in range(PARTITIONS)}
+        for n, group in enumerate(groups)
+    }
+
+
+@pytest.fixture
+def new_39(tmp_path: Path) -> Iterator[KraftCluster]:
+    """One node of 3.9.2 with its NEW coordinator."""
+    options = KraftOptions(
+        release="3.9.2",
+        heap="320m",
+        properties={**CONSUMER_PROTOCOL, "offsets.topic.num.partitions": "3"},
+    )
+    with cluster_of(tmp_path, options) as started:
+        yield started
+
+
+def test_the_new_coordinator_of_392_gives_way_to_the_old_one(
+    new_39: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty native group is converted, the node flips, everything is equal; then there is nothing left."""
+    create_topic(new_39.bootstrap, TOPIC, PARTITIONS)
+    names = ["simple", "native"]
+    with groups_at(new_39.bootstrap, TOPIC) as groups:
+        commit(groups.cluster, offsets(names))
+        groups.native("native", PARTITIONS).leave()
+        groups.await_kinds({"native": Kind.CONSUMER, "simple": Kind.CLASSIC})
+    before = offsets_of(new_39.bootstrap, names)
+    assert len(before) == len(names) * PARTITIONS
+    runs = Runs(new_39, tmp_path, capsys)
+    way = ("--to", "3.9.2", "--from", "3.9.2")
+    code, shown = runs("run", *way)
+    assert (code, shown["possible"], shown["against"]) == (0, True, [])
+    acts = [(each["act"], each["subject"]) for each in shown["plan"]["steps"]]
+    assert acts == [
+        ("approve", "plan"), ("snapshot", "A"), ("convert-empty", "native"), ("compare", "B"),
+        ("prove", "3.9.2"), ("compare", "C0"), ("replace", "1"), ("compare", "C1"),
+    ]  # fmt: skip
+    code, done = runs("run", *way, "--execute", "--yes")
+    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
+    assert {each["stand"] for each in done["steps"]} == {"done"}
+    assert offsets_of(new_39.bootstrap, names) == before
+    node = load(new_39.home, "kraft").node(1)
+    assert node.properties["group.coordinator.rebalance.protocols"] == "classic"
+    assert runs("status")[1]["state"] == "done"
+    assert runs("run", *way)[0] == 1
+
+
+LOG = 5
+"""Partitions of the offsets topic in the story of nine groups."""
+
+
+def named(prefix: str, homes: tuple[int, ...]) -> list[str]:
+    """A name for each of these partitions of the offsets topic."""
+    return [
+        next(f"{prefix}-{n}" for n in range(999) if partition_of(f"{prefix}-{n}", LOG) == home)
+        for home in homes
+    ]
+
+
+SIMPLE = [*named("beside", (1, 2)), *named("apart", (0, 3, 4))]
+(CLASSIC,), (LIVE,), (LEFT,) = named("classic", (0,)), named("live", (1,)), named("left", (2,))
+(BACK,) = named("back", (1,))
+NINE = [*SIMPLE, CLASSIC, LIVE, LEFT, BACK]
+LOST = sorted([*SIMPLE[:2], LIVE, LEFT, BACK])
+
+
+@pytest.fixture
+def for_34(tmp_path: Path) -> Iterator[KraftCluster]:
+    """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata; a native
+    member that says nothing for ten minutes is still one."""
+    options = KraftOptions(
+        release="3.9.2",
+        heap="320m",
+        format_arguments=("--release-version", "3.4"),
+        properties={
+            **CONSUMER_PROTOCOL,
+            "offsets.topic.num.partitions": str(LOG),
+            "log.cleaner.backoff.ms": "500",
+            "metadata.log.max.snapshot.interval.ms": "5000",
+            "group.consumer.max.session.timeout.ms": "900000",
+            "group.consumer.session.timeout.ms": "900000",
+        },
+    )
+    with cluster_of(tmp_path, options) as started:
+        yield started
+
+
+def nine_groups(groups: Groups) -> NativeMember:
+    """Five simple, one classic, one native and alive (its member), one native and left, one converted
+    back."""
+    commit(groups.cluster, offsets(NINE))
+    groups.touch_classic(CLASSIC)
+    for group in (LEFT, BACK):
+        groups.native(group, PARTITIONS).leave()
+    groups.touch_classic(BACK)
+    alive = groups.native(LIVE, PARTITIONS)
+    groups.await_kinds({LIVE: Kind.CONSUMER, LEFT: Kind.CONSUMER, BACK: Kind.CLASSIC})
+    return alive
+
+
+def overridden(groups: Groups) -> dict[str, str]:
+    """What is set for the offsets topic itself."""
+    return topic_configs(groups.cluster.broker(1), "__consumer_offsets")
+
+
+def test_nine_groups_go_to_340_converted_and_compacted(
+    for_34: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The five that a raw swap would lose are named; with a native member it waits and names its group;
+    killed while the topic is set to compact, it goes on, sets it back, and 9 of 9 groups are equal."""
+    create_topic(for_34.bootstrap, TOPIC, PARTITIONS)
+    runs = Runs(for_34, tmp_path, capsys)
+    way = ("--to", "3.4.0", "--from", "3.9.2")
+    with groups_at(for_34.bootstrap, TOPIC) as groups:
+        alive = nine_groups(groups)
+        before = offsets_of(for_34.bootstrap, NINE)
+        assert len(before) == len(NINE) * PARTITIONS
+        code, shown = runs("run", *way)
+        assert (code, shown["possible"]) == (0, True)
+        (lost,) = [each["reason"] for each in shown["findings"] if each["rule"] == "W16"]
+        assert [group for group in sorted(NINE) if repr(group) in lost.partition(";")[0]] == LOST
+        code, waits = runs("run", *way, "--execute", "--yes")
+        assert (code, waits["outcome"]["ended"]) == (6, "waiting")
+        assert f"group {LIVE} has members" in waits["outcome"]["detail"]
+        code, ended = runs("back", "--execute", "--yes")
+        assert (code, ended["outcome"]["ended"]) == (0, "taken back")
+        alive.leave()
+        former = overridden(groups)
+        runs.killed("quicken-compaction.after_act", *way)
+        assert COMPACTING.items() <= overridden(groups).items()
+        code, done = runs("run", "--execute", "--yes")
+        assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
+    proven = {each["step"]["act"]: each["result"] for each in done["steps"]}
+    assert (proven["compact"]["groups"], proven["prove"]["against"]) == (len(NINE) + LOG, [])
+    assert offsets_of(for_34.bootstrap, NINE) == before
+    assert load(for_34.home, "kraft").node(1).release == "3.4.0"
+    with groups_at(for_34.bootstrap, TOPIC) as groups:
+        assert overridden(groups) == former
+        listed = {each.group for node in groups.look().brokers for each in node.groups}
+    assert listed == set(NINE)
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[KraftCluster]:
+    """Three combined nodes of 4.3.1 whose metadata 3.9 can read but for group.version."""
+    options = KraftOptions(
+        release="4.3.1",
+        nodes=3,
+        heap="320m",
+        format_arguments=("--release-version", "3.9", "--feature", "group.version=1"),
+        properties={"metadata.log.max.snapshot.interval.ms": "5000", "broker.session.timeout.ms": "12000"},
+    )
+    with cluster_of(tmp_path, options) as started:
+        yield started
+
+
+def test_three_nodes_of_431_go_to_392_one_after_the_other(
+    three: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Features lowered, a newer metadata snapshot awaited on every node, killed between two nodes, equal
+    after each; then the whole cluster is of 3.9."""
+    create_topic(three.bootstrap, TOPIC, PARTITIONS)
+    names = [*(f"idle-{number}" for number in range(8)), "native"]
+    with groups_at(three.bootstrap, TOPIC) as groups:
+        commit(groups.cluster, offsets(names))
+        groups.native("native", PARTITIONS).leave()
+        groups.await_kinds({"native": Kind.CONSUMER})
+    before = offsets_of(three.bootstrap, names)
+    runs = Runs(three, tmp_path, capsys)
+    way = ("--to", "3.9.2", "--from", "4.3.1")
+    runs.killed("lower.after_act", *way)
+    code, stands = runs("status")
+    assert (code, stands["state"]) == (0, "open")
+    nodes = [each["step"]["subject"] for each in stands["steps"] if each["step"]["act"] == "replace"]
+    assert sorted(nodes) == ["1", "2", "3"]
+    runs.killed(f"replace {nodes[1]}.after_act")
+    code, done = runs("run", "--execute", "--yes")
+    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
+    compared = [each["result"]["verdict"] for each in done["steps"] if each["step"]["act"] == "compare"]
+    assert compared == ["pass"] * 5
+    cluster = load(three.home, "kraft")
+    assert [node.release for node in cluster.nodes] == ["3.9.2"] * 3
+    assert offsets_of(cluster.bootstrap, names) == before

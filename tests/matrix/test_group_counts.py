@@ -1,0 +1,60 @@
+"""Counts of groups by JMX on every line of releases, with either coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from counted_groups import WITHIN_S, counts, make_groups, open_cluster, verdicts
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL
+
+CASES = [
+    ("3.4.0", {}, "old", False),
+    ("3.9.2", {}, "old", False),
+    ("3.9.2", CONSUMER_PROTOCOL, "new", True),
+    ("4.0.2", {}, "new", True),
+    ("4.1.2", {}, "new", True),
+    ("4.4.0", {}, "new", True),
+]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("release", "properties", "coordinator", "native"), CASES)
+def test_counts_agree_with_the_list(
+    release: str,
+    properties: dict[str, str],
+    coordinator: str,
+    *,
+    native: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By type and state where the release counts them; lists of 3.4.0 tell no types, so their sum."""
+    with open_cluster(tmp_path, release, properties=properties) as cluster:
+        made = make_groups(cluster.bootstrap, native=native)
+        code, document = counts(cluster, capsys, "--within", str(WITHIN_S))
+    (broker,) = document["brokers"]
+    assert (broker["release"], broker["coordinator"]) == (release, coordinator)
+    assert {kind: count for kind, count in broker["counted"].items() if count} == made
+    assert sum(broker["listed"].values()) == sum(made.values())
+    assert (code, document["verdict"]) == (0, "pass")
+    with capsys.disabled():
+        print(f"\n{release} {coordinator}: {document['looks']} looks until counts and lists agreed")
+
+
+@pytest.mark.timeout(600)
+def test_each_of_three_brokers_is_held_against_its_own_list(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever coordinates a group counts it; a broker that is not read is named."""
+    with open_cluster(tmp_path, "4.3.1", nodes=3) as cluster:
+        made = make_groups(cluster.bootstrap, native=True)
+        code, document = counts(cluster, capsys, "--within", str(WITHIN_S))
+        _, partly = counts(cluster, capsys, nodes=2)
+    assert (code, set(verdicts(document).values())) == (0, {"pass"})
+    assert [broker["node"] for broker in document["brokers"]] == [1, 2, 3]
+    for kind, count in made.items():
+        assert sum(broker["counted"][kind] for broker in document["brokers"]) == count
+    assert verdicts(partly)["PG04"] == "inconclusive"
+    assert "metrics of brokers 3 were not read" in [each["reason"] for each in partly["findings"]]

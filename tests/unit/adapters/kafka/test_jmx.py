@@ -1,0 +1,83 @@
+"""Metrics of a broker as Kafka's JmxTool prints them, and addresses that cannot be used."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from groupshift.adapters.kafka.jmx import JmxToolGauges, broker, gauges
+from groupshift.domain.protocol.model import Kind
+from groupshift.errors import Rejected, Transient
+
+STARTED = "time=1795335440276\nkafka.server:type=app-info,id=1:CommitId=26b2\n"
+OLD = (
+    STARTED
+    + """kafka.server:type=app-info,id=1:Version=3.9.2
+kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups:Value=4
+kafka.coordinator.group:type=GroupMetadataManager,name=NumGroupsEmpty:Value=3
+kafka.coordinator.group:type=GroupMetadataManager,name=NumGroupsStable:Value=1
+kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets:Value=17
+"""
+)
+NEW = (
+    OLD
+    + """kafka.server:type=group-coordinator-metrics,protocol=classic:group-count=4
+kafka.server:type=group-coordinator-metrics,protocol=consumer:group-count=2
+kafka.server:type=group-coordinator-metrics,protocol=future:group-count=9
+kafka.server:type=group-coordinator-metrics,state=Empty:consumer-group-count=2
+kafka.server:type=group-coordinator-metrics,state=Stable:share-group-count=0.0
+kafka.server:type=group-coordinator-metrics,state=active:num-partitions=10
+kafka.server:type=group-coordinator-metrics,state=loading:num-partitions=0
+"""
+)
+
+
+def test_a_new_coordinator_counts_types_states_and_partitions() -> None:
+    """A type that is not known here is left out; offsets are no groups."""
+    found = broker("h:1", list(gauges(NEW)))
+    assert (found.node_id, found.release, found.coordinator) == (1, "3.9.2", "new")
+    assert found.types == {Kind.CLASSIC: 4, Kind.CONSUMER: 2}
+    assert found.states == {
+        (Kind.CLASSIC, "Empty"): 3,
+        (Kind.CLASSIC, "Stable"): 1,
+        (Kind.CONSUMER, "Empty"): 2,
+        (Kind.SHARE, "Stable"): 0,
+    }
+    assert found.partitions == {"active": 10, "loading": 0}
+
+
+def test_an_old_coordinator_counts_classic_groups_only() -> None:
+    """Without a word about types."""
+    found = broker("h:1", list(gauges(OLD)))
+    assert (found.coordinator, found.types, found.partitions) == ("old", {Kind.CLASSIC: 4}, {})
+
+
+@pytest.mark.parametrize("said", [STARTED, STARTED + "kafka.server:type=app-info,id=1:Version=4.3.1\n", ""])
+def test_what_is_no_broker_is_refused(said: str) -> None:
+    """A controller of its own has no groups, another program nothing at all."""
+    with pytest.raises(Rejected, match="JMX at h:1 is of no Kafka broker"):
+        broker("h:1", list(gauges(said)))
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":9999", "host:x", "service:jmx:rmi://h/x:1"])
+def test_an_address_that_is_none_is_refused_before_anything_is_started(address: str) -> None:
+    """In one sentence."""
+    with pytest.raises(Rejected, match="is no host:port"):
+        JmxToolGauges("no-java", "").read(address)
+
+
+def test_a_port_where_nobody_listens_is_transient() -> None:
+    """Told at once: the tool is not started."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        with pytest.raises(Transient, match=r"nobody answers at 127\.0\.0\.1:"):
+            JmxToolGauges("no-java", "").read(f"127.0.0.1:{bound.getsockname()[1]}")
+
+
+def test_a_machine_without_java_is_told_what_to_do() -> None:
+    """Something listens, and there is nothing to ask it with."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(Rejected, match="Java is not at 'no-java': install a Java runtime"):
+            JmxToolGauges("no-java", "").read(address)
