@@ -313,7 +313,7 @@ def test_an_expired_offset_is_told_from_a_deleted_one(
             producer.produce("orders", b"x")
         assert producer.flush(20) == 0
         client = KazooClient(hosts=zookeeper)
-        client.start(timeout=15)
+        client.start(timeout=60)
         put_offset(client, group, "orders", 0, 5)
         client.stop()
         client.close()

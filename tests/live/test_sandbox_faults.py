@@ -132,7 +132,7 @@ def test_a_zookeeper_client_behind_a_cut_relay_keeps_its_session(relay):
     """Suspended while cut, the same session after the restore."""
     link = relay("zookeeper")
     client = KazooClient(hosts=link.address, timeout=10)
-    client.start(timeout=15)
+    client.start(timeout=60)
     try:
         session = client.client_id
         link.cut()
@@ -163,7 +163,7 @@ def test_any_session_can_be_expired_on_the_server(cluster, kazoo):
     victim = KazooClient(hosts=cluster.zookeeper, timeout=10)
     lost = threading.Event()
     victim.add_listener(lambda state: lost.set() if state == KazooState.LOST else None)
-    victim.start(timeout=15)
+    victim.start(timeout=60)
     try:
         victim.create("/expired-with-its-session", ephemeral=True)
         session, password = victim.client_id
