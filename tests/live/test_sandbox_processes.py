@@ -160,7 +160,7 @@ def test_concurrent_changes_of_the_state_file_are_all_kept(home):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert sorted(entry["pid"] for entry in state.processes().values()) == list(range(20))
     assert home.state_file.stat().st_mode & 0o077 == 0
 

@@ -19,7 +19,7 @@ from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_clie
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.rights import ZookeeperRights
 from groupshift.bootstrap import App, build
-from groupshift.consumers import MigratingConsumer
+from groupshift.consumers import MigratingConsumer, librdkafka
 from groupshift.consumers.coordination import FOR_EVER
 from groupshift.consumers.relogin import Relogin
 from groupshift.domain.coordination import ABSENT_MODE, Mode
@@ -60,6 +60,12 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     finally:
         for process in reversed(marked(home)):
             stop(process, 10.0)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broker says to a login is waited for, however slow the machine is."""
+    monkeypatch.setattr(librdkafka, "_ANSWER_S", PATIENCE_S)
 
 
 @pytest.fixture
