@@ -402,7 +402,7 @@ def test_the_command_keeps_what_it_found_and_says_it(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clean", "set-back"]
 
 
-@pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too
+@pytest.mark.timeout(1800)  # a job of Spark, on a machine that may do something else, too
 def test_the_command_finds_the_same_in_spark(
     cluster, command, raw: KafkaCluster, kazoo: KazooClient, group: str, filled, tmp_path: Path
 ) -> None:
