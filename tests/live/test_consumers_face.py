@@ -113,7 +113,7 @@ def test_metrics_are_served_while_the_consumer_is_open(join, written):
     port = member.consumer.metrics_port
 
     def scrape():
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/metrics")
         return connection.getresponse().read().decode()
 

@@ -60,7 +60,7 @@ def kafka_offsets(cluster, group, name):
     """Committed offsets at the coordinator."""
     client = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
-        found = client.committed([KafkaPartition(name, n) for n in (0, 1)], timeout=15)
+        found = client.committed([KafkaPartition(name, n) for n in (0, 1)], timeout=60)
         return [each.offset for each in found]
     finally:
         client.close()
