@@ -47,8 +47,8 @@ def test_a_canary_of_all_is_proven_by_spark_there_and_back(
 def test_a_group_rolls_to_the_consumer_protocol_and_back(
     kraft: KraftCluster, group: str, tmp_path: Path
 ) -> None:
-    """Canary, roll, soak; then the way back by the same plan inverted. No record is lost, and no partition has
-    two owners."""
+    """Canary, roll, soak; then the way back by the same plan inverted. No record is lost, and no partition
+    has two owners."""
     options = FleetOptions(group=group, topic=f"online-{group}")
     with fleet_at(kraft.bootstrap, tmp_path, options) as fleet, bench_of(fleet, tmp_path) as bench:
         fleet.await_written(20)
