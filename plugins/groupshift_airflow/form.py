@@ -9,6 +9,7 @@ from airflow.sdk import Param
 
 from groupshift.domain.moves import Until, WayBack
 from groupshift.domain.planning import MAX_WATCH_S
+from groupshift.domain.protocol.model import Protocol, Way
 
 _SCOPE = "1. Scope"
 _HOW = "2. How"
@@ -18,6 +19,18 @@ _REACH = {
     Until.ROLL: "roll: replace all members",
     Until.TOGGLE: "toggle: switch the group to Kafka coordination",
     Until.RETIRE: "retire: end with plain Kafka consumers",
+}
+_PROTOCOL_REACH = {
+    Until.CANARY: "canary: replace a few members",
+    Until.ROLL: "roll: replace all members",
+}
+_PROTOCOLS = {
+    Protocol.CONSUMER: "consumer: the protocol of KIP-848",
+    Protocol.CLASSIC: "classic: the protocol of JoinGroup",
+}
+_WAYS = {
+    Way.ONLINE: "online: one after the other, others consume",
+    Way.OFFLINE: "offline: all stop before the first one starts again",
 }
 _REACH_TEXT = "The last act of this run. Everything up to it can be taken back with `roll_back`."
 _DRIVERS = {
@@ -40,10 +53,17 @@ def _connection(title: str, default: str, type_: str) -> Param:
     )
 
 
+def kafka_cluster() -> dict[str, Param]:
+    """Which connection, where Kafka is all there is."""
+    return {
+        "kafka_conn_id": _connection("Kafka cluster", "groupshift_kafka_default", "Groupshift Kafka cluster"),
+    }
+
+
 def clusters() -> dict[str, Param]:
     """Which two connections."""
     return {
-        "kafka_conn_id": _connection("Kafka cluster", "groupshift_kafka_default", "Groupshift Kafka cluster"),
+        **kafka_cluster(),
         "zookeeper_conn_id": _connection("ZooKeeper", "groupshift_zookeeper_default", "Groupshift ZooKeeper"),
     }
 
@@ -95,16 +115,21 @@ def _choice(default: str, title: str, values: Mapping[Any, str], section: str, t
     )
 
 
+def _group(text: str) -> Param:
+    """It has no default, so it must be filled in."""
+    return Param(
+        type="string",
+        pattern="^[A-Za-z0-9._-]+$",
+        title="Consumer group",
+        section=_SCOPE,
+        description_md=text,
+    )
+
+
 def migrate() -> dict[str, Any]:
     """Parameters of ``migrate_coordination``; the group has no default, so it must be filled in."""
     return {
-        "group": Param(
-            type="string",
-            pattern="^[A-Za-z0-9._-]+$",
-            title="Consumer group",
-            section=_SCOPE,
-            description_md="The `group.id` of the old consumers.",
-        ),
+        "group": _group("The `group.id` of the old consumers."),
         **clusters(),
         "until": _choice(Until.TOGGLE, "How far", _REACH, _SCOPE, _REACH_TEXT),
         "driver": _choice("settings", "Fleet driver", _DRIVERS, _HOW, "Who replaces the members."),
@@ -120,6 +145,32 @@ def migrate() -> dict[str, Any]:
         "soak_s": number(
             "Soak (seconds)", "How long the group is watched after the last act.", 60, (0, 604800)
         ),
+        "gate_expiry_s": _expiry(),
+        "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
+    }
+
+
+def protocol() -> dict[str, Any]:
+    """Parameters of ``migrate_protocol``."""
+    soak = "How long the group is watched after the last act."
+    return {
+        "group": _group("The `group.id` of the consumers."),
+        **kafka_cluster(),
+        "to": _choice(Protocol.CONSUMER, "To protocol", _PROTOCOLS, _SCOPE, "What members are to speak."),
+        "way": _choice(Way.ONLINE, "How members change", _WAYS, _HOW, "`assess` says which fits."),
+        "until": _choice(Until.ROLL, "How far", _PROTOCOL_REACH, _SCOPE, _REACH_TEXT),
+        "driver": _choice("settings", "Fleet driver", _DRIVERS, _HOW, "Who replaces the members."),
+        "canary": number("Canary size", "How many members are replaced first.", 1, (1, 100)),
+        "clients": Param(
+            [],
+            type="array",
+            items={"type": "string"},
+            title="Clients",
+            section=_HOW,
+            description_md="What members run, one a line, such as `confluent-kafka=2.16.1` or "
+            "`kafka-clients=4.3.1`: the hazard book is asked about them.",
+        ),
+        "soak_s": number("Soak (seconds)", soak, 60, (0, 604800)),
         "gate_expiry_s": _expiry(),
         "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
     }

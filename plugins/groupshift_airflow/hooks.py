@@ -225,16 +225,19 @@ def build_scans(kafka_conn_id: str, zookeeper_conn_id: str) -> FleetScans:
 
 
 def cluster_settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
-    """The deployment's settings with these two connections. Raises `Rejected` for a missing or wrong one."""
+    """The deployment's settings with these two connections; without ``zookeeper_conn_id`` no ZooKeeper.
+    Raises `Rejected` for a missing or wrong one."""
     from groupshift.settings import parse
 
     sections = base_settings()
     sections["kafka"] = KafkaClusterHook(kafka_conn_id).section()
-    sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
+    if zookeeper_conn_id:
+        sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
     sections["fleet"] = _with_login(sections.get("fleet", {}))
     sections["evidence"] = {**SigningHook().section(), **sections.get("evidence", {})}
     base = os.environ.get(SETTINGS_VARIABLE, "the defaults")
-    return parse(sections, source=f"connections {kafka_conn_id}, {zookeeper_conn_id} and {base}")
+    named = ", ".join(each for each in (kafka_conn_id, zookeeper_conn_id) if each)
+    return parse(sections, source=f"connections {named} and {base}")
 
 
 def build_reading_app() -> App:

@@ -12,7 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.adapters.spark_submit.shipping import submit_files
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import MoveRequest, StageName, Until
+from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
+from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift_airflow import submitting
 from groupshift_airflow.hooks import build_app, require_spark, spark_settings
@@ -44,7 +45,7 @@ class UseCase(BaseOperator):
         migration: str = "{{ ti.xcom_pull(task_ids='plan') }}",
         token: str = "{{ ti.xcom_pull(task_ids='plan', key='token') }}",  # noqa: S107 - a fencing token
         kafka_conn_id: str = "{{ params.kafka_conn_id }}",
-        zookeeper_conn_id: str = "{{ params.zookeeper_conn_id }}",
+        zookeeper_conn_id: str = "{{ params.get('zookeeper_conn_id', '') }}",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -73,6 +74,8 @@ class UseCase(BaseOperator):
 def move_request(context: Context) -> MoveRequest:
     """What the trigger form asked for."""
     params, run = context["params"], context["dag_run"]
+    if "way" in params:
+        return _protocol_request(context)
     return MoveRequest(
         group=params["group"],
         driver="" if params["driver"] == "settings" else params["driver"],
@@ -81,6 +84,24 @@ def move_request(context: Context) -> MoveRequest:
         canary_watch_s=params["canary_watch_s"],
         soak_s=params["soak_s"],
         until=Until(params["until"]),
+        execute=params["execute"],
+        actor=getattr(run, "triggering_user_name", None) or "airflow",
+        run=run_key(run.dag_id, run.run_id),
+    )
+
+
+def _protocol_request(context: Context) -> MoveRequest:
+    params, run = context["params"], context["dag_run"]
+    return MoveRequest(
+        move=MoveName.PROTOCOL,
+        group=params["group"],
+        to=Protocol(params["to"]),
+        way=Way(params["way"]),
+        driver="" if params["driver"] == "settings" else params["driver"],
+        canary=params["canary"],
+        until=Until(params["until"]),
+        soak_s=params["soak_s"],
+        clients=tuple(params["clients"]),
         execute=params["execute"],
         actor=getattr(run, "triggering_user_name", None) or "airflow",
         run=run_key(run.dag_id, run.run_id),

@@ -29,9 +29,9 @@ class KafkaSettings:
 class ZookeeperSettings:
     """``hosts`` is ``host:port[,host:port...]`` without a path; ``chroot`` starts with ``/`` or is empty.
     ``username`` logs in by the scheme digest; ``properties`` are the keys for SASL and TLS (docs/security.md)
-    and may hold secrets."""
+    and may hold secrets. Moves that have nothing to do with ZooKeeper need none of it."""
 
-    hosts: str
+    hosts: str = ""
     chroot: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
@@ -143,7 +143,7 @@ class Settings:
     """All settings of one environment."""
 
     kafka: KafkaSettings
-    zookeeper: ZookeeperSettings
+    zookeeper: ZookeeperSettings = field(default_factory=ZookeeperSettings)
     journal: JournalSettings
     evidence: EvidenceSettings
     fleet: FleetSettings = field(default_factory=FleetSettings)
@@ -238,12 +238,13 @@ def _semantic_problems(sections: Mapping[str, Any]) -> list[str]:
         f"{name} is empty"
         for name, value in (
             ("kafka.bootstrap_servers", sections["kafka"].bootstrap_servers),
-            ("zookeeper.hosts", zookeeper.hosts),
             ("journal.url", sections["journal"].url),
             ("evidence.root", sections["evidence"].root),
         )
         if not value.strip()
     ]
+    if zookeeper != ZookeeperSettings() and not zookeeper.hosts.strip():
+        problems.append("zookeeper.hosts is empty")
     if "/" in zookeeper.hosts:
         problems.append(f"zookeeper.hosts {zookeeper.hosts!r} holds a path: put it into zookeeper.chroot")
     if zookeeper.chroot and not zookeeper.chroot.startswith("/"):

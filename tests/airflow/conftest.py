@@ -7,8 +7,10 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,7 @@ class ScriptedApp:
     undo: tuple[str, ...] = ()
     because: str = ""
     reason: str = "not everything that was asked for was reached"
+    planned: tuple[str, ...] = ()
 
     def __enter__(self) -> ScriptedApp:
         return self
@@ -103,6 +106,8 @@ class ScriptedApp:
         return Planned(migration="orders-1", plan=plan, plan_hash="f" * 64)
 
     def _stages(self) -> list[str]:
+        if self.planned:
+            return [*self.planned]
         last = FORWARD.index(StageName(self.until))
         tail = [StageName.FINALISE] if last >= FORWARD.index(StageName.TOGGLE) else []
         return [*FORWARD[: last + 1], StageName.SOAK, *tail]
@@ -168,9 +173,15 @@ class ScriptedApp:
         if not any(call.startswith("act") for call in self.calls):
             return ()
         self._note("begin_roll_back", to)
-        self.undo = ("undo_toggle", "undo_members") if "act toggle" in self.calls else ("undo_members",)
+        if "act empty" in self.calls:
+            self.undo = ("undo_fill", "undo_empty") if "act fill" in self.calls else ("undo_empty",)
+        else:
+            self.undo = self._undo_of_coordination()
         self.phase = Phase.ROLLING_BACK
         return self.undo
+
+    def _undo_of_coordination(self) -> tuple[str, ...]:
+        return ("undo_toggle", "undo_members") if "act toggle" in self.calls else ("undo_members",)
 
     def close(self, migration: str, token: int) -> Closing:
         done = self.phase in {Phase.MOVED, Phase.FINALISED} or self.until in {Until.CANARY, Until.ROLL}
@@ -213,3 +224,58 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApp]:
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: None)
     assert "groupshift_airflow" in sys.modules
     return app
+
+
+YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep the way back open"}
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
+    """Answers by task id; None is the expiry of the gate: its default, chosen by nobody."""
+    from airflow.providers.standard.operators.hitl import HITLOperator
+    from airflow.sdk.timezone import utcnow
+
+    given: dict[str, str | None] = dict(YES)
+
+    def park(self: HITLOperator, context: Any) -> Any:
+        choice = given[self.task_id]
+        user = {"id": "alice", "name": "alice"} if choice else None
+        event = {
+            "chosen_options": [choice] if choice else self.defaults,
+            "params_input": {},
+            "responded_at": utcnow(),
+            "responded_by_user": user,
+        }
+        assert set(event["chosen_options"]) <= set(self.options)
+        return self.execute_complete(context, event)
+
+    monkeypatch.setattr(HITLOperator, "execute", park)
+    return given
+
+
+@pytest.fixture(scope="module")
+def runnable() -> Any:
+    """DAGs of this module's own: dag.test() leaves its parameters in the DAG it ran."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(str(Path(__file__).resolve().parents[2] / "dags"))
+
+
+@pytest.fixture
+def run(
+    database: None, runnable: Any, scripted: Any, answers: Any, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[str, dict[str, str]]]:
+    """Run a DAG in this process; returns the run's state and the state of every task.
+
+    dag.test() sleeps a second per link of a chain of skips: that wait is shortened."""
+    pause = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: pause(min(seconds, 0.01)))
+
+    def go(dag: str, conf: dict[str, Any]) -> tuple[str, dict[str, str]]:
+        found = runnable.dags[dag]
+        for task in found.tasks:
+            task.retry_delay = timedelta(0)
+        done = found.test(run_conf=conf)
+        return done.state, {ti.task_id: ti.state for ti in done.get_task_instances()}
+
+    return go

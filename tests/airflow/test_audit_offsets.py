@@ -35,7 +35,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 def nodes(servers: Servers) -> Iterator[KazooClient]:
     """The group's offset in ZooKeeper, and a client to change it."""
     client = KazooClient(hosts=servers.zookeeper)
-    client.start(timeout=15)
+    client.start(timeout=60)
     client.create("/consumers/orders-app/offsets/orders/0", b"5", makepath=True)
     yield client
     client.stop()

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk.timezone import utcnow
 
 from groupshift.domain.moves import Until
 from groupshift.domain.verdict import Verdict
@@ -18,56 +12,6 @@ from groupshift.domain.verdict import Verdict
 pytestmark = pytest.mark.timeout(120)
 
 CONF = {"group": "orders", "execute": True, "soak_s": 0}
-YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep the way back open"}
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, str | None]:
-    """Answers by task id; None is the expiry of the gate: its default, chosen by nobody."""
-    given: dict[str, str | None] = dict(YES)
-
-    def park(self: HITLOperator, context: Any) -> Any:
-        choice = given[self.task_id]
-        user = {"id": "alice", "name": "alice"} if choice else None
-        event = {
-            "chosen_options": [choice] if choice else self.defaults,
-            "params_input": {},
-            "responded_at": utcnow(),
-            "responded_by_user": user,
-        }
-        assert set(event["chosen_options"]) <= set(self.options)
-        return self.execute_complete(context, event)
-
-    monkeypatch.setattr(HITLOperator, "execute", park)
-    return given
-
-
-@pytest.fixture(scope="module")
-def runnable() -> Any:
-    """DAGs of this module's own: dag.test() leaves its parameters in the DAG it ran."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    return DagBag(str(Path(__file__).resolve().parents[2] / "dags"))
-
-
-@pytest.fixture
-def run(
-    database: None, runnable: Any, scripted: Any, answers: Any, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[str, dict[str, str]]]:
-    """Run a DAG in this process; returns the run's state and the state of every task.
-
-    dag.test() sleeps a second per link of a chain of skips: that wait is shortened."""
-    pause = time.sleep
-    monkeypatch.setattr(time, "sleep", lambda seconds: pause(min(seconds, 0.01)))
-
-    def go(dag: str, conf: dict[str, Any]) -> tuple[str, dict[str, str]]:
-        found = runnable.dags[dag]
-        for task in found.tasks:
-            task.retry_delay = timedelta(0)
-        done = found.test(run_conf=conf)
-        return done.state, {ti.task_id: ti.state for ti in done.get_task_instances()}
-
-    return go
 
 
 def test_a_full_run_walks_every_planned_stage_and_ends_green(run: Any, scripted: Any) -> None:

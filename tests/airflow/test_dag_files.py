@@ -54,7 +54,7 @@ def parsed() -> dict[str, Any]:
 def test_dags_import_without_errors(parsed: dict[str, Any]) -> None:
     """Every runbook parses."""
     assert parsed["errors"] == {}
-    assert len(parsed["seconds"]) == len(DAG_FILES) == 5
+    assert len(parsed["seconds"]) == len(DAG_FILES) == 6
 
 
 def test_each_dag_file_parses_in_less_than_a_second(parsed: dict[str, Any]) -> None:
@@ -81,6 +81,7 @@ def test_the_defaults_of_every_form_change_nothing(dagbag: Any) -> None:
     assert {name: form["execute"] for name, form in forms.items()} == {
         "downgrade_coordinator": False,
         "migrate_coordination": False,
+        "migrate_protocol": False,
         "roll_back": False,
         "scan_fleet": False,
     }
@@ -98,7 +99,9 @@ def test_every_parameter_has_a_title_a_section_and_an_explanation(dagbag: Any) -
             assert {"title", "section", "description_md"} <= set(schema), name
 
 
-@pytest.mark.parametrize("dag", ["migrate_coordination", "roll_back", "downgrade_coordinator"])
+@pytest.mark.parametrize(
+    "dag", ["migrate_coordination", "migrate_protocol", "roll_back", "downgrade_coordinator"]
+)
 def test_the_verdict_is_the_only_leaf_and_always_runs(dagbag: Any, dag: str) -> None:
     """A run is green when its leaves are, so the only leaf is the task that raises on a bad verdict."""
     leaves = [task for task in dagbag.dags[dag].tasks if not task.downstream_task_ids]

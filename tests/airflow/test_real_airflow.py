@@ -138,7 +138,7 @@ def test_an_audit_is_green_until_a_mismatch_is_planted_then_its_last_task_is_red
     clean = kept / real.api.xcom("audit_offsets", "clean", "audit")
     assert json.loads((clean / "manifest.json").read_text())["weights"]["mismatch"] == 0
     client = KazooClient(hosts=SandboxState(real.home).addresses()["zookeeper"])
-    client.start(timeout=30)
+    client.start(timeout=60)
     try:
         client.create("/consumers/planted/offsets/orders/0", b"3", makepath=True)
         client.create("/consumers/planted/migration/mode", b"kafka", makepath=True)

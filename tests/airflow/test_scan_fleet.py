@@ -107,7 +107,7 @@ def test_scan_fleet_runs_on_schedule_and_shows_what_one_group_changed(scheduled:
     assert "groups 1" in scheduled.said(first, "scan")
     done = len(scheduled.runs())
     client = KazooClient(hosts=scheduled.zookeeper)
-    client.start(timeout=15)
+    client.start(timeout=60)
     try:
         client.create("/consumers/newcomer/offsets/orders/0", b"1", makepath=True)
     finally:

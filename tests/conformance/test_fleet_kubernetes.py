@@ -77,7 +77,7 @@ def rolled_out(found: dict[str, Any]) -> bool:
 def edit(server: FakeServer, path: str, patch: dict[str, Any]) -> None:
     """What somebody else does to a workload; returns when its controller has seen it."""
     made = server.reached.ask("PATCH", f"{APPS}/{path}", patch, STRATEGIC)["metadata"]["generation"]
-    wait_until(lambda: document(server, path)["status"]["observedGeneration"] >= made, 20, "it is observed")
+    wait_until(lambda: document(server, path)["status"]["observedGeneration"] >= made, 60, "it is observed")
 
 
 def patches(server: FakeServer) -> list[str]:

@@ -196,7 +196,7 @@ def test_a_claim_in_the_very_moment_of_the_write_wins(
 def test_a_foreign_fence_node_is_taken_over(real: ModeSwitch, zookeeper: str, group: str) -> None:
     """Whatever somebody wrote there, a claim replaces it; what no claim wrote permits nothing."""
     operator = KazooClient(hosts=zookeeper)
-    operator.start(timeout=15)
+    operator.start(timeout=60)
     operator.create(f"/consumers/{group}/migration/fence", b"mine!", makepath=True)
     with pytest.raises(Conflict, match="names nobody"):
         real.compare_and_set(group, ABSENT_MODE, Mode.KAFKA, holder=holder(1))
@@ -304,7 +304,7 @@ def tools(zookeeper: str, group: str) -> Iterator[tuple[Tool, Tool]]:
     back.act(StageName.TOGGLE)
     back.app.begin_roll_back(back.migration, "zookeeper_mode", back.token)
     operator = KazooClient(hosts=zookeeper)
-    operator.start(timeout=15)
+    operator.start(timeout=60)
     operator.set(f"/consumers/{group}/migration/mode", b"")
     operator.stop()
     operator.close()
@@ -350,7 +350,7 @@ def test_scenario_32_mode_cas(tools: tuple[Tool, Tool], group: str, loser: str) 
 def test_a_node_that_someone_else_made_is_seen(real: ModeSwitch, zookeeper: str, group: str) -> None:
     """The bytes as they are, also malformed ones; a write repairs them."""
     operator = KazooClient(hosts=zookeeper)
-    operator.start(timeout=15)
+    operator.start(timeout=60)
     operator.create(f"/consumers/{group}/migration/mode", b"kafka\n", makepath=True)
     operator.stop()
     operator.close()

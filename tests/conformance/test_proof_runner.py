@@ -117,7 +117,7 @@ def test_a_job_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> N
     with pytest.raises(Transient, match="did not end within 5 s"):
         runner.run(request(tmp_path))
     child = int((tmp_path / "child").read_text())
-    wait_until(lambda: not _lives(child), 10.0, "the child of the script is gone")
+    wait_until(lambda: not _lives(child), 60, "the child of the script is gone")
 
 
 def _lives(pid: int) -> bool:

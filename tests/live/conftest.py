@@ -309,7 +309,7 @@ def relay(cluster: Cluster) -> Iterator[Callable[[str], Link]]:
 def kazoo(cluster: Cluster) -> Iterator[KazooClient]:
     """A started ZooKeeper client for looking and for operator's writes."""
     client = KazooClient(hosts=cluster.zookeeper)
-    client.start(timeout=15)
+    client.start(timeout=60)
     yield client
     client.stop()
     client.close()
@@ -330,7 +330,7 @@ def log_ends(cluster: Cluster) -> Callable[[str, int], dict[TopicPartition, int]
         try:
             return {
                 TopicPartition(topic, number): client.get_watermark_offsets(
-                    KafkaPartition(topic, number), timeout=15
+                    KafkaPartition(topic, number), timeout=60
                 )[1]
                 for number in range(partitions)
             }

@@ -74,7 +74,7 @@ def kafka_member(cluster, group: str) -> Iterator[Callable[..., Consumer]]:
             consumer.poll(0.1)
             return bool(consumer.assignment())
 
-        wait_until(joined, 30.0, f"{client_id} holds partitions")
+        wait_until(joined, 60, f"{client_id} holds partitions")
         return consumer
 
     yield join
@@ -224,10 +224,10 @@ def _readable(groups: KafkaGroups, group: str) -> bool:
 def test_a_link_that_fails_is_transient_and_the_next_read_works(relay, topic, group: str, fault: str) -> None:
     """Whether the connection is closed or says nothing any more; the same reader goes on."""
     name, link = topic(2), relay("kafka")
-    groups = KafkaGroups(KafkaConnection(link.address, timeout_s=3.0))
+    groups = KafkaGroups(KafkaConnection(link.address, timeout_s=10.0))
     asked = [TopicPartition(name, number) for number in range(2)]
     for _ in range(2):
-        wait_until(lambda: _readable(groups, group), 30.0, "the group is read")
+        wait_until(lambda: _readable(groups, group), 60, "the group is read")
         assert groups.observe(group).topics[name] == 2
         assert len(groups.positions(group, asked, ()).log_ends) == 2
         getattr(link, fault)()
@@ -236,7 +236,7 @@ def test_a_link_that_fails_is_transient_and_the_next_read_works(relay, topic, gr
         with pytest.raises(Transient, match=link.address):
             groups.positions(group, asked, ())
         link.restore()
-    wait_until(lambda: _readable(groups, group), 30.0, "the group is read again")
+    wait_until(lambda: _readable(groups, group), 60, "the group is read again")
     groups.close()
 
 
@@ -312,7 +312,7 @@ def test_a_toggle_is_seen_in_what_every_aware_member_publishes(
             aware = reader.read(group).of_kind(MemberKind.AWARE)
             return [(m.mode, m.acting_on) for m in aware] == [(wanted, identity)] * 2
 
-        wait_until(settled, 30.0, f"every member acts on {wanted}", every_s=0.1)
+        wait_until(settled, 60, f"every member acts on {wanted}", every_s=0.1)
         view = reader.read(group)
         assert (view.effective_mode, view.mode) == (wanted, expected)
         assert [(m.fence, m.version is not None) for m in view.members] == [(1, True)] * 2

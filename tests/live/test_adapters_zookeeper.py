@@ -153,7 +153,7 @@ def test_reading_goes_on_after_the_session_was_lost(cluster, group: str) -> None
     groups.observe(group)
     client = connection._client
     thief = KazooClient(hosts=cluster.zookeeper, client_id=client.client_id)
-    thief.start(timeout=15)
+    thief.start(timeout=60)
     thief.stop()
     thief.close()
     assert not groups.observe(group).exists

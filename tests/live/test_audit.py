@@ -313,7 +313,7 @@ def test_an_expired_offset_is_told_from_a_deleted_one(
             producer.produce("orders", b"x")
         assert producer.flush(20) == 0
         client = KazooClient(hosts=zookeeper)
-        client.start(timeout=15)
+        client.start(timeout=60)
         put_offset(client, group, "orders", 0, 5)
         client.stop()
         client.close()
@@ -402,7 +402,7 @@ def test_the_command_keeps_what_it_found_and_says_it(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["clean", "set-back"]
 
 
-@pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too
+@pytest.mark.timeout(1800)  # a job of Spark, on a machine that may do something else, too
 def test_the_command_finds_the_same_in_spark(
     cluster, command, raw: KafkaCluster, kazoo: KazooClient, group: str, filled, tmp_path: Path
 ) -> None:

@@ -137,7 +137,7 @@ def kafka_member(cluster, group: str) -> Iterator[Callable[[str, str], Consumer]
             consumer.poll(0.1)
             return bool(consumer.assignment())
 
-        wait_until(joined, 30.0, f"{client_id} holds partitions")
+        wait_until(joined, 60, f"{client_id} holds partitions")
         return consumer
 
     yield join

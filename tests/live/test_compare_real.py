@@ -280,7 +280,7 @@ def await_kafka_commits(bootstrap: str, group: str, reached: dict[TopicPartition
     asked = [At(at.topic, at.partition) for at in reached]
 
     def committed() -> bool:
-        found = client.committed(asked, timeout=15)
+        found = client.committed(asked, timeout=60)
         return all(each.offset >= reached[TopicPartition(each.topic, each.partition)] for each in found)
 
     try:

@@ -19,6 +19,7 @@ from groupshift.errors import Rejected, Transient
 from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.sandbox.producer import NumberedProducer
 from reading_member import ReadingMember
+from threads_left import await_no_thread, threads_of
 
 RECORDS = 10
 
@@ -79,7 +80,7 @@ def test_a_subscription_that_failed_can_be_repeated_and_closed(configuration, re
     for _ in range(2):
         with pytest.raises(Transient, match=r"zookeeper\.connect"):
             member.subscribe([written])
-    assert not [each.name for each in threading.enumerate() if member.consumer_id in each.name]
+    await_no_thread(member.consumer_id, PATIENCE_S)
     member.close()
     member.close()
     with pytest.raises(RuntimeError):
@@ -112,7 +113,7 @@ def test_metrics_are_served_while_the_consumer_is_open(join, written):
     port = member.consumer.metrics_port
 
     def scrape():
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("GET", "/metrics")
         return connection.getresponse().read().decode()
 
@@ -215,7 +216,7 @@ def test_without_migration_the_nodes_are_those_of_the_zookeeper_consumer(
         assert member.poll(30) is not None
         wait_until(lambda: len(probe.owners(written)) == 4, PATIENCE_S, "all owned")
         assert not kazoo.exists(probe.paths.migration_id_of(member.consumer_id))
-        assert not [each.name for each in threading.enumerate() if "groupshift-member" in each.name]
+        assert not threads_of(f"groupshift-member-{member.consumer_id}")
         assert member.status().mode is Mode.ZOOKEEPER
         registration = kazoo.get(probe.paths.id_of(member.consumer_id))[0]
         stamp = json.loads(registration)["timestamp"].encode()
@@ -241,25 +242,53 @@ def test_the_old_kind_of_consumer_finds_the_brokers_in_zookeeper(configuration, 
     lost.close()
 
 
+@pytest.fixture
+def behind_links(kazoo, group, configuration, relay, written):
+    """Factory: a member in a mode that delivers, and its links to ZooKeeper and to Kafka."""
+
+    def run(mode):
+        GroupProbe(kazoo, group).set_mode(mode.value.encode())
+        links = relay("zookeeper"), relay("kafka")
+        member = MigratingConsumer(
+            configuration(1, zookeeper_connect=links[0].address, bootstrap_servers=links[1].address)
+        )
+        member.subscribe([written])
+        assert member.poll(30) is not None
+        wait_until(lambda: member.status().mode is mode, PATIENCE_S, f"{mode} mode")
+        return member, *links
+
+    return run
+
+
+def assert_ended(member, kafka):
+    """Nothing of it acts any more without the servers, and nothing at all is left when Kafka is back."""
+    await_no_thread(member.consumer_id, PATIENCE_S, besides=["groupshift-farewell-"])
+    with pytest.raises(RuntimeError):
+        member.poll(0)
+    kafka.restore()
+    await_no_thread(member.consumer_id, PATIENCE_S)
+
+
 @pytest.mark.parametrize("mode", list(Mode))
-def test_close_ends_although_the_servers_are_gone(kazoo, group, configuration, relay, written, mode):
+def test_close_ends_although_the_servers_are_gone(behind_links, mode):
     """N5: nothing of it goes on, whatever could not be said to the servers."""
-    GroupProbe(kazoo, group).set_mode(mode.value.encode())
-    links = [relay("zookeeper"), relay("kafka")]
-    member = MigratingConsumer(
-        configuration(1, zookeeper_connect=links[0].address, bootstrap_servers=links[1].address)
-    )
-    member.subscribe([written])
-    assert member.poll(30) is not None
-    wait_until(lambda: member.status().mode is mode, PATIENCE_S, f"{mode} mode")
-    for link in links:
+    member, zookeeper, kafka = behind_links(mode)
+    for link in (zookeeper, kafka):
         link.cut()
     with contextlib.suppress(Transient):
         member.close()
-    wait_until(
-        lambda: not [each for each in threading.enumerate() if member.consumer_id in each.name],
-        PATIENCE_S,
-        "no thread of it is left",
-    )
-    with pytest.raises(RuntimeError):
-        member.poll(0)
+    assert_ended(member, kafka)
+
+
+def test_close_ends_although_a_commit_gets_no_answer(behind_links):
+    """N5: librdkafka repeats a commit that was under way when the connection broke until a broker answers,
+    and ends no client before."""
+    member, zookeeper, kafka = behind_links(Mode.KAFKA)
+    kafka.stall()
+    with pytest.raises(KafkaException):
+        member.commit(asynchronous=False)
+    for link in (zookeeper, kafka):
+        link.cut()
+    with contextlib.suppress(Transient):
+        member.close()
+    assert_ended(member, kafka)

@@ -150,7 +150,7 @@ def test_a_share_group_is_read_with_two_members_of_one_partition(kraft: KraftClu
                 member.beat()
             return all(member.assigned == 1 for member in members)
 
-        wait_until(shared, 30.0, "both members have the partition", every_s=0.2)
+        wait_until(shared, 60, "both members have the partition", every_s=0.2)
         state = snapshots.take([group])
         for member in members:
             member.leave()
@@ -305,7 +305,7 @@ def test_offsets_of_a_topic_that_is_gone_are_kept_and_said(
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         admin.delete_topics([doomed])
-        wait_until(lambda: not raw.leaders([doomed]), 30.0, "the topic is gone")
+        wait_until(lambda: not raw.leaders([doomed]), 60, "the topic is gone")
     finally:
         admin.close()
     state = take(group)

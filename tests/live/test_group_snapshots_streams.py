@@ -32,7 +32,7 @@ def test_a_streams_group_is_read_with_the_partitions_of_its_tasks(
     for name, count in zip(names, (2, 3, 1), strict=True):
         create_topic(kraft.bootstrap, name, count)
     parts = {"0": names[:1], "1": names[1:]}
-    wait_until(lambda: group in raw.coordinators([group])[0], 30.0, "a coordinator")
+    wait_until(lambda: group in raw.coordinators([group])[0], 60, "a coordinator")
 
     def join() -> StreamsMember:
         return StreamsMember(raw.broker(raw.coordinators([group])[0][group]), group, parts)
@@ -44,7 +44,7 @@ def test_a_streams_group_is_read_with_the_partitions_of_its_tasks(
             member.beat()
         return all(member.active for member in members) and sum(len(m.active) for m in members) == 5
 
-    wait_until(shared, 30.0, "the five tasks are shared", every_s=0.2)
+    wait_until(shared, 60, "the five tasks are shared", every_s=0.2)
     for member in members:
         member.beat()  # acknowledges the last task
     snapshots = LiveGroupSnapshots(raw, SystemClock())

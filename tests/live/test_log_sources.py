@@ -58,7 +58,7 @@ def consumed(bootstrap: str, topic: str, isolation: str = "read_committed") -> l
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=15).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([KafkaPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         found: list[Row] = []
         left = set(partitions)
@@ -132,7 +132,7 @@ def test_segments_fetches_and_a_consumer_agree_on_codecs_and_transactions(
         produce(second, name, [f"second-{codec}-{n}" for n in range(4)])
         second.commit_transaction(30)
     brokers = Brokers(bootstrap_servers=cluster.bootstrap)
-    wait_until(lambda: all(each.stable == each.end for each in log_bounds(brokers, name)), 30.0, "markers")
+    wait_until(lambda: all(each.stable == each.end for each in log_bounds(brokers, name)), 60, "markers")
     ends = {each.partition: each.end for each in log_bounds(brokers, name)}
     expected = consumed(cluster.bootstrap, name)
     assert len(expected) == len(CODECS) * (40 + 30 + 5 + 5 + 4)
@@ -150,7 +150,7 @@ def test_segments_fetches_and_a_consumer_agree_on_codecs_and_transactions(
     added = (10 + 10 + 2) // 2 + 1  # and the marker, which comes a moment later
     wait_until(
         lambda: all(each.end == ends[each.partition] + added for each in log_bounds(brokers, name)),
-        30.0,
+        60,
         "the marker of the aborted transaction",
     )
     copy = copied(cluster, name, tmp_path / "open")
@@ -178,7 +178,7 @@ def test_what_the_broker_itself_compressed_is_read(spark: SparkSession, cluster,
             name, 2, 1, config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"}
         )
         admin.create_topics([wanted])[name].result(30)
-        wait_until(lambda at=name: _ready(brokers, at), 30.0, f"{name} has leaders")
+        wait_until(lambda at=name: _ready(brokers, at), 60, f"{name} has leaders")
         produce(producer, name, [f"{codec}-{n}" for n in range(3000)])
         expected = consumed(cluster.bootstrap, name)
         assert len(expected) == 3000
@@ -210,7 +210,7 @@ def test_the_coordinators_own_log_is_read(
         producer.commit_transaction(30) if committed else producer.abort_transaction(30)
     member.close()
     brokers = Brokers(bootstrap_servers=cluster.bootstrap)
-    wait_until(lambda: all(each.stable == each.end for each in log_bounds(brokers, OFFSETS)), 30.0, "markers")
+    wait_until(lambda: all(each.stable == each.end for each in log_bounds(brokers, OFFSETS)), 60, "markers")
     bounds = log_bounds(brokers, OFFSETS)
     assert [each.partition for each in bounds] == list(range(10))
     copy = copied(cluster, OFFSETS, tmp_path)

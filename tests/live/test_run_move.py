@@ -310,7 +310,7 @@ def kill_at_every_point(sandbox: Sandbox, stages: tuple[StageName, ...], argumen
     return groupshift(sandbox, arguments)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(sandbox: Sandbox, app: App) -> None:
     """There and back again with 20 kills: each member replaced once, the mode written once each way."""
     wait_until(lambda: ready(app), 60.0, "the group is ready")

@@ -59,7 +59,7 @@ def test_a_process_runs_in_its_own_session_and_is_written_down(home):
     assert known(home, "one") == process
     assert os.getsid(process.pid) == process.pid
     log = home.logs / "one.log"
-    wait_until(lambda: log.exists() and log.read_text() in ("", "''\n"), 10, "log written")
+    wait_until(lambda: log.exists() and log.read_text() in ("", "''\n"), 60, "log written")
     stop(process)
     assert not is_running(process)
 
@@ -67,7 +67,7 @@ def test_a_process_runs_in_its_own_session_and_is_written_down(home):
 def test_a_process_that_ignores_sigterm_is_killed_at_the_deadline(home):
     """Stop returns with nothing left."""
     process = start(home, _python("stubborn", STUBBORN))
-    wait_until(lambda: "up" in (home.logs / "stubborn.log").read_text(), 10, "handler set")
+    wait_until(lambda: "up" in (home.logs / "stubborn.log").read_text(), 60, "handler set")
     stop(process, 0.2)
     assert session_of(process.pid) == []
 
@@ -83,10 +83,10 @@ def test_a_paused_process_is_stopped_cleanly(home):
 def test_what_a_process_started_ends_with_it(home):
     """The child in the same session is gone too, also when the leader died first."""
     process = start(home, _python("parent", WITH_CHILD))
-    wait_until(lambda: len(session_of(process.pid)) == 2, 10, "child started")
+    wait_until(lambda: len(session_of(process.pid)) == 2, 60, "child started")
     assert len(descendants(process.pid)) == 1
     send(process, signal.SIGKILL)
-    wait_until(lambda: not is_running(process), 10, "leader killed")
+    wait_until(lambda: not is_running(process), 60, "leader killed")
     stop(process)
     assert session_of(process.pid) == []
 
@@ -124,7 +124,7 @@ def test_a_condition_that_never_holds_ends_at_its_deadline():
 def test_a_dead_pid_has_no_start_ticks(home):
     """A child that ended is reaped, not taken for alive."""
     process = start(home, _python("short", "pass"))
-    wait_until(lambda: start_ticks(process.pid) is None, 10, "ended")
+    wait_until(lambda: start_ticks(process.pid) is None, 60, "ended")
     assert not is_running(process)
 
 
@@ -160,7 +160,7 @@ def test_concurrent_changes_of_the_state_file_are_all_kept(home):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert sorted(entry["pid"] for entry in state.processes().values()) == list(range(20))
     assert home.state_file.stat().st_mode & 0o077 == 0
 

@@ -199,7 +199,7 @@ def test_a_server_that_knows_no_multiread_is_asked_one_by_one(tmp_path: Path, pr
     address = f"127.0.0.1:{port}"
     wait_until(lambda: serves(address), PATIENCE_S, "ZooKeeper 3.4 answers")
     client = KazooClient(hosts=address)
-    client.start(timeout=15)
+    client.start(timeout=60)
     registration = b'{"version":1,"subscription":{"t":1},"pattern":"static","timestamp":"1"}'
     client.create("/consumers/g/ids/g_a", registration, makepath=True, ephemeral=True)
     client.create("/consumers/g/offsets/t/0", b"7", makepath=True)

@@ -19,13 +19,17 @@ def test_scenario_12_expiry(topic, group, producer, consume_member, relay, kazoo
     stays = consume_member("migrating", "m2-1", [name], properties=SESSION)
     both = {cut_off.member_id: 2, stays.member_id: 2}
     probe.await_shares(name, both)
-    wait_until(lambda: len(cut_off.deliveries()) > 20, 30, "the first is delivered records")
     before = probe.owners(name)
+    moved = [number for number, (member, _, _) in before.items() if member == cut_off.member_id]
+    wait_until(
+        lambda: set(moved) <= {each.partition.partition for each in cut_off.deliveries()},
+        PATIENCE_S,
+        "the first is delivered records",
+    )
     link.stall()
     probe.await_shares(name, {stays.member_id: 4})
     after = probe.owners(name)
     last = {each.partition.partition: each.at_ms for each in cut_off.deliveries()}
-    moved = [number for number, (member, _, _) in before.items() if member == cut_off.member_id]
     assert all(last[number] <= after[number][2] for number in moved)
     assert all(after[number][1] == before[number][1] for number in before if number not in moved)
     link.restore()
@@ -43,7 +47,7 @@ def test_scenario_13_suspended_brief(topic, group, producer, consume_member, rel
     session = {"zookeeper.session.timeout.ms": "20000"}
     member = consume_member("migrating", "m1-1", [name], zookeeper=link.address, properties=session)
     probe.await_shares(name, {member.member_id: 2})
-    wait_until(lambda: len(member.deliveries()) > 20, 30, "records are delivered")
+    wait_until(lambda: len(member.deliveries()) > 20, PATIENCE_S, "records are delivered")
     before = probe.owners(name)
     link.cut()
     ends = log_ends(name, 2)

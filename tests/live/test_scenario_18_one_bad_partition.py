@@ -24,7 +24,7 @@ BAD = 2
 
 def leader(admin, name, partition):
     """The partition's leader as the broker tells clients; None while it does not know the partition."""
-    known = admin.list_topics(name, timeout=15).topics[name].partitions
+    known = admin.list_topics(name, timeout=60).topics[name].partitions
     return known[partition].leader if partition in known else None
 
 

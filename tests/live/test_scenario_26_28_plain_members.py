@@ -171,7 +171,7 @@ def kafka_offsets(cluster, group: str, topic: str, partitions: list[int]) -> lis
     """What the coordinator holds for these partitions."""
     client = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
-        found = client.committed([KafkaPartition(topic, each) for each in partitions], timeout=15)
+        found = client.committed([KafkaPartition(topic, each) for each in partitions], timeout=60)
         return [each.offset for each in found]
     finally:
         client.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -12,6 +10,7 @@ from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
 from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.producer import NumberedProducer
+from threads_left import await_no_thread
 
 RECORDS = 20
 
@@ -52,7 +51,7 @@ def assert_gone(probe, name, member):
     assert not probe.owners(name)
     assert not probe.client.exists(probe.paths.id_of(member.consumer_id))
     assert not probe.client.exists(probe.paths.migration_id_of(member.consumer_id))
-    assert not [each.name for each in threading.enumerate() if member.consumer_id in each.name]
+    await_no_thread(member.consumer_id, PATIENCE_S)
     with pytest.raises(RuntimeError):
         member.poll(0)
 
@@ -61,7 +60,7 @@ def kafka_offsets(cluster, group, name):
     """Committed offsets at the coordinator."""
     client = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
-        found = client.committed([KafkaPartition(name, n) for n in (0, 1)], timeout=15)
+        found = client.committed([KafkaPartition(name, n) for n in (0, 1)], timeout=60)
         return [each.offset for each in found]
     finally:
         client.close()

@@ -19,7 +19,7 @@ from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_clie
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.rights import ZookeeperRights
 from groupshift.bootstrap import App, build
-from groupshift.consumers import MigratingConsumer
+from groupshift.consumers import MigratingConsumer, librdkafka
 from groupshift.consumers.coordination import FOR_EVER
 from groupshift.consumers.relogin import Relogin
 from groupshift.domain.coordination import ABSENT_MODE, Mode
@@ -62,6 +62,12 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             stop(process, 10.0)
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a broker says to a login is waited for, however slow the machine is."""
+    monkeypatch.setattr(librdkafka, "_ANSWER_S", PATIENCE_S)
+
+
 @pytest.fixture
 def group() -> str:
     """A group name of this test's own."""
@@ -82,7 +88,7 @@ def topic(secured: Secured, group: str) -> str:
 def look(secured: Secured) -> Iterator[KazooClient]:
     """A session without credentials: everybody may read."""
     client = make_client(secured.zookeeper, 10.0)
-    client.start(timeout=15)
+    client.start(timeout=60)
     yield client
     client.stop()
     client.close()
@@ -206,7 +212,7 @@ def test_a_member_that_may_no_longer_own_raises_an_alarm(secured, group, topic, 
     await_owners(look, group, topic, ["m1"] * 4)
     parent = f"/consumers/{group}/owners/{topic}"
     owner = make_client(secured.zookeeper, 10.0, secured.login("orders"))
-    owner.start(timeout=10)
+    owner.start(timeout=60)
     owner.set_acls(parent, [make_acl("world", "anyone", read=True, delete=True)])
     owner.stop()
     owner.close()
@@ -365,7 +371,7 @@ def test_a_migration_folder_made_beforehand_is_closed_to_others(secured, group, 
     secured.grant("operator", topic, [TOPIC_DESCRIBE])
     login = secured.login("operator")
     operator = make_client(secured.zookeeper, 10.0, login)
-    operator.start(timeout=10)
+    operator.start(timeout=60)
     migration = f"/consumers/{group}/migration"
     operator.create(f"/consumers/{group}", b"", acl=WORLD)
     operator.create(migration, b"", acl=login.acl)
@@ -446,14 +452,14 @@ def test_a_member_logs_in_again_once_its_password_is_right_again(tmp_path: Path)
         return True
 
     ahead = make_client(wrong, 10.0)
-    ahead.start(timeout=10)
+    ahead.start(timeout=60)
     for number in range(5):  # a server that is behind what the client has seen would not take it
         ahead.create(f"/ahead-{number}", b"")
     ahead.stop()
     ahead.close()
     try:
         lead_to(right)
-        client.start(timeout=10)
+        client.start(timeout=60)
         client.create("/mine", b"")
         client.add_listener(lambda state: states.append(str(state)))
         relogin.begin()

@@ -51,7 +51,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     home = Home(tmp_path_factory.mktemp("sandbox")).create()
     with committed_offsets(home, 2, {"orders-app": (5, 6), "billing": (7,)}) as running:
         client = KazooClient(hosts=running.zookeeper)
-        client.start(timeout=30)
+        client.start(timeout=60)
         client.create("/consumers/orders-app/offsets/orders/0", b"5", makepath=True)
         client.create("/consumers/orders-app/offsets/orders/1", b"2")
         for folder in ("ids", "migration/ids"):

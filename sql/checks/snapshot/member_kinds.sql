@@ -1,6 +1,6 @@
 -- Members of each kind: as many as before, less those replaced, plus those that replaced them.
 -- :old and :new are kinds (empty when nobody is replaced), :replaced how many changed kind.
-WITH kinds AS (SELECT explode(array('old', 'aware', 'plain')) AS kind),
+WITH kinds AS (SELECT explode(array('old', 'aware', 'plain', 'native')) AS kind),
      expected AS (SELECT k.kind,
                          count(m.member_id)
                            - CASE WHEN k.kind = :old THEN :replaced ELSE 0 END

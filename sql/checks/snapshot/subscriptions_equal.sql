@@ -1,8 +1,8 @@
 -- The group subscribes to the same topics, with the same number of streams; which member does is not compared.
--- Streams are a notion of ZooKeeper members only: with a plain consumer on either side only topics count.
+-- Streams are a notion of ZooKeeper members only: with a Kafka consumer on either side only topics count.
 WITH plain AS (SELECT count(*) AS members FROM (
-                 SELECT kind FROM before_members WHERE kind = 'plain'
-                 UNION ALL SELECT kind FROM after_members WHERE kind = 'plain')),
+                 SELECT kind FROM before_members WHERE kind IN ('plain', 'native')
+                 UNION ALL SELECT kind FROM after_members WHERE kind IN ('plain', 'native'))),
      b AS (SELECT topic, sum(streams) AS streams FROM before_subscriptions GROUP BY topic),
      a AS (SELECT topic, sum(streams) AS streams FROM after_subscriptions GROUP BY topic)
 SELECT coalesce(b.topic, a.topic) AS topic,

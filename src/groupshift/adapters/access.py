@@ -42,6 +42,17 @@ class LiveAccess:
         )
 
 
+class KafkaAccess:
+    """Kafka alone, where a move has nothing to do with ZooKeeper."""
+
+    def __init__(self, kafka: KafkaAsks) -> None:
+        self._kafka = kafka
+
+    def prove(self, view: GroupView) -> tuple[Identity, ...]:
+        """See the port; a group that does not exist is nothing to have rights on."""
+        return (self._kafka.identity(view.group, sorted(_topics(view))),) if view.exists else ()
+
+
 def _topics(view: GroupView) -> set[str]:
     """Every topic that the group has to do with, whether or not Kafka shows it."""
     owned = {each.partition.topic for each in view.owners}

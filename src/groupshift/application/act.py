@@ -19,7 +19,6 @@ from groupshift.domain.judgement import ActOutcome, ActState, Judgement
 from groupshift.domain.moves import StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Stage
-from groupshift.domain.rulebook import MODE_WANTED
 from groupshift.domain.steps import Soak
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
@@ -136,7 +135,7 @@ def _demand_allowed(env: Environment, found: Migration, stage: Stage) -> None:
     if stage.gate is not None:
         demand_approved(env, found, stage.gate)
     if stage.before:
-        wanted = MODE_WANTED.get(stage.name)
+        wanted = found.wanted(stage.name)
         _, judged = patient(env, found.record.group, found.plan.driver, stage.before, wanted)
         _raise_if_bad(found, stage, judged)
 

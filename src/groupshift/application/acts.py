@@ -40,6 +40,8 @@ def intent(env: Environment, found: Migration, stage: Stage) -> Data:
 
 _TAKEN_BACK = {
     StageName.UNDO_RETIRE: (StageName.RETIRE,),
+    StageName.UNDO_FILL: (StageName.FILL,),
+    StageName.UNDO_EMPTY: (StageName.EMPTY,),
     StageName.UNDO_MEMBERS: (StageName.CANARY, StageName.ROLL),
 }
 
@@ -120,9 +122,10 @@ def perform(env: Environment, found: Migration, stage: Stage, intended: Data, to
 def _replace_members(env: Environment, change: Change, driver: str) -> Data:
     started = env.fleets(driver).start(change)
     slots = ", ".join(change.slots)
+    does = f"stops {slots}" if change.to is MemberKind.VACANT else f"replaces {slots} by {change.to} members"
     if isinstance(started, Pending):
-        return {"instruction": started.instruction, "detail": f"a person replaces {slots} by {change.to}"}
-    return {"detail": f"the fleet driver replaces {slots} by {change.to} members"}
+        return {"instruction": started.instruction, "detail": f"a person {does}"}
+    return {"detail": f"the fleet driver {does}"}
 
 
 def _set_mode(env: Environment, who: tuple[str, Holder], to: Mode, expected: ModeNode) -> Data:

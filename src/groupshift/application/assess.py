@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from groupshift.application.environment import Environment
-from groupshift.application.observe import look, patient
+from groupshift.application.observe import LOOK_AGAIN_S, look
 from groupshift.domain.access import findings as identities
+from groupshift.domain.books import BOOKS
 from groupshift.domain.judgement import Assessment, Judgement
-from groupshift.domain.moves import MoveRequest
-from groupshift.domain.planning import check
-from groupshift.domain.rulebook import ASSESS, assessed, wanted
-from groupshift.domain.rules import ask
+from groupshift.domain.moves import MoveName, MoveRequest
+from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
+
+_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 
 
 def validated(request: MoveRequest) -> None:
     """Raise `Rejected` with everything wrong with the request's values."""
-    problems = check(request)
+    problems = BOOKS[request.move].check(request)
     if problems:
         raise Rejected(f"the request cannot be used: {'; '.join(problems)}; correct it and run again")
 
@@ -26,17 +27,24 @@ def assess(env: Environment, request: MoveRequest) -> Assessment:
 
     Where C24 has reason to, a second look, up to one commit interval later."""
     validated(request)
-    seen = look(env, request.group, request.driver, ASSESS, wanted(request.until))
-    ruled = ask(assessed(seen.view, request.until), seen)
-    return Assessment(view=seen.view, findings=(*ruled, *identities(env.access.prove(seen.view))))
+    book = BOOKS[request.move]
+    seen = look(env, request.group, request.driver, book.looked, book.aim(request))
+    found = book.assess(request, seen)
+    return Assessment(view=seen.view, findings=(*found, *identities(env.access.prove(seen.view))))
 
 
 def assess_patiently(env: Environment, request: MoveRequest) -> tuple[Assessment, tuple[str, ...]]:
     """As `assess`, looking again while rules fail that time may heal; with the reasons that remain."""
-    first = assess(env, request)
-    if first.ready or not first.view.exists or not first.view.ids:
-        return first, ()
-    rules = assessed(first.view, request.until)
-    seen, judged = patient(env, request.group, request.driver, rules, wanted(request.until))
-    found = Judgement(findings=(*judged.findings, *identities(env.access.prove(seen.view))))
-    return Assessment(view=seen.view, findings=found.findings), found.reasons
+    deadline = env.clock.now_ms() + env.thresholds.patience_s * 1000
+    while True:
+        found = assess(env, request)
+        if found.ready or not _may_heal(request, found) or env.clock.now_ms() >= deadline:
+            return found, Judgement(findings=found.findings).reasons
+        env.clock.sleep(LOOK_AGAIN_S)
+
+
+def _may_heal(request: MoveRequest, found: Assessment) -> bool:
+    """A group that is not there, or has nobody to wait for, and a login that lacks a right do not."""
+    there = found.view.exists and (request.move is not MoveName.COORDINATION or bool(found.view.ids))
+    bad = {each.rule for each in found.findings if each.verdict in _BAD}
+    return there and bad <= set(BOOKS[request.move].heals)

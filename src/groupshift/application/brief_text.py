@@ -23,6 +23,10 @@ _KIND = {
 def step_text(step: Step) -> str:
     """One step in words."""
     match step:
+        case ReplaceMembers() if step.new is MemberKind.VACANT:
+            return f"stop {', '.join(step.slots)} and start nobody in their place"
+        case ReplaceMembers() if step.old is MemberKind.VACANT:
+            return f"start {', '.join(step.slots)} as {_KIND[step.new]}"
         case ReplaceMembers():
             return f"replace {', '.join(step.slots)}: {_KIND[step.old]} → {_KIND[step.new]}"
         case SetMode():

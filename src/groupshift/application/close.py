@@ -125,7 +125,7 @@ def _forced(env: Environment, found: Migration, token: int) -> bool:
 
 def _reached(found: Migration) -> Closing:
     """Every stage of the plan was judged as passed, and there was nothing to finalise."""
-    reason = f"moved until {found.plan.until}; the way back is open"
+    reason = f"{found.book.reached(found.plan)}; the way back is open"
     return Closing(phase=Phase.MOVED, verdict=Verdict.PASS, reason=reason)
 
 

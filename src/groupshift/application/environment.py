@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
+from groupshift.domain.moves import MoveName
 from groupshift.ports.access import Access, NobodyAsks
 from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash
@@ -20,10 +21,21 @@ from groupshift.settings import Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSide:
+    """How a move meets its group: who reads it, who replaces its members, who is allowed to."""
+
+    groups: GroupReader
+    fleets: Callable[[str], FleetDriver]
+    access: Access = field(default_factory=NobodyAsks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """``fleets`` opens the driver of a name (see `MoveRequest.driver`) and raises `Rejected` for one
     that is not configured; ``driver`` is the name taken where a request has none; ``job`` is the path of
-    the Spark job ``validate.py``; ``signer`` signs evidence packs, None where the settings name no key."""
+    the Spark job ``validate.py``; ``signer`` signs evidence packs, None where the settings name no key.
+
+    ``sides`` open those of moves that meet a group in another way; opened again they are the same."""
 
     groups: GroupReader
     mode: ModeSwitch
@@ -40,3 +52,11 @@ class Environment:
     crash: CrashPoints = field(default_factory=NoCrash)
     signer: Signer | None = None
     closing: tuple[Callable[[], None], ...] = ()
+    sides: Mapping[MoveName, Callable[[], GroupSide]] = field(default_factory=dict)
+
+    def of(self, move: MoveName) -> Environment:
+        """The same environment as this move meets it."""
+        if move not in self.sides:
+            return self
+        side = self.sides[move]()
+        return replace(self, groups=side.groups, fleets=side.fleets, access=side.access)

@@ -13,18 +13,11 @@ from groupshift.domain.rulebook import BEFORE
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind, StepState
 
-_REACHED = {
-    Until.CANARY: "moved as far as the canary, still in zookeeper mode",
-    Until.ROLL: "all members are migration-aware, still in zookeeper mode",
-    Until.TOGGLE: "moved, still on MigratingConsumer",
-    Until.RETIRE: "moved to plain Kafka consumers",
-}
-
 
 def keep(env: Environment, migration: str, token: int) -> Closing:
     """See `App.keep`."""
     found = load(env, migration)
-    reason = f"{_REACHED[found.plan.until]}; the way back is open"
+    reason = f"{found.book.reached(found.plan)}; the way back is open"
     return _moved(env, found, token, reason)
 
 
@@ -34,7 +27,7 @@ def finalise(env: Environment, migration: str, token: int) -> Closing:
     if found.phase is Phase.FINALISED:
         return Closing(phase=found.phase, verdict=Verdict.PASS, reason="the mode node is gone")
     if found.plan.until is not Until.RETIRE or found.plan.stage(StageName.FINALISE) is None:
-        reason = f"{_REACHED[found.plan.until]}; the mode node is kept because its members need it"
+        reason = f"{found.book.reached(found.plan)}; the mode node is kept because its members need it"
         return _moved(env, found, token, reason)
     if not _made(env, found):
         _, judged = patient(env, found.record.group, found.plan.driver, BEFORE[StageName.FINALISE])

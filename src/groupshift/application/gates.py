@@ -10,7 +10,6 @@ from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import GateBrief
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
 from groupshift.domain.phases import Phase
-from groupshift.domain.rulebook import ASSESS, wanted
 from groupshift.domain.rules import ask
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind
@@ -26,8 +25,10 @@ _ALLOWED = {
 def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None = None) -> GateBrief:
     """See `App.brief`. What was shown is journaled, so that an answer can be held against it."""
     found = load(env, migration)
-    rules = ASSESS if gate is Gate.PLAN else _rules(found, gate)
-    seen = look(env, found.record.group, found.plan.driver, rules, wanted(found.plan.until))
+    book, request = found.book, found.request
+    rules = book.looked if gate is Gate.PLAN else _rules(found, gate)
+    seen = look(env, found.record.group, found.plan.driver, rules, book.aim(request))
+    findings = book.assess(request, seen) if gate is Gate.PLAN else ask(rules, seen)
     mark = current(env, found)
     env.journal.append(
         Entry(
@@ -38,7 +39,7 @@ def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None 
             body={"gate": gate.value, "fingerprint": mark.text, "parts": dict(mark.parts)},
         )
     )
-    text = body(found, gate, stage, ask(rules, seen), mark)
+    text = body(found, gate, stage, findings, mark)
     return GateBrief(gate=gate, subject=subject(found, gate, stage), body=text, fingerprint=mark.text)
 
 

@@ -11,7 +11,6 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.proof import VERDICT_FILE, baseline, folder
 from groupshift.application.records import Migration, findings_data, findings_from, load
-from groupshift.application.watch import wanted_mode
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.moves import StageName
@@ -54,7 +53,7 @@ def _live(env: Environment, found: Migration, stage: Stage, moment: Moment) -> t
     """After a stage: its rules, asked of the live group. Before one, the act itself asks."""
     if moment is Moment.BEFORE:
         return ()
-    wanted = wanted_mode(found, stage.name)
+    wanted = found.wanted(stage.name)
     _, judged = patient(env, found.record.group, found.plan.driver, stage.after, wanted)
     return judged.findings
 

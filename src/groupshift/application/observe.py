@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.application.environment import Environment
-from groupshift.domain.coordination import Mode
+from groupshift.domain.books import Wanted
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.rules import ask
@@ -17,15 +17,13 @@ LOOK_AGAIN_S = 0.5
 """Pause between two looks while waiting for a rule to hold."""
 
 
-def facts(env: Environment, group: str, driver: str, wanted: Mode | None = None) -> Facts:
+def facts(env: Environment, group: str, driver: str, wanted: Wanted = None) -> Facts:
     """The group and its fleet now."""
     places = tuple(_place(slot) for slot in env.fleets(driver).slots(group))
     return Facts(view=env.groups.read(group), places=places, wanted=wanted)
 
 
-def look(
-    env: Environment, group: str, driver: str, rules: tuple[str, ...], wanted: Mode | None = None
-) -> Facts:
+def look(env: Environment, group: str, driver: str, rules: tuple[str, ...], wanted: Wanted = None) -> Facts:
     """What these rules need to see: a second look too, up to one commit interval later, where C24 has
     reason to ask whether old members commit to Kafka."""
     first = facts(env, group, driver, wanted)
@@ -50,7 +48,7 @@ def _place(slot: Slot) -> Place:
 
 
 def patient(
-    env: Environment, group: str, driver: str, rules: tuple[str, ...], wanted: Mode | None = None
+    env: Environment, group: str, driver: str, rules: tuple[str, ...], wanted: Wanted = None
 ) -> tuple[Facts, Judgement]:
     """Ask the rules until they hold or `Thresholds.patience_s` is over; what was last seen and said.
 

@@ -10,12 +10,13 @@ from groupshift.application.assess import assess_patiently
 from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
 from groupshift.application.records import canonical, load
+from groupshift.domain.books import BOOKS
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Assessment, Planned
-from groupshift.domain.moves import MoveRequest, StageName
+from groupshift.domain.moves import MoveName, MoveRequest, StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan, to_json
-from groupshift.domain.planning import make_plan
 from groupshift.domain.rules_canary import INTERVALS
 from groupshift.domain.steps import ReplaceMembers
 from groupshift.domain.verdict import Verdict
@@ -33,7 +34,7 @@ def plan(env: Environment, request: MoveRequest) -> Planned:
     if not assessment.ready:
         raise Rejected(_not_ready(request, assessment, reasons))
     seen = facts(env, request.group, request.driver)
-    made = make_plan(request, assessment.view, seen.places)
+    made = BOOKS[request.move].make_plan(request, assessment.view, seen.places)
     _refuse_unusable(env, request, assessment, made)
     return _journal(env, request, made)
 
@@ -69,11 +70,19 @@ def _refuse_unusable(env: Environment, request: MoveRequest, assessment: Assessm
         raise Rejected(f"canary {request.canary} is more than the {members} members of group {request.group}")
     _refuse_unwatchable(env, assessment, made)
     if all(stage.name in _NO_ACT for stage in made.stages):
-        old = len(assessment.view.of_kind(MemberKind.OLD))
-        raise Rejected(
-            f"group {request.group} has nothing to move until {request.until} ({old} old members, "
-            f"{assessment.view.effective_mode} mode); choose a later until, or roll back to undo"
+        raise Rejected(f"group {request.group} has nothing to move {_nothing_left(request, assessment.view)}")
+
+
+def _nothing_left(request: MoveRequest, view: GroupView) -> str:
+    if request.move is MoveName.PROTOCOL:
+        return (
+            f"to the {request.to} protocol: all its {len(view.members)} members speak it; roll back to undo"
         )
+    old = len(view.of_kind(MemberKind.OLD))
+    return (
+        f"until {request.until} ({old} old members, {view.effective_mode} mode); "
+        "choose a later until, or roll back to undo"
+    )
 
 
 def _refuse_unwatchable(env: Environment, assessment: Assessment, made: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration, load
@@ -18,6 +19,7 @@ from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
 from groupshift.domain.snapshot_plan import PlanOf, refuse_older
+from groupshift.domain.steps import ReplaceMembers
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Entry, EventKind
 
@@ -39,7 +41,7 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
     after = env.evidence.read(migration, stage.value, moment)
     for (name, when), tables in ((compared, before), ((stage, moment), after)):
         _refuse_older(found, f"snapshot {name}/{when}", tables)
-    changes = _changes(env, _stage(found, stage), moment, before, after)
+    changes = _changes(env, _compared_stage(found, stage, moment), moment, before, after)
     if restores(found, stage, moment):
         node = after["group"][0]["mode_text"]
         changes = restored_changes(changes, None if node is None else "zookeeper")
@@ -81,16 +83,18 @@ def _request(
 def baseline(found: Migration, stage: StageName, moment: Moment) -> tuple[StageName, Moment]:
     """The snapshot that this one is compared with.
 
-    After a stage: the one before it, and after the last way back to old members the migration's first
-    one. Before a stage: the one taken last before it; the very first is compared with itself, and so is
-    one before a stage of the way back, for what failed before it is known already."""
+    After a stage: the one before it (before its places were vacated, where it fills them), and after the
+    last way back to old members the migration's first one. Before a stage: the one taken last before it;
+    the very first is compared with itself, and so is one before a stage of the way back, for what failed
+    before it is known already."""
     taken = [(name, when) for name, when, _ in found.snapshots()]
     if (stage, moment) not in taken:
         raise Rejected(f"migration {found.id} has no snapshot {stage}/{moment}; take it first")
     if restores(found, stage, moment):
         return taken[0] if taken else (stage, moment)
     if moment is Moment.AFTER:
-        return stage, Moment.BEFORE
+        emptied = stage is StageName.FILL and (StageName.EMPTY, Moment.BEFORE) in taken
+        return (StageName.EMPTY if emptied else stage), Moment.BEFORE
     earlier = [] if stage.undoes else taken[: taken.index((stage, moment))]
     return earlier[-1] if earlier else (stage, moment)
 
@@ -98,14 +102,23 @@ def baseline(found: Migration, stage: StageName, moment: Moment) -> tuple[StageN
 def restores(found: Migration, stage: StageName, moment: Moment) -> bool:
     """Whether this is the proof that everything is as it was before the migration."""
     first = next(iter(found.plan.stages)).name
-    replaced = first in {StageName.CANARY, StageName.ROLL}
-    return stage is StageName.UNDO_MEMBERS and moment is Moment.AFTER and replaced
+    replaced = first in {StageName.CANARY, StageName.ROLL, StageName.EMPTY}
+    last = stage in {StageName.UNDO_MEMBERS, StageName.UNDO_EMPTY}
+    return last and moment is Moment.AFTER and replaced
 
 
-def _stage(found: Migration, name: StageName) -> Stage:
+def _compared_stage(found: Migration, name: StageName, moment: Moment) -> Stage:
+    """The stage as what happened between both snapshots: a stage that fills places, and the one that vacated
+    them, are compared as one."""
     stage = found.stage(name)
     if stage is None:
         raise Rejected(f"migration {found.id} has no stage {name}")
+    emptied = found.plan.stage(StageName.EMPTY) if name is StageName.FILL else None
+    if emptied is None or moment is Moment.BEFORE:
+        return stage
+    match stage.step, emptied.step:
+        case ReplaceMembers() as filled, ReplaceMembers() as vacated:
+            return replace(stage, step=filled.after(vacated))
     return stage
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from groupshift.application.environment import Environment
+from groupshift.domain.books import BOOKS, Book, Wanted
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import StageName
+from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan, Stage, from_json, step_from_data, step_to_data
-from groupshift.domain.planning import stage_of
+from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import Event, EventKind, MigrationRecord, StepRecord
 
@@ -32,6 +33,20 @@ class Migration:
         return self.record.migration
 
     @property
+    def book(self) -> Book:
+        """What there is to know of its move."""
+        return BOOKS[self.plan.move]
+
+    @property
+    def request(self) -> MoveRequest:
+        """What was asked for."""
+        return request_from(json.loads(self.record.request))
+
+    def wanted(self, stage: StageName) -> Wanted:
+        """What ``stage`` leads to."""
+        return self.book.wanted(self.plan, stage)
+
+    @property
     def phase(self) -> Phase:
         """The phase."""
         return self.record.phase
@@ -45,7 +60,9 @@ class Migration:
         """The stages of the way back that was begun last; empty when none was."""
         begun = self.latest(EventKind.ROLL_BACK_BEGUN)
         stages = begun.body["stages"] if begun else ()
-        return tuple(stage_of(StageName(each["name"]), step_from_data(each)) for each in stages)
+        return tuple(
+            self.book.stage_of(StageName(each["name"]), step_from_data(each), None) for each in stages
+        )
 
     def stage(self, name: StageName) -> Stage | None:
         """The stage, of the plan or of the way back."""
@@ -89,6 +106,11 @@ class Migration:
         return tuple((stage, moment, digest) for (stage, moment), digest in last.items())
 
 
+def move_of(env: Environment, migration: str) -> MoveName:
+    """Which move a migration makes. Raises `Rejected` when there is none of that id."""
+    return from_json(env.journal.find(migration).plan).move
+
+
 def load(env: Environment, migration: str) -> Migration:
     """The migration. Raises `Rejected` when there is none of that id."""
     record = env.journal.find(migration)
@@ -123,6 +145,20 @@ def findings_from(data: Iterable[Mapping[str, Any]]) -> tuple[Finding, ...]:
         )
         for each in data
     )
+
+
+def request_from(data: Mapping[str, Any]) -> MoveRequest:
+    """A request as journaled; what it did not know then is as if it was not asked for."""
+    kinds: Mapping[str, Callable[[Any], Any]] = {
+        "until": Until,
+        "move": MoveName,
+        "way": Way,
+        "to": lambda to: Protocol(to) if to else None,
+        "clients": tuple,
+        "brokers": tuple,
+    }
+    told: dict[str, Any] = {key: kinds[key](value) if key in kinds else value for key, value in data.items()}
+    return MoveRequest(**told)
 
 
 def canonical(data: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ from groupshift.application.records import Migration, load, stage_data
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.moves import WayBack
 from groupshift.domain.phases import TRANSITIONS, Phase
-from groupshift.domain.planning import way_back
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change
 from groupshift.ports.journal import Entry, EventKind
@@ -27,7 +26,7 @@ def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: 
         return tuple(stage.name.value for stage in found.undo)
     _fence(env, found, token)
     seen = facts(env, found.record.group, found.plan.driver)
-    stages = way_back(found.plan, frozenset(found.steps), seen.view, seen.places, to)
+    stages = found.book.way_back(found.plan, frozenset(found.steps), seen.view, seen.places, to)
     env.journal.append(
         Entry(
             migration=migration,

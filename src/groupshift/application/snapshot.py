@@ -5,8 +5,8 @@ from __future__ import annotations
 from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.records import Migration, load
-from groupshift.application.watch import wanted_mode
-from groupshift.domain.coordination import Mode
+from groupshift.domain.books import Wanted
+from groupshift.domain.equality import nobody_at
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.moves import StageName
 from groupshift.domain.snapshot import snapshot_rows
@@ -41,11 +41,13 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
     return manifest
 
 
-def _calm(found: Migration, name: StageName, moment: Moment) -> tuple[tuple[str, ...], Mode | None]:
+def _calm(found: Migration, name: StageName, moment: Moment) -> tuple[tuple[str, ...], Wanted]:
     stage = found.stage(name)
+    if stage is not None and nobody_at(stage, moment):
+        return (stage.after if moment is Moment.AFTER else ()), found.wanted(name)
     if moment is Moment.BEFORE or stage is None:
         return _CALM, None
-    return tuple(dict.fromkeys((*_CALM, *stage.after))), wanted_mode(found, name)
+    return tuple(dict.fromkeys((*_CALM, *stage.after))), found.wanted(name)
 
 
 def _relied_on(found: Migration, stage: StageName, moment: Moment) -> bool:

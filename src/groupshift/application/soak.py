@@ -5,7 +5,6 @@ from __future__ import annotations
 from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.records import Migration, findings_data, load
-from groupshift.application.watch import wanted_mode
 from groupshift.domain.judgement import Judgement, StageStatus
 from groupshift.domain.moves import StageName
 from groupshift.domain.verdict import Verdict
@@ -20,7 +19,7 @@ def soak(env: Environment, migration: str) -> StageStatus:
         return StageStatus(settled=True, detail="the soak is over")
     started = found.latest(EventKind.SOAK_STARTED)
     since = started.at_ms if started else _start(env, found)
-    wanted = wanted_mode(found, StageName.SOAK)
+    wanted = found.wanted(StageName.SOAK)
     _, judged = patient(env, found.record.group, found.plan.driver, stage.after, wanted)
     if judged.verdict is Verdict.FAIL:
         _fail(env, found, judged)

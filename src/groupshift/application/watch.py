@@ -9,32 +9,26 @@ from groupshift.application.acts import change_of, members_of
 from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
 from groupshift.application.records import Migration, load
-from groupshift.domain.coordination import Mode
+from groupshift.domain.coordination import MemberKind
 from groupshift.domain.facts import Facts
 from groupshift.domain.judgement import Judgement, StageStatus
 from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
-from groupshift.domain.rulebook import JOINED, MODE_WANTED, SETTLED
+from groupshift.domain.rulebook import JOINED
 from groupshift.domain.rules import ask
 from groupshift.domain.steps import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import StepRecord
 
 
-def wanted_mode(found: Migration, stage: StageName) -> Mode | None:
-    """The mode in effect once ``stage`` has settled; soak keeps the mode of the last act planned."""
-    if stage in MODE_WANTED:
-        return MODE_WANTED[stage]
-    acts = [each.name for each in found.plan.stages if each.name in MODE_WANTED]
-    return MODE_WANTED[acts[-1]] if acts else None
-
-
 def _seen_in_group(env: Environment, found: Migration, step: StepRecord) -> bool:
     """Where the driver cannot know (people deploy): as many members of the wanted kind as were met when
-    the change was intended, and one more for each place."""
+    the change was intended, and one more for each place; vacated places are seen as an empty group."""
     change = change_of(found, step.intent)
     if env.fleets(found.plan.driver).slots(found.record.group):
         return False
+    if change.to is MemberKind.VACANT:
+        return not env.groups.read(found.record.group).members
     return members_of(env, found, change.to) >= int(step.intent["met"]) + len(change.slots)
 
 
@@ -46,7 +40,7 @@ def watch(env: Environment, migration: str, name: StageName) -> StageStatus:
         return StageStatus(settled=True, detail=f"the plan has no stage {name}")
     if name not in found.steps:
         return StageStatus(settled=False, detail=f"stage {name} has not acted yet")
-    seen = facts(env, found.record.group, found.plan.driver, wanted_mode(found, name))
+    seen = facts(env, found.record.group, found.plan.driver, found.wanted(name))
     watched = canary.is_watched(found, name)
     if watched and canary.series(found):
         return canary.watched(env, found, stage, seen)  # by time only: what it does now is what is judged
@@ -61,7 +55,7 @@ def _settled(env: Environment, found: Migration, stage: Stage, seen: Facts) -> S
         status = env.fleets(found.plan.driver).observe(change_of(found, step.intent))
         if not status.done and not _seen_in_group(env, found, step):
             return StageStatus(settled=False, detail=status.detail)
-    rules = tuple(rule for rule in stage.after if rule in SETTLED)
+    rules = tuple(rule for rule in stage.after if rule in found.book.settled)
     new = replace(seen, places=tuple(place for place in seen.places if place.name in changed))
     judged = Judgement(findings=(*ask(rules, seen), *ask(JOINED if changed else (), new)))
     settled = not rules or judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}

@@ -30,6 +30,7 @@ from groupshift.application.account import Account
 from groupshift.application.environment import Environment
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.application.pack import Progress, Verification
+from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap.connections import connect, connect_scans
 from groupshift.domain.evidence import Manifest, Moment
@@ -75,18 +76,22 @@ class App:
 
     def assess(self, request: MoveRequest) -> Assessment:
         """Read the group and ask every rule of assess, passed ones included. Changes nothing."""
-        return assess.assess(self._env, self._with_driver(request))
+        return assess.assess(self._env.of(request.move), self._with_driver(request))
 
     def plan(self, request: MoveRequest) -> Planned:
         """Assess, plan and journal (phase ``planned``; without ``execute``: ``preview``).
 
         The same ``request.run`` gets the same migration again. Raises `Rejected` when the group is not
         ready, has an open migration already, or a value of the request cannot be used."""
-        return plan.plan(self._env, self._with_driver(request))
+        return plan.plan(self._env.of(request.move), self._with_driver(request))
 
     def _with_driver(self, request: MoveRequest) -> MoveRequest:
         """With the driver that the settings name where the request names none."""
         return request if request.driver else replace(request, driver=self._env.driver)
+
+    def _of(self, migration: str) -> Environment:
+        """The environment as the move of this migration meets it."""
+        return self._env.of(move_of(self._env, migration))
 
     def planned(self, migration: str) -> Planned:
         """The journaled plan."""
@@ -108,28 +113,28 @@ class App:
         """What a person needs to decide, as Markdown, and the fingerprint of the group and evidence.
 
         ``stage`` names what is reviewed (gate ``review`` only)."""
-        return gates.brief(self._env, migration, Gate(gate), StageName(stage) if stage else None)
+        return gates.brief(self._of(migration), migration, Gate(gate), StageName(stage) if stage else None)
 
     def answer(self, migration: str, gate: Gate | str, answer: Answer) -> None:
         """Journal an answer. Raises `Conflict` (approval void, naming what changed) when an approval's
         fingerprint is no longer true or too old; a rejection is always taken."""
-        gates.answer(self._env, migration, Gate(gate), answer)
+        gates.answer(self._of(migration), migration, Gate(gate), answer)
 
     def rehearse(self, migration: str) -> Judgement:
         """Compute the inverse of the toggle and check the preconditions of both directions live."""
-        return rehearse.rehearse(self._env, migration)
+        return rehearse.rehearse(self._of(migration), migration)
 
     def snapshot(self, migration: str, stage: StageName | str, moment: Moment | str) -> Manifest:
         """Read group and ledgers and write the evidence; a snapshot that an act or a judgement already
         relied on is returned, not taken again."""
-        return snapshot.snapshot(self._env, migration, StageName(stage), Moment(moment))
+        return snapshot.snapshot(self._of(migration), migration, StageName(stage), Moment(moment))
 
     def proof(self, migration: str, stage: StageName | str, moment: Moment | str) -> ProofRequest:
         """The Spark job to run: ``before`` compares the previous snapshot of the migration with this
         one (continuity; the first one with itself), ``after`` compares before with after.
 
         Raises `Broken` when a file of a snapshot is not what its manifest says."""
-        return proof.proof(self._env, migration, StageName(stage), Moment(moment))
+        return proof.proof(self._of(migration), migration, StageName(stage), Moment(moment))
 
     def prove(self, request: ProofRequest) -> None:
         """Run the Spark job through spark-submit and wait for it (bounded)."""
@@ -141,31 +146,31 @@ class App:
         Raises `Conflict` when the token is fenced, the approval is void or another actor changed the
         mode node; `Rejected` when a precondition fails. A repetition continues where a killed one
         stopped and never acts twice; ``unchanged`` for a stage the plan does not have."""
-        return act.act(self._env, migration, StageName(stage), token)
+        return act.act(self._of(migration), migration, StageName(stage), token)
 
     def watch(self, migration: str, stage: StageName | str) -> StageStatus:
         """Whether what `act` started has settled in the live group (one look, never blocks)."""
-        return watch.watch(self._env, migration, StageName(stage))
+        return watch.watch(self._of(migration), migration, StageName(stage))
 
     def judge(self, migration: str, stage: StageName | str, moment: Moment | str) -> Judgement:
         """Verdict of the Spark job and of the live rules together; journaled.
 
         Without a verdict of exactly these snapshots the verdict is ``error``."""
-        return judge.judge(self._env, migration, StageName(stage), Moment(moment))
+        return judge.judge(self._of(migration), migration, StageName(stage), Moment(moment))
 
     def soak(self, migration: str) -> StageStatus:
         """One look of the soak: settled when its time is over, or at once when a live rule failed
         (`judge` of stage ``soak`` then says so)."""
-        return soak.soak(self._env, migration)
+        return soak.soak(self._of(migration), migration)
 
     def finalise(self, migration: str, token: int) -> Closing:
         """Remove the mode node if retire is proven (phase ``finalised``); else keep it and say why
         (phase ``moved``)."""
-        return finalise.finalise(self._env, migration, token)
+        return finalise.finalise(self._of(migration), migration, token)
 
     def keep(self, migration: str, token: int) -> Closing:
         """Keep the way back open: phase ``moved``."""
-        return finalise.keep(self._env, migration, token)
+        return finalise.keep(self._of(migration), migration, token)
 
     def begin_roll_back(
         self, migration: str, to: WayBack | str, token: int, *, because: str = ""
@@ -176,11 +181,11 @@ class App:
 
         Raises `Rejected` when there is nothing to take back (never acted, finalised, or a later
         migration of the group exists)."""
-        return roll_back.begin(self._env, migration, (WayBack(to), because), token)
+        return roll_back.begin(self._of(migration), migration, (WayBack(to), because), token)
 
     def close(self, migration: str, token: int) -> Closing:
         """End the run: phase, verdict and reason. A verdict other than pass means a red run."""
-        return close.close(self._env, migration, token)
+        return close.close(self._of(migration), migration, token)
 
     def status(self, migration: str | None = None) -> tuple[MigrationStatus, ...]:
         """One migration with its stages, or the latest migrations, newest first."""

@@ -8,9 +8,12 @@ from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from groupshift.application.environment import Environment
+from groupshift.application.environment import Environment, GroupSide
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.bootstrap.fleets import fleet
+from groupshift.bootstrap.protocol import protocol_views
+from groupshift.bootstrap.snapshots import group_snapshots
+from groupshift.domain.moves import MoveName
 from groupshift.ports.access import Access
 from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash
@@ -35,6 +38,7 @@ def connect(settings: Settings) -> Environment:
 
     clock = SystemClock()
     (groups, mode, access), close_groups = _group_side(settings, clock)
+    protocol, close_protocol = _protocol_side(settings)
     journal = SqlJournal(settings.journal.url)
     return Environment(
         groups=groups,
@@ -51,7 +55,8 @@ def connect(settings: Settings) -> Environment:
         thresholds=settings.thresholds,
         crash=crash_points(),
         signer=_signer(settings.evidence.signing_key),
-        closing=(close_groups, journal.close),
+        closing=(close_groups, close_protocol, journal.close),
+        sides={MoveName.PROTOCOL: protocol},
     )
 
 
@@ -89,6 +94,33 @@ def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[
     groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
     access = LiveAccess(ZookeeperRights(zookeeper), KafkaRights(kafka))
     return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
+
+
+def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callable[[], None]]:
+    """How to open groups as Kafka's brokers alone know them, and how to close what was opened."""
+    opened: list[GroupSide] = []
+    closing: list[Callable[[], None]] = []
+
+    def open_once() -> GroupSide:
+        if not opened:
+            from groupshift.adapters.access import KafkaAccess
+            from groupshift.adapters.kafka.connection import KafkaConnection
+            from groupshift.adapters.kafka.rights import KafkaRights
+            from groupshift.adapters.kafka_group_reader import KafkaGroupReader
+
+            where = settings.kafka
+            groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
+            kafka = KafkaConnection(where.bootstrap_servers, properties=where.properties)
+            drivers = partial(fleet, settings.fleet, groups)
+            opened.append(GroupSide(groups=groups, fleets=drivers, access=KafkaAccess(KafkaRights(kafka))))
+            closing.extend((groups.close, kafka.close))
+        return opened[0]
+
+    def close() -> None:
+        for each in closing:
+            each()
+
+    return open_once, close
 
 
 def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:

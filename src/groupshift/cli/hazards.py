@@ -13,16 +13,11 @@ from rich.table import Table
 from groupshift.cli import render
 from groupshift.cli.session import Json
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards import Facts, Met, Role, Trait, hazards_of
+from groupshift.domain.hazards import Facts, Trait, hazards_of
 from groupshift.domain.hazards.model import Action
-from groupshift.domain.hazards.versions import Span, Version, met
+from groupshift.domain.hazards.named import CLIENTS, NOBODY, broker_versions, client_versions
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
-
-_BOUND = "confluent-kafka"
-_ROLES = (Role.LIBRDKAFKA, Role.KAFKA_CLIENTS, Role.MIRROR_MAKER)
-_CLIENTS = (_BOUND, *_ROLES)
-_NONE = "none"
 
 Move = Annotated[Comparison, typer.Option("--move", help="The move that is planned.")]
 Broker = Annotated[
@@ -34,7 +29,7 @@ Client = Annotated[
     typer.Option(
         "--client",
         metavar="NAME=VERSION",
-        help=f"What members run: {', '.join(_CLIENTS)}, or {_NONE}; may be repeated.",
+        help=f"What members run: {', '.join(CLIENTS)}, or {NOBODY}; may be repeated.",
     ),
 ]
 With = Annotated[list[Trait] | None, typer.Option("--with", help="A condition that holds.")]
@@ -87,45 +82,6 @@ def _table(findings: Sequence[Finding], move: Comparison) -> Table:
         does = f"[{render.COLOUR[finding.verdict]}]{_does(finding)}[/]"
         table.add_row(finding.rule, does, escape(finding.reason), escape(finding.hint))
     return table
-
-
-def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tuple[Met, ...]]:
-    """What --broker and --target say, by role; nothing of what was not named. Raises `Rejected`."""
-    found = {Role.BROKER: brokers, Role.TARGET: (target,) if target else ()}
-    return {
-        role: tuple(Met(where=role.value, version=met(text), said=text) for text in texts)
-        for role, texts in found.items()
-        if texts
-    }
-
-
-def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
-    """What --client says, by role; nothing where none is named: then all are unknown. Raises `Rejected`."""
-    if not clients:
-        return {}
-    found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES, ())
-    for each in clients:
-        if each == _NONE:
-            continue
-        name, _, text = each.partition("=")
-        if name not in _CLIENTS:
-            raise Rejected(
-                f"--client {each} is not known; name one of {', '.join(_CLIENTS)} with its version, such as "
-                f"{_BOUND}=2.16.1, or {_NONE}"
-            )
-        version = met(text)
-        if name == _BOUND and isinstance(version, Version):
-            version = _line(version)
-        role = Role.LIBRDKAFKA if name == _BOUND else Role(name)
-        found[role] = (*found[role], Met(where=name, version=version, said=text))
-    return found
-
-
-def _line(version: Version) -> Span | None:
-    """confluent-kafka 2.16.1 brings some librdkafka 2.16."""
-    major, minor = version.numbers[:2]
-    line = met(f"{major}.{minor}")
-    return line if isinstance(line, Span) else None
 
 
 def _traits(having: Sequence[Trait], lacking: Sequence[Trait]) -> dict[Trait, bool]:

@@ -23,14 +23,17 @@ from groupshift.domain.verdict import Verdict
 from groupshift.settings import Settings
 
 
-def show_plan(asked: MoveRequest, settings: Path | None, *, as_json: bool) -> int:
-    """Plan what was asked for and show it; the exit code. Raises as `App.plan` does."""
+def show_plan(asked: MoveRequest, settings: Path | None, *, as_json: bool, again: str = "") -> int:
+    """Plan what was asked for and show it; the exit code. Raises as `App.plan` does.
+
+    ``again`` is the command that acts, where it is not the one of the move ``coordination``."""
     opened, _ = open_app(settings)
     with opened:
         planned = opened.plan(signed(asked))
     follow = f"groupshift run --migration {planned.migration}"
     if not asked.execute:
-        follow = f"groupshift run --group {asked.group} --until {asked.until}{repeated(asked)} --execute"
+        usual = f"groupshift run --group {asked.group} --until {asked.until}{repeated(asked)} --execute"
+        follow = again or usual
     if as_json:
         render.print_json({**render.plain(planned), "next": follow})
     else:

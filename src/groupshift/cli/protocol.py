@@ -18,21 +18,19 @@ from groupshift.bootstrap.protocol import clock
 from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout
-from groupshift.cli.hazards import Broker, Client, broker_versions, client_versions
+from groupshift.cli.hazards import Broker, Client
 from groupshift.cli.looking import looking
 from groupshift.cli.options import Group
 from groupshift.cli.protocol_counts import counts
+from groupshift.cli.protocol_run import Offline, To, run
 from groupshift.cli.protocol_watch import watch
 from groupshift.cli.session import Json, SettingsFile
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.hazards.named import broker_versions, client_versions
+from groupshift.domain.protocol.model import Way
 from groupshift.domain.protocol.settled import Wanted
 from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
 
-To = Annotated[Protocol, typer.Option("--to", help="The protocol that members are to speak.")]
-Offline = Annotated[
-    bool, typer.Option("--offline/--online", help="Stop all members before the first one starts again.")
-]
 Members = Annotated[
     int | None, typer.Option(min=0, help="How many members there are to be.", show_default=False)
 ]
@@ -40,9 +38,10 @@ Within = Annotated[float, typer.Option(min=0, help="Seconds to wait for it; 0: o
 
 app = typer.Typer(
     name="protocol",
-    help="Classic and consumer protocol (KIP-848): assess a group, see whether it has settled.",
+    help="Classic and consumer protocol (KIP-848): assess a group, move it, watch it.",
     no_args_is_help=True,
 )
+app.command("run")(run)
 app.command("watch")(watch)
 app.command("counts")(counts)
 

@@ -68,6 +68,9 @@ class KafkaMembership:
         self._thread = threading.Thread(
             target=self._run, name=f"groupshift-member-{properties['client.id']}", daemon=True
         )
+        self._farewell = threading.Thread(
+            target=self._consumer.close, name=f"groupshift-farewell-{properties['client.id']}", daemon=True
+        )
         self._stopping = False
         self._joined = threading.Event()
         self._listener: MembershipListener | None = None
@@ -128,7 +131,7 @@ class KafkaMembership:
                 continue
             if message is not None and message.error() is not None:
                 _LOG.warning("group %s: %s", self._group, message.error())
-        self._consumer.close()
+        self._farewell.start()
 
     def _join_again(self) -> None:
         """Nobody polled for would keep the partitions until ``max.poll.interval.ms``, and deliver nothing."""
@@ -248,14 +251,27 @@ class KafkaMembership:
         raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
 
     def close(self, timeout: float) -> None:
-        """Leave the group; waits at most ``timeout`` seconds for the broker."""
+        """Leave the group; waits at most ``timeout`` seconds for the broker.
+
+        The client ends on a thread of its own, which may be late: librdkafka (2.16.0) waits until every
+        commit is answered, and repeats one that was under way when the coordinator's connection broke until
+        a broker answers, without end (observed: for as long as the brokers were away). It takes no part any
+        more meanwhile: no heartbeat, no listener."""
         self._stopping = True
-        if self._thread.is_alive():
-            self._thread.join(timeout)
-        else:
+        deadline = time.monotonic() + timeout
+        if self._thread.ident is None:
             self._consumer.close()
+        else:
+            self._thread.join(timeout)
+            self._await_farewell(max(0.0, deadline - time.monotonic()))
         self._offsets.close()
         self._admin = None
+
+    def _await_farewell(self, timeout: float) -> None:
+        if self._farewell.ident is not None:
+            self._farewell.join(timeout)
+        if self._thread.is_alive() or self._farewell.is_alive():
+            _LOG.warning("group %s: Kafka does not answer; its client ends when a broker does", self._group)
 
 
 def _described(group: Any) -> KafkaGroup:

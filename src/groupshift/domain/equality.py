@@ -13,7 +13,8 @@ The Spark job ``validate.py`` reads exactly the keys of `AllowedChanges.to_data`
      "mode_node": {"from": null, "to": "kafka"},   # allowed text before and after; null = absent
      "subscriptions": "equal",          # per topic: total streams and the set of topics, members apart
      "partitions": "equal",             # the set of partitions with log ends
-     "owners": "one_each",              # every partition exactly one owner, who is a member
+     "owners": "one_each",              # every partition exactly one owner, who is a member; "nobody": the
+                                        # group is empty, and neither owners nor subscriptions are compared
      "ledger": "optional"}              # with a ledger row: offset <= last_delivered + 1
 """
 
@@ -63,6 +64,7 @@ class AllowedChanges:
     new: MemberKind | None = None
     mode_before: str | None = None
     mode_after: str | None = None
+    nobody: bool = False
 
     def to_data(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -89,7 +91,7 @@ class AllowedChanges:
             "mode_node": {"from": self.mode_before, "to": self.mode_after},
             "subscriptions": "equal",
             "partitions": "equal",
-            "owners": "one_each",
+            "owners": "nobody" if self.nobody else "one_each",
             "ledger": "optional",
         }
 
@@ -99,7 +101,8 @@ def allowed_changes(
 ) -> AllowedChanges:
     """What may differ between these two snapshots around (or, for ``before``, ahead of) a stage.
 
-    Ahead of a stage nothing may have changed but offsets; after it, what its step says."""
+    Ahead of a stage nothing may have changed but offsets; after it, what its step says. Where ``before`` was
+    taken ahead of an earlier stage, ``stage`` holds both steps as one (`ReplaceMembers.after`)."""
     then, now = before["group"][0], after["group"][0]
     step = stage.step
     replaced = step if moment is Moment.AFTER and isinstance(step, ReplaceMembers) else None
@@ -114,9 +117,18 @@ def allowed_changes(
         count=len(replaced.slots) if replaced else 0,
         old=replaced.old if replaced else None,
         new=replaced.new if replaced else None,
+        nobody=nobody_at(stage, moment),
         mode_before=_text(then),
         mode_after=step.to.value if toggled and isinstance(step, SetMode) else _text(then),
     )
+
+
+def nobody_at(stage: Stage, moment: Moment) -> bool:
+    """Whether the group is meant to be empty then: vacated by this stage, or by the one before it."""
+    step = stage.step
+    if not isinstance(step, ReplaceMembers):
+        return False
+    return (step.new if moment is Moment.AFTER else step.old) is MemberKind.VACANT
 
 
 def restored_changes(changes: AllowedChanges, mode_after: str | None) -> AllowedChanges:

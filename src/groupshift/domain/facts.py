@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import CommittedOffset, GroupView
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.model import Aim
 from groupshift.domain.verdict import Verdict
 
 
@@ -23,12 +24,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Input of every rule. ``wanted`` is the mode that should be in effect, None when it is open;
-    ``earlier`` an earlier look at the same group, for rules that need two."""
+    """Input of every rule. ``wanted`` is the mode that should be in effect, or the protocol that members are
+    to speak, None when it is open; ``earlier`` an earlier look at the same group, for rules that need two."""
 
     view: GroupView
     places: tuple[Place, ...] = ()
-    wanted: Mode | None = None
+    wanted: Mode | Aim | None = None
     earlier: GroupView | None = None
 
 

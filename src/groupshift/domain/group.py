@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.view import ProtocolView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member. ``member_id`` is the ``<cid>`` (old, aware) or Kafka's member id (plain).
+    """One member. ``member_id`` is the ``<cid>`` (old, aware) or Kafka's member id (plain, native).
 
     ``client_id`` is the Kafka client id (``<cid>`` for the embedded consumer of an aware member);
     ``subscription`` is (topic or pattern, streams) pairs, sorted; ``fence``, ``mode`` and
@@ -89,6 +91,8 @@ class GroupView:
     """One group at ``taken_at_ms`` (epoch): everything assess, gates, sensors and snapshots read.
 
     ``ids_pzxid`` changes with every member that comes to ZooKeeper or leaves it (-1: nobody was ever there).
+    ``protocol`` is the group as a move of the protocol sees it, with every broker, and ``snapshot`` what its
+    offsets were taken from; None where only ZooKeeper and the classic protocol were read.
     ``problems`` are sentences about nodes that could not be understood (malformed registration,
     mode node, owner or offset): they are findings, never silently dropped. ``brokers`` say who answered.
     """
@@ -108,10 +112,15 @@ class GroupView:
     log_ends: tuple[LogEnd, ...] = ()
     problems: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
+    protocol: ProtocolView | None = None
+    snapshot: ClusterState | None = None
 
     @property
     def effective_mode(self) -> Mode:
-        """The mode the members must obey now (§8.3); with no member below ``ids``, the node's."""
+        """The mode the members must obey now (§8.3); with no member below ``ids``, the node's. A group that
+        was read as one of Kafka's alone is in kafka mode."""
+        if self.protocol is not None:
+            return Mode.KAFKA
         return effective_mode(self.mode, self.ids, self.migration_ids)
 
     @property
@@ -123,9 +132,15 @@ class GroupView:
         """The members of one kind, in order of member id."""
         return tuple(member for member in self.members if member.kind is kind)
 
+    @property
+    def of_kafka(self) -> tuple[Member, ...]:
+        """The members that the Kafka coordinator alone knows: plain and native ones."""
+        return tuple(m for m in self.members if m.kind in {MemberKind.PLAIN, MemberKind.NATIVE})
+
     def owners_of(self) -> dict[TopicPartition, tuple[str, ...]]:
-        """Member ids owning each partition now: owner nodes, and Kafka assignments of plain members."""
-        plain = {member.member_id for member in self.of_kind(MemberKind.PLAIN)}
+        """Member ids owning each partition now: owner nodes, and Kafka assignments of members that
+        the coordinator alone knows."""
+        plain = {member.member_id for member in self.of_kafka}
         owned: dict[TopicPartition, tuple[str, ...]] = dict.fromkeys(sorted(self.partitions), ())
         for owner in self.owners:
             owned[owner.partition] = (*owned.get(owner.partition, ()), owner.member_id)

@@ -1,7 +1,7 @@
-"""The move ``coordination``: its vocabulary of stages, gates, ways back, and what a person asks for.
+"""The moves of one group: their vocabulary of stages, gates, ways back, and what a person asks for.
 
 Source: design/product.md "One lifecycle for every move"; specs/zookeeper-coordination.md §9 (path and
-way back).
+way back of ``coordination``); specs/group-coordinator.md §§5-6 (``protocol``).
 """
 
 from __future__ import annotations
@@ -9,17 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-NAME = "coordination"
-"""The move's name in plans and the journal."""
+from groupshift.domain.protocol.model import Protocol, Way
+
+
+class MoveName(StrEnum):
+    """A move's name in plans and the journal."""
+
+    COORDINATION = "coordination"
+    """From ZooKeeper to Kafka coordination (KIP-125)."""
+    PROTOCOL = "protocol"
+    """Between the classic and the consumer protocol (KIP-848)."""
 
 
 class StageName(StrEnum):
-    """A stage of the move, or of its way back."""
+    """A stage of a move, or of its way back."""
 
     CANARY = "canary"
-    """One (or a few) old members are replaced by migration-aware ones."""
+    """One (or a few) members are replaced by ones of the new kind."""
     ROLL = "roll"
-    """The remaining old members are replaced by migration-aware ones."""
+    """The remaining members are replaced by ones of the new kind."""
     TOGGLE = "toggle"
     """The mode node is set to ``kafka`` by compare-and-set (F7)."""
     RETIRE = "retire"
@@ -28,12 +36,20 @@ class StageName(StrEnum):
     """Nothing is changed; the group is judged for a while after the last act."""
     FINALISE = "finalise"
     """What only the way back needed is removed, if the group no longer depends on it."""
+    EMPTY = "empty"
+    """All members stop, and none takes their places yet (offline)."""
+    FILL = "fill"
+    """Members of the new kind take the empty places (offline)."""
     UNDO_RETIRE = "undo_retire"
     """Plain Kafka consumers are replaced by migration-aware ones."""
     UNDO_TOGGLE = "undo_toggle"
     """The mode node is set back to ``zookeeper``."""
+    UNDO_FILL = "undo_fill"
+    """The members that took the empty places stop again."""
+    UNDO_EMPTY = "undo_empty"
+    """Members of the old kind take their places again."""
     UNDO_MEMBERS = "undo_members"
-    """Migration-aware members are replaced by old ones."""
+    """Members of the new kind are replaced by ones of the old kind."""
 
     @property
     def undoes(self) -> bool:
@@ -41,8 +57,20 @@ class StageName(StrEnum):
         return self in UNDO_STAGES
 
 
-UNDO_STAGES = (StageName.UNDO_RETIRE, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)
-"""The way back, in the order in which it is walked."""
+UNDO_STAGES = (
+    StageName.UNDO_RETIRE,
+    StageName.UNDO_TOGGLE,
+    StageName.UNDO_FILL,
+    StageName.UNDO_EMPTY,
+    StageName.UNDO_MEMBERS,
+)
+"""The ways back, each in the order in which it is walked."""
+
+UNDO_OF = {
+    MoveName.COORDINATION: (StageName.UNDO_RETIRE, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS),
+    MoveName.PROTOCOL: (StageName.UNDO_FILL, StageName.UNDO_EMPTY, StageName.UNDO_MEMBERS),
+}
+"""Those that the way back of a move can need."""
 
 
 class Until(StrEnum):
@@ -60,7 +88,7 @@ class WayBack(StrEnum):
     ZOOKEEPER_MODE = "zookeeper_mode"
     """Mode back to ZooKeeper; migration-aware members stay."""
     OLD_MEMBERS = "old_members"
-    """Mode back to ZooKeeper and members back to old ones."""
+    """Everything back, to the members that were there before."""
 
 
 class Gate(StrEnum):
@@ -85,7 +113,10 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:
-    """What was asked for: move ``group`` to Kafka coordination, as far as ``until``.
+    """What was asked for: move ``group``, as far as ``until``.
+
+    Of the move ``protocol``, ``to`` is the protocol its members are to speak, ``way`` how they change, and
+    ``clients`` and ``brokers`` are versions that people name for the hazard book (``librdkafka=2.16.1``).
 
     ``driver`` names the fleet driver (empty: the one in the settings). ``canary`` is the number of members
     replaced first; with a ``canary_share`` above 0 it is instead the fewest that hold this share (up to
@@ -107,6 +138,11 @@ class MoveRequest:
     execute: bool = False
     actor: str = "unknown"
     run: str = ""
+    move: MoveName = MoveName.COORDINATION
+    to: Protocol | None = None
+    way: Way = Way.ONLINE
+    clients: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from groupshift.domain.coordination import MemberKind, Mode
-from groupshift.domain.moves import NAME, Gate, StageName, Until
+from groupshift.domain.moves import Gate, MoveName, StageName, Until
+from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step, StepName
 
 PLAN_VERSION = 1
@@ -42,7 +43,9 @@ class CanaryTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a migration will do. ``slots`` are all places of the fleet when it was planned, sorted."""
+    """What a migration will do. ``slots`` are all places of the fleet when it was planned, sorted.
+
+    ``to`` and ``way`` are of the move ``protocol`` only."""
 
     group: str
     driver: str
@@ -52,6 +55,9 @@ class Plan:
     slots: tuple[str, ...]
     stages: tuple[Stage, ...]
     canary: CanaryTerms = CanaryTerms()
+    move: MoveName = MoveName.COORDINATION
+    to: Protocol | None = None
+    way: Way | None = None
 
     def stage(self, name: StageName) -> Stage | None:
         """The stage of that name, or None when the plan has none."""
@@ -118,9 +124,9 @@ def _stage_from_data(data: Mapping[str, Any]) -> Stage:
 
 def to_json(plan: Plan) -> str:
     """Canonical JSON: sorted keys, no blanks, so that equal plans have equal bytes."""
-    data = {
+    data: dict[str, Any] = {
         "version": PLAN_VERSION,
-        "move": NAME,
+        "move": plan.move.value,
         "group": plan.group,
         "driver": plan.driver,
         "until": plan.until.value,
@@ -130,6 +136,8 @@ def to_json(plan: Plan) -> str:
         "slots": list(plan.slots),
         "stages": [_stage_to_data(stage) for stage in plan.stages],
     }
+    if plan.to is not None:
+        data |= {"to": plan.to.value, "way": plan.way.value if plan.way else None}
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -147,4 +155,7 @@ def from_json(text: str) -> Plan:
         slots=tuple(data["slots"]),
         stages=tuple(_stage_from_data(stage) for stage in data["stages"]),
         canary=CanaryTerms(**data.get("canary", {})),
+        move=MoveName(data["move"]),
+        to=Protocol(data["to"]) if data.get("to") else None,
+        way=Way(data["way"]) if data.get("way") else None,
     )

@@ -14,7 +14,8 @@ from groupshift.domain.plan import CanaryTerms, Plan, Stage
 from groupshift.domain.rules_storage import shares
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+NAME_OF_GROUP = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+"""What group ids may look like: names of topics are like that, and so are znodes."""
 _REACH = tuple(Until)
 MAX_SOAK_S = 7 * 24 * 3600
 MAX_WATCH_S = 3600
@@ -23,7 +24,7 @@ MAX_WATCH_S = 3600
 def check(request: MoveRequest) -> tuple[str, ...]:
     """Everything wrong with the values of a request, one clause each; empty when usable."""
     problems = []
-    if not _NAME.fullmatch(request.group) or request.group in (".", ".."):
+    if not NAME_OF_GROUP.fullmatch(request.group):
         problems.append(f"group {request.group!r} is no group id: use letters, digits, '.', '_' and '-'")
     if request.canary < 1:
         problems.append(f"canary {request.canary} is less than 1 member")
@@ -132,6 +133,14 @@ def _first_asks(steps: list[tuple[StageName, Step, Gate | None]]) -> list[Stage]
 def stage_of(name: StageName, step: Step, gate: Gate | None = None) -> Stage:
     """A stage with the rules that the rulebook asks around it."""
     return Stage(name=name, step=step, gate=gate, before=rulebook.BEFORE[name], after=rulebook.AFTER[name])
+
+
+def wanted_mode(plan: Plan, stage: StageName) -> Mode | None:
+    """The mode in effect once ``stage`` has settled; soak keeps the mode of the last act planned."""
+    if stage in rulebook.MODE_WANTED:
+        return rulebook.MODE_WANTED[stage]
+    acts = [each.name for each in plan.stages if each.name in rulebook.MODE_WANTED]
+    return rulebook.MODE_WANTED[acts[-1]] if acts else None
 
 
 def way_back(

@@ -1,4 +1,4 @@
-"""The numbered rules of the move: each looks at `Facts` and says pass or what is wrong, and what to do.
+"""The numbered rules of the moves: each looks at `Facts` and says pass or what is wrong, and what to do.
 
 Source: specs/zookeeper-coordination.md §5, §8.9 (D11, D13, O8), §8.10 (F6, F7), §8.11 (N3), §9.
 Which rules are asked when is data: `groupshift.domain.rulebook`.
@@ -14,6 +14,7 @@ from groupshift.domain import rules_members as members
 from groupshift.domain import rules_offsets as offsets
 from groupshift.domain import rules_storage as storage
 from groupshift.domain.facts import Complaint, Facts
+from groupshift.domain.protocol import rules_move as protocol
 from groupshift.domain.verdict import Finding, Verdict
 
 
@@ -66,14 +67,16 @@ _ALL = (
     ("C28", "every migration-aware member honours the fence", members.fenced_for_its_mode),
 )
 
-RULES = {number: Rule(number=number, holds=holds, look=look) for number, holds, look in _ALL}
-"""Every rule by number."""
+RULES = {
+    number: Rule(number=number, holds=holds, look=look) for number, holds, look in (*_ALL, *protocol.RULES)
+}
+"""Every rule by number: C of the move ``coordination``, PM of the move ``protocol``; a few serve both."""
 
 
 def ask(numbers: tuple[str, ...], facts: Facts) -> tuple[Finding, ...]:
     """What the rules of these numbers say, passed ones included.
 
-    Of a group that does not exist only C01 speaks: nothing else can be said about it."""
+    Of a group that does not exist only C01 (PM01) speaks: nothing else can be said about it."""
     if not facts.view.exists:
-        return RULES["C01"].ask(facts)
+        return RULES["C01" if facts.view.protocol is None else "PM01"].ask(facts)
     return tuple(finding for number in numbers for finding in RULES[number].ask(facts))

@@ -106,7 +106,7 @@ def owned_once(facts: Facts) -> Iterator[Complaint]:
 def mode_in_effect(facts: Facts) -> Iterator[Complaint]:
     """F7: what the node asks for, and what each aware member publishes that it acts on."""
     view, wanted = facts.view, facts.wanted
-    if wanted is None:
+    if not isinstance(wanted, Mode):
         return
     if view.effective_mode is not wanted:
         yield Verdict.FAIL, f"the effective mode is {view.effective_mode}, not {wanted}", "read the mode node"

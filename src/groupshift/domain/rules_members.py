@@ -145,8 +145,10 @@ def no_plain_members(facts: Facts) -> Iterator[Complaint]:
 def places_filled(facts: Facts) -> Iterator[Complaint]:
     """What the fleet driver runs is what the group knows."""
     kinds = {member.member_id: member.kind for member in facts.view.members}
-    kinds |= {m.client_id: m.kind for m in facts.view.of_kind(MemberKind.PLAIN) if m.client_id}
+    kinds |= {member.client_id: member.kind for member in facts.view.of_kafka if member.client_id}
     for place in facts.places:
+        if place.kind is MemberKind.VACANT:
+            continue
         if not place.running:
             yield (
                 Verdict.FAIL,

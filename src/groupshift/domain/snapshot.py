@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Row, Store
 from groupshift.domain.group import CommittedOffset, GroupView
 from groupshift.domain.partitions import TopicPartition
@@ -73,8 +72,8 @@ def _subscriptions(view: GroupView) -> Sequence[Row]:
 
 
 def _owners(view: GroupView) -> Sequence[Row]:
-    """Owner nodes, and what the coordinator assigned to plain members; two rows are two owners."""
-    plain = {member.member_id for member in view.of_kind(MemberKind.PLAIN)}
+    """Owner nodes, and what the coordinator assigned to its own members; two rows are two owners."""
+    plain = {member.member_id for member in view.of_kafka}
     nodes: list[Row] = [
         {
             **_at(owner.partition),

@@ -37,6 +37,10 @@ class ReplaceMembers:
         """The same places, back to what they held."""
         return ReplaceMembers(slots=self.slots, old=self.new, new=self.old)
 
+    def after(self, earlier: ReplaceMembers) -> ReplaceMembers:
+        """This step and the one that vacated its places, as one."""
+        return ReplaceMembers(slots=self.slots, old=earlier.old, new=self.new)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMode:

@@ -34,6 +34,7 @@ class Check:
     holds: str
     hint: str
     kafka_mode_only: bool = False
+    of_members: bool = False
     stage_only: str = ""
     verdict: Verdict = Verdict.FAIL
 
@@ -74,6 +75,7 @@ SNAPSHOT_CHECKS = (
         name="one_owner",
         holds="every partition has exactly one owner",
         hint="look at the owner nodes and the members named; an unowned partition is not consumed",
+        of_members=True,
     ),
     Check(
         rule="V14",
@@ -92,6 +94,7 @@ SNAPSHOT_CHECKS = (
         name="subscriptions_equal",
         holds="the group subscribes to the same topics",
         hint="all members of a move must keep their subscription",
+        of_members=True,
     ),
     Check(
         rule="V17",
@@ -152,6 +155,8 @@ def run(spark: SparkSession, rules: Rules, wanted: Sequence[Check] = SNAPSHOT_CH
 def _run_one(spark: SparkSession, check: Check, rules: Rules) -> Ruled:
     if check.kafka_mode_only and not rules.kafka_mode:
         return ruled(check.rule, f"{check.holds}: not asked in zookeeper mode", ())
+    if check.of_members and rules.nobody:
+        return ruled(check.rule, f"{check.holds}: not asked of an empty group", ())
     if check.stage_only not in {"", rules.stage} or (check.stage_only and rules.moment != "after"):
         return ruled(check.rule, f"{check.holds}: asked after stage {check.stage_only} only", ())
     arguments = {name: getattr(rules, name) for name in _PARAMETERS.get(check.name, ())}

@@ -17,7 +17,8 @@ from groupshift.spark.transforms import Difference
 class Rules:
     """What one comparison allows. ``allowed`` says it per class of offset difference; ``replaced``
     members changed from kind ``old`` to ``new``; ``gap`` is in records; ``mode_text`` is the text the
-    mode node must hold afterwards (None: absent); ``effective_mode`` is ``kafka`` or ``zookeeper``."""
+    mode node must hold afterwards (None: absent); ``effective_mode`` is ``kafka`` or ``zookeeper``;
+    ``nobody``: the group is to be empty afterwards."""
 
     stage: str
     moment: str
@@ -29,6 +30,7 @@ class Rules:
     new: str
     mode_text: str | None
     ledger_required: bool
+    nobody: bool = False
 
     @property
     def effective_mode(self) -> str:
@@ -59,6 +61,7 @@ def from_data(data: Mapping[str, Any]) -> Rules:
             new="" if equal else str(members["to"] or ""),
             mode_text=data["mode_node"]["to"],
             ledger_required=data.get("ledger") == "required",
+            nobody=data.get("owners") == "nobody",
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error

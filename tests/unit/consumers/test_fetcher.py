@@ -20,7 +20,7 @@ def cluster():
     for _ in range(4):
         producer.produce(P0.topic, b"", partition=P0.partition)
     assert producer.flush(20) == 0
-    brokers = producer.list_topics(timeout=20).brokers.values()
+    brokers = producer.list_topics(timeout=60).brokers.values()
     yield ",".join(f"{each.host}:{each.port}" for each in brokers)
     producer.flush(0)
 
@@ -28,7 +28,7 @@ def cluster():
 def fetched(fetch: KafkaFetch, count: int) -> list[int]:
     """The next offsets, as many as come before the deadline."""
     found: list[int] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while len(found) < count and time.monotonic() < deadline:
         found += [each.offset() for each in fetch.poll(count, 0.05)]
     return found

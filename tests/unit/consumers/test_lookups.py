@@ -33,6 +33,7 @@ def later(monkeypatch, seconds: float) -> None:
 
 def test_one_without_a_leader_does_not_delay_the_others(monkeypatch) -> None:
     """It has a pause of its own, which doubles up to five seconds."""
+    later(monkeypatch, 0.0)  # the clock stands still between the steps
     log = Log()
     log.known = {P1: 7}
     lookups = Lookups(log, Reset.EARLIEST)

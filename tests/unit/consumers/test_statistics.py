@@ -37,7 +37,7 @@ def stats():
 
 def get(port, path):
     """Status, content type and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", path)
     answer = connection.getresponse()
     return answer.status, answer.headers["Content-Type"], answer.read()

@@ -14,6 +14,7 @@ from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import Owner
 from groupshift.domain.moves import StageName, Until
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol import rulebook as protocol_rulebook
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from simulated_move import make_bench
@@ -237,11 +238,17 @@ def test_an_unknown_group_is_one_finding_only() -> None:
 
 def test_every_rule_of_the_rulebook_exists_and_is_asked_somewhere() -> None:
     """No number without a rule, no rule without a use."""
-    asked = {*rulebook.ASSESS, *rulebook.SETTLED}
-    for table in (rulebook.BEFORE, rulebook.AFTER):
-        asked |= {number for numbers in table.values() for number in numbers}
-        assert set(table) == set(StageName)
+    asked = {*rulebook.ASSESS, *rulebook.SETTLED, *protocol_rulebook.SETTLED}
+    known: set[StageName] = set()
+    for before, after in (
+        (rulebook.BEFORE, rulebook.AFTER),
+        (protocol_rulebook.BEFORE, protocol_rulebook.AFTER),
+    ):
+        asked |= {number for table in (before, after) for numbers in table.values() for number in numbers}
+        assert set(before) == set(after)
+        known |= set(before)
     assert asked == set(RULES)
+    assert known == set(StageName)
 
 
 def test_left_over_zookeeper_is_fine() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, Row
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.pack import StoredFile
@@ -177,6 +178,7 @@ def _compare(
     if change["change"] == "replaced":
         then[change["from"]] = then.get(change["from"], 0) - change["count"]
         then[change["to"]] = then.get(change["to"], 0) + change["count"]
+    then.pop(MemberKind.VACANT.value, None)
     if {k: n for k, n in then.items() if n} != now:
         found.append(f"members are {now}, expected {then}")
     return [{"rule": "V01", "verdict": "fail", "reason": reason} for reason in found]

@@ -253,6 +253,10 @@ class ZookeeperConnection:
                 client.close()
 
     def _connected(self, deadline: float) -> KazooClient:
+        if not self._address:
+            raise Rejected(
+                "the settings name no ZooKeeper, which this needs: write [zookeeper] hosts as host:port"
+            )
         if self._client is None:
             try:
                 self._client = make_client(self._hosts, _SESSION_TIMEOUT_S, self.login, logger=_LOG)

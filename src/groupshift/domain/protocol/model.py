@@ -37,6 +37,14 @@ class Way(StrEnum):
     OFFLINE = "offline"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """What a move of the protocol leads to, and how members change on the way."""
+
+    to: Protocol
+    way: Way = Way.ONLINE
+
+
 class Kind(StrEnum):
     """What a group is to its coordinator. ``absent`` has neither members nor a record (or offsets only, which
     a coordinator treats alike); ``unknown`` a type that this version of groupshift does not know."""

@@ -29,28 +29,32 @@ class Wanted:
 _Look = Callable[[ProtocolView, Wanted], Iterator[tuple[Verdict, str]]]
 
 
-def _type(view: ProtocolView, wanted: Wanted) -> Iterator[tuple[Verdict, str]]:
+def kind(view: ProtocolView, wanted: Wanted) -> Iterator[tuple[Verdict, str]]:
+    """The group is of the wanted type, to its coordinator and in every broker's list."""
     if view.group.kind.value != wanted.protocol.value:
         yield Verdict.FAIL, f"the group is of type {view.group.kind}, not {wanted.protocol}"
     listed = {broker.lists for broker in view.brokers} - {None, Kind.UNKNOWN}
     if listed - {view.group.kind}:
-        others = sentence_list(sorted(kind.value for kind in listed if kind))
+        others = sentence_list(sorted(each.value for each in listed if each))
         yield Verdict.FAIL, f"brokers list it as {others}, its coordinator describes {view.group.kind}"
 
 
-def _state(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str]]:
+def state(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str]]:
+    """Stable with members, Empty without."""
     expected = EMPTY if view.group.empty else STABLE
     if view.group.state != expected:
         yield Verdict.FAIL, f"the group is {view.group.state}, not {expected}"
 
 
-def _epochs(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str]]:
+def epochs(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str]]:
+    """The assignment is of the group's epoch."""
     group = view.group
     if group.epoch is not None and group.members and group.epoch != group.assignment_epoch:
         yield Verdict.FAIL, f"the assignment is of epoch {group.assignment_epoch}, the group of {group.epoch}"
 
 
-def _members_on_it(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str]]:
+def members_on_it(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str]]:
+    """Every member is at the group's epoch."""
     group = view.group
     late = [
         f"{m.name} at {m.epoch}" for m in group.members if group.epoch is not None and m.epoch != group.epoch
@@ -59,7 +63,8 @@ def _members_on_it(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str
         yield Verdict.FAIL, f"members are not at epoch {group.epoch}: {sentence_list(late)}"
 
 
-def _no_other(view: ProtocolView, wanted: Wanted) -> Iterator[tuple[Verdict, str]]:
+def no_other(view: ProtocolView, wanted: Wanted) -> Iterator[tuple[Verdict, str]]:
+    """Nobody speaks the other protocol."""
     others = [member.name for member in view.group.speaking(wanted.protocol.other)]
     if others:
         yield Verdict.FAIL, f"members speak {wanted.protocol.other}: {sentence_list(others)}"
@@ -89,11 +94,11 @@ def _once(view: ProtocolView, _: Wanted) -> Iterator[tuple[Verdict, str]]:
 
 
 SETTLED: tuple[tuple[str, str, _Look], ...] = (
-    ("PS01", "the group is of the wanted type everywhere", _type),
-    ("PS02", "the group is at rest", _state),
-    ("PS03", "group epoch and assignment epoch are equal", _epochs),
-    ("PS04", "every member is at the group's epoch", _members_on_it),
-    ("PS05", "no member speaks the other protocol", _no_other),
+    ("PS01", "the group is of the wanted type everywhere", kind),
+    ("PS02", "the group is at rest", state),
+    ("PS03", "group epoch and assignment epoch are equal", epochs),
+    ("PS04", "every member is at the group's epoch", members_on_it),
+    ("PS05", "no member speaks the other protocol", no_other),
     ("PS06", "all brokers agree on the coordinator, and none is loading", _agreed),
     ("PS07", "as many members as wanted", _count),
     ("PS08", "no partition has two owners", _once),

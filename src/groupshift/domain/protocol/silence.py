@@ -186,7 +186,8 @@ def _found(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
         reason = (
             f"group {group.group} is listed by broker {sentence_list(nodes)}, and its coordinator (broker"
             f" {group.coordinator}) does not know it, as after its partition of __consumer_offsets moved:"
-            f" native members are refused with 69 and silent after a fatal -150{_named(watch)}"
+            " native members are refused with 69 and silent after a fatal -150"
+            f"{_named(watch)}"
         )
         yield Verdict.FAIL, reason, _MOVED
 

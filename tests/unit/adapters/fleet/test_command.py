@@ -151,7 +151,7 @@ def test_a_program_that_does_not_end_is_killed_with_what_it_started(tmp_path: Pa
         "time.sleep(60)"
     )
     with pytest.raises(Transient, match="did not end in time: waiting"):
-        _fleet(code, timeout_s=6).start(CHANGE)
+        _fleet(code, timeout_s=10).start(CHANGE)
     stat = Path(f"/proc/{child.read_text()}/stat")
     wait_until(lambda: _ended(stat), 60, "the child is gone")
 

@@ -1,0 +1,45 @@
+"""What assess says of a group that is to change its protocol: preflight, hazard book, and its places."""
+
+from __future__ import annotations
+
+from groupshift.domain import rules
+from groupshift.domain.facts import Facts
+from groupshift.domain.hazards.named import broker_versions, client_versions
+from groupshift.domain.moves import MoveRequest
+from groupshift.domain.protocol import preflight
+from groupshift.domain.protocol.facts import ProtocolFacts
+from groupshift.domain.protocol.known_bugs import known_bugs
+from groupshift.domain.protocol.model import Aim, Protocol
+from groupshift.domain.verdict import Finding
+
+_LIVE = ("PM02", "C11", "C18")
+HEALS = ("P06", *_LIVE)
+"""Rules that only need time: brokers that disagree or load, members that are joining."""
+
+
+def aim(request: MoveRequest) -> Aim:
+    """What the request leads to."""
+    return Aim(to=request.to or Protocol.CONSUMER, way=request.way)
+
+
+def findings(request: MoveRequest, facts: Facts) -> tuple[Finding, ...]:
+    """P of the preflight, H of the hazard book, and the live rules; passed ones included.
+
+    Of a group that no broker knows, or that is none of consumers, only the rules that say so speak. Raises
+    `Rejected` for a version that cannot be read."""
+    view = facts.view.protocol
+    if view is None:
+        return rules.ask(_LIVE, facts)
+    wanted = aim(request)
+    asked = ProtocolFacts(
+        view=view,
+        to=wanted.to,
+        way=wanted.way,
+        versions={**client_versions(request.clients), **broker_versions(request.brokers)},
+        state=facts.view.snapshot,
+    )
+    first = preflight.ask(asked)
+    if not preflight.movable(first):
+        return first
+    live = rules.ask(_LIVE if not view.group.empty else ("PM02",), facts)
+    return (*first, *live, *known_bugs(asked))

@@ -1,0 +1,124 @@
+"""Rules that the stages of a protocol move ask of the live group, as `groupshift.domain.rules` asks them.
+
+They look at `Facts` of a group that was read with its brokers (`GroupView.protocol`); of any other they say
+that it was not. Source: specs/group-coordinator.md §§5.2-5.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from groupshift.domain.facts import Complaint, Facts, sentence_list
+from groupshift.domain.protocol import settled
+from groupshift.domain.protocol.facts import ProtocolFacts
+from groupshift.domain.protocol.model import Aim, Kind, Protocol
+from groupshift.domain.protocol.rules_brokers import disagreements, predicted
+from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.verdict import Verdict
+
+_WAIT = "wait until the group has settled"
+_Look = Callable[[ProtocolView, Facts], Iterator[Complaint]]
+
+
+def _known(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """A broker lists it, or its coordinator describes it."""
+    if not facts.view.exists:
+        yield (
+            Verdict.FAIL,
+            f"no broker knows group {view.group.group}: it has neither members nor offsets",
+            "check the name; a new group needs no move",
+        )
+
+
+def _read(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """A group that is read in part proves nothing."""
+    for problem in facts.view.problems:
+        yield Verdict.ERROR, problem, "try again"
+    if view.group.kind is Kind.UNKNOWN:
+        reason = f"group {view.group.group} cannot be read ({view.group.state or 'its state is not told'})"
+        yield Verdict.ERROR, reason, "try again in a minute: its coordinator may be loading"
+
+
+def _agreed(view: ProtocolView, _: Facts) -> Iterator[Complaint]:
+    for reason in disagreements(view):
+        yield Verdict.FAIL, reason, "wait until the brokers agree"
+
+
+def _at_rest(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """No rebalance, epochs equal, every member on the group's epoch."""
+    wanted = settled.Wanted(protocol=_to(facts) or Protocol.CONSUMER)
+    for look in (settled.state, settled.epochs, settled.members_on_it):
+        for verdict, reason in look(view, wanted):
+            yield verdict, reason, _WAIT
+
+
+def _admitted(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """What the coordinator will answer to the members to come."""
+    if isinstance(facts.wanted, Aim):
+        asked = ProtocolFacts(view=view, to=facts.wanted.to, way=facts.wanted.way)
+        yield from (each for each in predicted(asked) if each[0] is not Verdict.PASS)
+
+
+def _type_of_members(view: ProtocolView, _: Facts) -> Iterator[Complaint]:
+    """One native member makes it a group of type consumer; without any it is classic."""
+    group = view.group
+    if group.empty or group.undeclared:
+        return
+    native = group.speaking(Protocol.CONSUMER)
+    wanted = Kind.CONSUMER if native else Kind.CLASSIC
+    if group.kind is not wanted:
+        met = f"{len(native)} of its {len(group.members)} members are native"
+        yield Verdict.FAIL, f"the group is of type {group.kind} although {met}", _WAIT
+
+
+def _moved(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """Every member speaks the wanted protocol, and the group is of that type."""
+    to = _to(facts)
+    if to is None:
+        return
+    if not view.group.members:
+        yield Verdict.FAIL, "nobody is in the group", "start its members"
+    for look in (settled.kind, settled.no_other):
+        for verdict, reason in look(view, settled.Wanted(protocol=to)):
+            yield verdict, reason, "wait for the members named, or look at their logs"
+
+
+def _nobody(view: ProtocolView, _: Facts) -> Iterator[Complaint]:
+    """Proven by members and by state: an empty list alone is no proof."""
+    group = view.group
+    if not group.empty:
+        names = sentence_list([member.name for member in group.members])
+        reason = f"the group is {group.state} with {len(group.members)} members: {names}"
+        yield Verdict.FAIL, reason, "stop them; a static member stays until its session ends"
+
+
+def _to(facts: Facts) -> Protocol | None:
+    return facts.wanted.to if isinstance(facts.wanted, Aim) else None
+
+
+def _of_brokers(look: _Look) -> Callable[[Facts], Iterator[Complaint]]:
+    """The rule asked of `Facts`; a view without brokers is an error, never a pass."""
+
+    def asked(facts: Facts) -> Iterator[Complaint]:
+        if facts.view.protocol is None:
+            yield Verdict.ERROR, f"the brokers of group {facts.view.group} were not read", "try again"
+        else:
+            yield from look(facts.view.protocol, facts)
+
+    return asked
+
+
+RULES: tuple[tuple[str, str, Callable[[Facts], Iterator[Complaint]]], ...] = tuple(
+    (number, holds, _of_brokers(look))
+    for number, holds, look in (
+        ("PM01", "a broker knows the group", _known),
+        ("PM02", "everything about the group was read", _read),
+        ("PM03", "all brokers agree on the coordinator, and none is loading", _agreed),
+        ("PM04", "the group is at rest, and every member at its epoch", _at_rest),
+        ("PM05", "the coordinator will admit the members to come", _admitted),
+        ("PM06", "the group is of the type that its members make it", _type_of_members),
+        ("PM07", "every member speaks the wanted protocol, and the group is of its type", _moved),
+        ("PM08", "the group is empty", _nobody),
+    )
+)
+"""Number, passed sentence and rule."""

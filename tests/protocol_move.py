@@ -1,0 +1,121 @@
+"""The move ``protocol`` driven over a real fleet: settings, a run of the use cases, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from disk_evidence import DiskEvidence, DiskProof
+from groupshift.adapters.clock import SystemClock
+from groupshift.bootstrap import App, build
+from groupshift.bootstrap.connections import connect
+from groupshift.cli.live import Agreed
+from groupshift.cli.runner import Runner, claim
+from groupshift.domain.judgement import Closing
+from groupshift.domain.moves import MoveName, MoveRequest, Until, WayBack
+from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.sandbox.processes import wait_until
+from groupshift.settings import Settings, parse
+from protocol_fleet import PATIENCE_S, ProtocolFleet
+from simulated_move import Watcher
+
+SETTLE_S = 180
+
+
+def settings_of(fleet: ProtocolFleet, folder: Path, submit: str = "") -> Settings:
+    """Settings of a cluster without ZooKeeper; ``submit`` is what is called as spark-submit."""
+    told: dict[str, Mapping[str, Any]] = {
+        "kafka": {"bootstrap_servers": fleet.bootstrap},
+        "fleet": {"driver": "process", "socket": str(fleet.home.supervisor_socket)},
+        "journal": {"url": f"sqlite:///{folder}/journal.db"},
+        "evidence": {"root": str(folder / "evidence")},
+        "spark": {"submit": submit},
+        "thresholds": {"patience_s": 60, "settle_s": SETTLE_S, "commit_interval_ms": 1000},
+    }
+    return parse(told)
+
+
+@dataclass(slots=True)
+class ProtocolRun:
+    """One migration and what drives it."""
+
+    app: App
+    migration: str
+    runner: Runner
+    watcher: Watcher
+
+    def forward(self) -> Closing:
+        """To its end."""
+        return self.runner.forward()
+
+    def back(self) -> Closing:
+        """All the way back, as somebody asks for it afterwards."""
+        later = claim(self.app, self.migration, f"back-{self.migration}", "test")
+        return replace(self.runner, claimed=later).back(WayBack.OLD_MEMBERS)
+
+
+@dataclass(slots=True)
+class ProtocolBench:
+    """Everything that a test of the move touches."""
+
+    fleet: ProtocolFleet
+    app: App
+    watcher: Watcher = field(default_factory=Watcher)
+
+    def request(self, to: Protocol, way: Way = Way.ONLINE, **values: Any) -> MoveRequest:
+        """A request for this fleet's group."""
+        given: dict[str, Any] = {
+            "move": MoveName.PROTOCOL,
+            "group": self.fleet.options.group,
+            "to": to,
+            "way": way,
+            "until": Until.ROLL,
+            "soak_s": 0,
+            "execute": True,
+            "actor": "test",
+        }
+        return MoveRequest(**{**given, **values})
+
+    def await_ready(self, request: MoveRequest) -> None:
+        """Wait until assess has nothing against it; a failure names what it has."""
+        bad: list[str] = []
+
+        def ready() -> bool:
+            found = self.app.assess(request)
+            bad[:] = [f"{each.rule} {each.verdict}: {each.reason}" for each in found.findings]
+            return found.ready
+
+        wait_until(ready, PATIENCE_S, "the group is ready", every_s=0.5)
+
+    def run(self, to: Protocol, way: Way = Way.ONLINE, **values: Any) -> ProtocolRun:
+        """A planned migration, not yet begun."""
+        request = self.request(to, way, **values)
+        self.await_ready(request)
+        migration = self.app.plan(request).migration
+        runner = Runner(
+            app=self.app,
+            claimed=claim(self.app, migration, f"test-{migration}", "test"),
+            decide=Agreed(),
+            listener=self.watcher,
+            clock=SystemClock(),
+            settle_s=SETTLE_S,
+        )
+        return ProtocolRun(app=self.app, migration=migration, runner=runner, watcher=self.watcher)
+
+
+def compared_here(settings: Settings) -> App:
+    """The use cases with the essential comparisons in this process instead of Spark's, which takes seconds
+    for each."""
+    evidence = DiskEvidence(settings.evidence.root)
+    return App(replace(connect(settings), evidence=evidence, proof=DiskProof(evidence)))
+
+
+@contextmanager
+def bench_of(fleet: ProtocolFleet, folder: Path, submit: str = "") -> Iterator[ProtocolBench]:
+    """The use cases over this fleet, proven by Spark where ``submit`` names it; connections are closed."""
+    made = build if submit else compared_here
+    with made(settings_of(fleet, folder, submit)) as app:
+        yield ProtocolBench(fleet=fleet, app=app)
