@@ -166,12 +166,16 @@ def _met(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
 def _served(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
     group, why = look.view.group, look.view.settings.serves
     if group.kind is Kind.CONSUMER and not group.empty and why:
-        names = sentence_list(sorted(watch.met))
         reason = (
             f"the coordinator serves native members no longer ({why}): each is refused with 35 and silent"
-            f" after a fatal -150{': ' + names if names else ''}"
+            f" after a fatal -150{_named(watch)}"
         )
         yield Verdict.FAIL, reason, _SERVE
+
+
+def _named(watch: MemberWatch) -> str:
+    """The members that were seen, for the end of a sentence."""
+    return f": {sentence_list(sorted(watch.met))}" if watch.met else ""
 
 
 def _found(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
@@ -179,12 +183,11 @@ def _found(watch: MemberWatch, look: MemberLook) -> Iterator[Complaint]:
     listing = (each for each in look.view.brokers if each.lists is not None and each.state != GONE)
     nodes = [str(broker.node_id) for broker in listing]
     if group.kind is Kind.ABSENT and nodes:
-        names = sentence_list(sorted(watch.met))
         reason = (
             f"group {group.group} is listed by broker {sentence_list(nodes)}, and its coordinator (broker"
             f" {group.coordinator}) does not know it, as after its partition of __consumer_offsets moved:"
             " native members are refused with 69 and silent after a fatal -150"
-            f"{': ' + names if names else ''}"
+            f"{_named(watch)}"
         )
         yield Verdict.FAIL, reason, _MOVED
 

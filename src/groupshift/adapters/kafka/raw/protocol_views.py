@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from groupshift.adapters.kafka.raw import group_calls, protocol_calls
@@ -20,7 +21,7 @@ from groupshift.ports.clock import Clock
 
 _LOADING, _NOT_AVAILABLE, _UNSUPPORTED, _NOT_FOUND = 14, 15, 35, 69
 _WAITING = frozenset({_LOADING, _NOT_AVAILABLE})
-_FLIP_S = 2.0
+_FLIP_S, _FLIP_READS = 2.0, 8
 """While its type changes a group is listed and not described for a moment; for longer when its partition of
 ``__consumer_offsets`` has moved, and a broker still holds the former one."""
 LOADING = "Loading"
@@ -37,8 +38,10 @@ class LiveProtocolViews:
     def look(self, group: str) -> ProtocolView:
         """See the port."""
         self._cluster.attempt(self._cluster.refuse_several)
-        patient_until = time.monotonic() + _FLIP_S
-        return self._cluster.attempt(lambda: self._read(group, patient=time.monotonic() < patient_until))
+        until, reads = time.monotonic() + _FLIP_S, count(1)
+        return self._cluster.attempt(
+            lambda: self._read(group, patient=next(reads) < _FLIP_READS or time.monotonic() < until)
+        )
 
     def close(self) -> None:
         """Close the connections."""
