@@ -9,6 +9,7 @@ from groupshift.domain.protocol.answers import TABLE, Event
 from groupshift.domain.protocol.counts import COUNTED
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.remedies import REMEDIES
+from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
 from groupshift.domain.protocol.settled import SETTLED
 from groupshift.domain.protocol.silence import ANSWERED, UNANSWERED, WATCHED
 
@@ -45,13 +46,16 @@ def markdown() -> str:
     waits = "### Rules of `protocol settled`\n\n" + _table(
         ("rule", "passes when"), ((number, holds) for number, holds, _ in SETTLED)
     )
+    stages = "### Rules of the stages of `protocol run`\n\n" + _table(
+        ("rule", "passes when"), ((number, holds) for number, holds, _ in MOVE_RULES)
+    )
     watched = "### Rules of `protocol watch`\n\n" + _table(
         ("rule", "passes when"), [*((number, holds) for number, holds, _ in WATCHED), (UNANSWERED, ANSWERED)]
     )
     sums = "### Rules of `protocol counts`\n\n" + _table(
         ("rule", "passes when"), ((number, holds) for number, holds, _ in COUNTED)
     )
-    return "\n\n".join([BEGIN, *answers, rules, waits, watched, sums, END])
+    return "\n\n".join([BEGIN, *answers, rules, stages, waits, watched, sums, END])
 
 
 def _answers(event: Event) -> str:

@@ -1,0 +1,123 @@
+"""Runs in a real Airflow that are refused, rejected, expire, or fail a proof, on real servers.
+
+One sandbox for all of them, in order: each run leaves the group as the next one needs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+
+from groupshift.adapters.fleet.process import ask
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.phases import Phase
+from groupshift.sandbox.airflow_api import Question
+from groupshift.sandbox.state import SandboxState
+from real_airflow import CONF, GROUP, Real, acts_of, kinds_of, real_airflow
+
+pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    """A sandbox with Airflow."""
+    with real_airflow(tmp_path_factory.mktemp("sandbox")) as found:
+        yield found
+
+
+def test_a_missing_connection_is_refused_with_one_sentence(real: Real) -> None:
+    """Nothing was planned, the run is red, the log says what to create."""
+    state = real.run("migrate_coordination", "nowhere", {**CONF, "kafka_conn_id": "nowhere"}, {})
+    assert state == "failed"
+    log = real.said("migrate_coordination", "nowhere", "assess")
+    assert "connection 'nowhere' does not exist; create it under Admin > Connections" in log
+    assert real.attempts("migrate_coordination", "nowhere")["assess"] == 1
+
+
+def test_an_audit_is_green_until_a_mismatch_is_planted_then_its_last_task_is_red(real: Real) -> None:
+    """What old members leave out of Kafka is explained. An offset that only ZooKeeper has of a group in kafka
+    mode is not: `audit` names it, `verdict` fails with a sentence, and both are kept."""
+    kept = real.home.evidence / "audits"
+    assert real.run("audit_offsets", "clean", {}, {}) == "success", real.said(
+        "audit_offsets", "clean", "audit"
+    )
+    assert real.api.tasks("audit_offsets", "clean") == {"audit": "success", "verdict": "success"}
+    assert "offsets agree; all differences:" in real.said("audit_offsets", "clean", "audit")
+    clean = kept / real.api.xcom("audit_offsets", "clean", "audit")
+    assert json.loads((clean / "manifest.json").read_text())["weights"]["mismatch"] == 0
+    client = KazooClient(hosts=SandboxState(real.home).addresses()["zookeeper"])
+    client.start(timeout=60)
+    try:
+        client.create("/consumers/planted/offsets/orders/0", b"3", makepath=True)
+        client.create("/consumers/planted/migration/mode", b"kafka", makepath=True)
+        state = real.run("audit_offsets", "planted", {"groups": ["planted", GROUP]}, {})
+    finally:
+        client.delete("/consumers/planted", recursive=True)
+        client.stop()
+        client.close()
+    tasks = real.api.tasks("audit_offsets", "planted")
+    assert (state, tasks) == ("failed", {"audit": "success", "verdict": "failed"})
+    said = real.said("audit_offsets", "planted", "audit")
+    assert "never committed: planted orders-0: coordinator None, log None, ZooKeeper 3" in said
+    said = real.said("audit_offsets", "planted", "verdict")
+    assert "committed offsets differ between their sources without an explanation" in said
+    assert "docs/audit.md for each kind" in said
+    assert real.attempts("audit_offsets", "planted") == {"audit": 1, "verdict": 1}
+    planted = kept / real.api.xcom("audit_offsets", "planted", "audit")
+    assert json.loads((planted / "manifest.json").read_text())["weights"]["mismatch"] == 1
+
+
+def test_a_rejected_plan_changes_nothing(real: Real) -> None:
+    """Red with the name of who rejected; the group is as it was and can be planned anew."""
+    before = real.view()
+    asked: list[Question] = []
+
+    def look(_: dict[str, str]) -> None:
+        asked.extend(real.api.questions("migrate_coordination", "rejected"))
+
+    conf = {**CONF, "until": "canary"}
+    state = real.run("migrate_coordination", "rejected", conf, {"approve_plan": "Reject"}, look)
+    tasks = real.api.tasks("migrate_coordination", "rejected")
+    assert (state, tasks["approve_plan"], tasks["canary.act"]) == ("failed", "failed", "upstream_failed")
+    found = real.migration()
+    assert (found.phase, acts_of(found)) == (Phase.REJECTED, [])
+    assert "rejected by admin" in found.reason
+    assert real.view().members == before.members
+
+
+def test_an_expired_approval_changes_nothing(real: Real) -> None:
+    """Nobody answers in time: as rejected, by nobody; the question showed plan, findings and hashes."""
+    state = real.run("migrate_coordination", "expired", {**CONF, "gate_expiry_s": 8}, {})
+    found = real.migration()
+    assert (state, found.phase, acts_of(found)) == ("failed", Phase.REJECTED, [])
+    assert "rejected by nobody (expired)" in found.reason
+    (body,) = real.asked("migrate_coordination", "expired")
+    for part in ("### Plan", "| 1 | canary |", "### Live findings", found.plan_hash, "fingerprint of group"):
+        assert part in body
+
+
+def test_a_failed_proof_rolls_back_by_itself_and_ends_red(real: Real) -> None:
+    """Planted: a member killed whose driver was told not to restart it. Named, and taken back unasked."""
+    planted: list[str] = []
+
+    def plant(tasks: dict[str, str]) -> None:
+        if tasks.get("canary.act") == "success" and not planted:
+            ask(real.home.supervisor_socket, {"verb": "hold", "slot": "m2"})
+            ask(real.home.supervisor_socket, {"verb": "signal", "slot": "m2", "signal": "KILL"})
+            planted.append("m2")
+        if tasks.get("canary.judge_after") == "failed" and planted == ["m2"]:
+            ask(real.home.supervisor_socket, {"verb": "release", "slot": "m2"})
+            planted.append("released")
+
+    conf = {**CONF, "until": "canary"}
+    state = real.run("migrate_coordination", "planted", conf, {"approve_plan": "Approve"}, plant)
+    tasks = real.api.tasks("migrate_coordination", "planted")
+    assert planted == ["m2", "released"]
+    assert (state, tasks["undo_members.judge_after"], tasks["verdict"]) == ("failed", "success", "failed")
+    found = real.migration()
+    assert found.phase is Phase.ROLLED_BACK
+    assert "m2" in found.reason
+    assert set(kinds_of(real.view())) == {MemberKind.OLD}

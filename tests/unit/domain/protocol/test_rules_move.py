@@ -1,0 +1,97 @@
+"""Rules that the stages of a protocol move ask: each passes, and each fails on what it is for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from groupshift.domain.books import BOOKS
+from groupshift.domain.facts import Facts
+from groupshift.domain.moves import MoveName, MoveRequest
+from groupshift.domain.protocol.broker import Policy
+from groupshift.domain.protocol.model import Aim, Kind, Protocol, ProtocolGroup, Way
+from groupshift.domain.protocol.observation import view_of
+from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.rules import RULES, ask
+from groupshift.domain.verdict import Verdict
+from protocol_groups import broker, classic, consumer, view
+
+UP = Aim(to=Protocol.CONSUMER)
+DOWN = Aim(to=Protocol.CLASSIC)
+OFFLINE = Aim(to=Protocol.CONSUMER, way=Way.OFFLINE)
+
+
+def _facts(seen: ProtocolView | ProtocolGroup, wanted: Aim | None = UP) -> Facts:
+    look = seen if isinstance(seen, ProtocolView) else view(seen)
+    return Facts(view=view_of(look, None), wanted=wanted)
+
+
+def _verdicts(rule: str, facts: Facts) -> set[Verdict]:
+    return {finding.verdict for finding in RULES[rule].ask(facts)}
+
+
+def _loading() -> ProtocolView:
+    seen = view(classic(2), broker(), broker())
+    return replace(seen, brokers=(replace(seen.brokers[0], loading=True), seen.brokers[1]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "good", "bad", "verdict"),
+    [
+        ("PM02", _facts(classic(2)), _facts(replace(classic(2), kind=Kind.UNKNOWN)), Verdict.ERROR),
+        ("PM03", _facts(classic(2)), _facts(_loading()), Verdict.FAIL),
+        ("PM04", _facts(classic(2)), _facts(classic(2, state="PreparingRebalance")), Verdict.FAIL),
+        ("PM04", _facts(consumer(2, epoch=3, assignment_epoch=3)),
+         _facts(consumer(2, epoch=4, assignment_epoch=4)), Verdict.FAIL),
+        ("PM05", _facts(classic(2)), _facts(view(classic(2), broker(Policy.DISABLED))), Verdict.FAIL),
+        ("PM05", _facts(consumer(2), DOWN), _facts(view(consumer(2), broker(Policy.UPGRADE)), DOWN),
+         Verdict.FAIL),
+        ("PM05", _facts(view(classic(2), broker(Policy.DISABLED)), OFFLINE),
+         _facts(view(classic(2), broker(Policy.DOWNGRADE))), Verdict.FAIL),
+        ("PM06", _facts(consumer(1, 1)), _facts(consumer(0, 2)), Verdict.FAIL),
+        ("PM07", _facts(consumer(2)), _facts(consumer(1, 1)), Verdict.FAIL),
+        ("PM07", _facts(classic(2), DOWN), _facts(consumer(2), DOWN), Verdict.FAIL),
+        ("PM07", _facts(consumer(2)), _facts(consumer(0)), Verdict.FAIL),
+        ("PM08", _facts(consumer(0)), _facts(consumer(1)), Verdict.FAIL),
+    ],
+)  # fmt: skip
+def test_each_rule_passes_and_fails_on_what_it_is_for(
+    rule: str, good: Facts, bad: Facts, verdict: Verdict
+) -> None:
+    """One look each."""
+    assert _verdicts(rule, good) == {Verdict.PASS}
+    assert verdict in _verdicts(rule, bad)
+
+
+def test_a_group_that_no_broker_knows_is_one_finding_only() -> None:
+    """PM01 speaks, nothing else can be said."""
+    absent = _facts(ProtocolGroup(group="g", kind=Kind.ABSENT))
+    (finding,) = ask(("PM02", "PM07", "C11"), absent)
+    assert (finding.rule, finding.verdict) == ("PM01", Verdict.FAIL)
+
+
+def test_a_group_whose_brokers_were_not_read_never_passes() -> None:
+    """An error, for nothing was looked at."""
+    seen = _facts(classic(2))
+    blind = replace(seen, view=replace(seen.view, protocol=None))
+    assert all(_verdicts(rule, blind) == {Verdict.ERROR} for rule in RULES if rule.startswith("PM"))
+
+
+def test_problems_of_reading_are_errors() -> None:
+    """Not failures: nothing is known to be wrong."""
+    seen = _facts(classic(2))
+    (finding,) = RULES["PM02"].ask(replace(seen, view=replace(seen.view, problems=("no answer",))))
+    assert (finding.verdict, finding.reason) == (Verdict.ERROR, "no answer")
+
+
+def test_assess_says_the_preflight_the_hazards_and_what_is_live() -> None:
+    """Of another kind of group only that it is none of consumers."""
+    book = BOOKS[MoveName.PROTOCOL]
+    request = MoveRequest(group="g", move=MoveName.PROTOCOL, to=Protocol.CONSUMER)
+    found = {finding.rule for finding in book.assess(request, _facts(classic(2)))}
+    assert {"P01", "P08", "P19", "PM02", "C11", "C18"} <= found
+    assert any(rule.startswith("H") for rule in found)
+    share = book.assess(request, _facts(ProtocolGroup(group="g", kind=Kind.SHARE, state="Stable")))
+    assert [finding.rule for finding in share] == ["P01", "P02"]
+    assert share[-1].verdict is Verdict.FAIL
