@@ -92,7 +92,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         up(home, UpOptions(airflow=False, idle=(IDLE,)), lambda _line: None)
         with warm_spark(home.root) as submit:
             text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
-            home.settings_file.write_text(text + "[thresholds]\npatience_s = 8\nsettle_s = 60\n")
+            home.settings_file.write_text(text + "[thresholds]\npatience_s = 60\nsettle_s = 240\n")
             with build(load(home.settings_file)) as app:
                 migration = moved_and_back(app, home)
             written = home.root / "report.html"
@@ -129,5 +129,5 @@ def runner(app: App, migration: str, run: str) -> Runner:
         decide=Agreed(),
         listener=Watcher(),
         clock=SystemClock(),
-        settle_s=60,
+        settle_s=240,
     )

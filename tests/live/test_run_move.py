@@ -87,7 +87,7 @@ class Sandbox:
             decide=Agreed(),
             listener=self.watcher,
             clock=SystemClock(),
-            settle_s=60,
+            settle_s=240,
         )
         return migration, runner
 
@@ -107,7 +107,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     home = Home(tmp_path_factory.mktemp("move"))
     up(home, UpOptions(airflow=False, idle=(IDLE,)), lambda _line: None)
     with home.settings_file.open("a") as settings:
-        settings.write("[thresholds]\npatience_s = 8\nsettle_s = 60\n")
+        settings.write("[thresholds]\npatience_s = 8\nsettle_s = 240\n")
     with warm_spark(home.root) as submit:
         text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
         home.settings_file.write_text(text)
@@ -204,7 +204,7 @@ def _prove_back(sandbox: Sandbox, app: App, migration: str, closing: Closing) ->
     _wait_for_calm(sandbox)
     claimed = claim(app, migration, f"again-{migration}", "test")
     again = Runner(
-        app=app, claimed=claimed, decide=Agreed(), listener=sandbox.watcher, clock=SystemClock(), settle_s=60
+        app=app, claimed=claimed, decide=Agreed(), listener=sandbox.watcher, clock=SystemClock(), settle_s=240
     )
     closing = again.back(WayBack.OLD_MEMBERS)
     assert closing.phase is Phase.ROLLED_BACK, (closing.reason, failed(app, migration))

@@ -95,7 +95,7 @@ def ensemble(cluster, process, tmp_path: Path) -> Iterator[Ensemble]:
             "fleet": {"driver": "manual"},
             "journal": {"url": f"sqlite:///{tmp_path / 'journal.db'}"},
             "evidence": {"root": str(tmp_path / "evidence")},
-            "thresholds": {"settle_s": 60},
+            "thresholds": {"settle_s": 240},
         }
     )
 

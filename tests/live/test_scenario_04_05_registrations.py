@@ -100,4 +100,4 @@ def test_scenario_05_regex_escape(group, kazoo, join, topics, scala_member):
     ours = join(1, MigratingConsumer, [dotted, crossed])
     probe.await_shares(dotted, {once.member_id: 2, ours.consumer.consumer_id: 2})
     probe.await_shares(crossed, {ours.consumer.consumer_id: 4})
-    assert ours.consumer.status().alarms == ()
+    wait_until(lambda: ours.consumer.status().alarms == (), PATIENCE_S, "there is no alarm")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from group_probe import PATIENCE_S, GroupProbe
+from group_probe import PATIENCE_S, GroupProbe, exported
 from groupshift.domain.coordination import Mode
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.sandbox.processes import wait_until
@@ -40,6 +40,10 @@ def test_a_member_without_the_fence_keeps_the_group_in_zookeeper_mode(topic, gro
     change.create(probe.paths.migration_id_of(other), data, ephemeral=True)
     change.commit()
     probe.await_published([member.member_id], Mode.ZOOKEEPER, probe.set_mode(b"kafka"))
-    wait_until(lambda: "fence" in member.state_file.read_text(), PATIENCE_S, "the reason is reported")
-    assert other in member.state_file.read_text()
+
+    def alarms():
+        return exported(member.state_file).get("alarms", [])
+
+    wait_until(lambda: any("fence" in each for each in alarms()), PATIENCE_S, "the reason is reported")
+    assert any(other in each for each in alarms())
     assert probe.published(member.member_id).mode is Mode.ZOOKEEPER

@@ -74,6 +74,11 @@ def test_scenario_31_shutdown_commits_to_both_stores(cluster, group, written, co
     member.subscribe([written])
     taken = [member.poll(30) for _ in range(2 * RECORDS)]
     assert None not in taken
+    wait_until(
+        lambda: member.statistics()["kafka_owned_partitions_count"] == 2,
+        PATIENCE_S,
+        "the Kafka group let it in",
+    )
     watched = [probe.paths.id_of(member.consumer_id), f"{probe.paths.owners}/{written}/0"]
     for path in watched:
         assert kazoo.exists(path, watch=lambda event: gone.append(event.path))

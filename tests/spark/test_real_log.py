@@ -28,7 +28,7 @@ DEADLINE_S = 90.0
 OWNER_THAT_DIES = f"""
 import sys
 from kazoo.client import KazooClient
-client = KazooClient(hosts=sys.argv[1], timeout=1.0)
+client = KazooClient(hosts=sys.argv[1], timeout=4.0)
 client.start()
 client.create("{OWNERS}/2", b"g_m3-1-0", ephemeral=True)
 print("owned", flush=True)
