@@ -40,7 +40,7 @@ def driven(node: KraftCluster) -> Driven:
         now="3.9.2",
         starts=lambda: known(node.home, "kraft-1"),
         fails="3.4.0",
-        words="only supports versions",
+        words="No MetadataVersion with metadata version 21",
     )
 
 

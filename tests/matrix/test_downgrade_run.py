@@ -25,7 +25,8 @@ from groupshift.sandbox.cluster_file import load
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
-from native_member import NativeMember
+from groupshift.sandbox.layout import to_release
+from groupshift.sandbox.rolling import replace_node
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -155,17 +156,23 @@ def for_34(tmp_path: Path) -> Iterator[KraftCluster]:
         yield started
 
 
-def nine_groups(groups: Groups) -> NativeMember:
-    """Five simple, one classic, one native and alive (its member), one native and left, one converted
-    back."""
+def nine_groups(groups: Groups) -> None:
+    """Five simple, one classic, one to be native and alive, one native and left, one converted back."""
     commit(groups.cluster, offsets(NINE))
     groups.touch_classic(CLASSIC)
     for group in (LEFT, BACK):
         groups.native(group, PARTITIONS).leave()
     groups.touch_classic(BACK)
-    alive = groups.native(LIVE, PARTITIONS)
-    groups.await_kinds({LIVE: Kind.CONSUMER, LEFT: Kind.CONSUMER, BACK: Kind.CLASSIC})
-    return alive
+    groups.await_kinds({LEFT: Kind.CONSUMER, BACK: Kind.CLASSIC})
+
+
+def raw_swap(cluster: KraftCluster) -> set[str]:
+    """Groups without offsets at a 3.4.0 over that very folder; then 3.9.2 is started over it again."""
+    swapped, seen = replace_node(cluster, 1, to_release("3.4.0"))
+    assert seen.count("Error loading offsets") == 2
+    found = {group for group, _ in offsets_of(swapped.bootstrap, NINE)}
+    replace_node(swapped, 1, to_release("3.9.2"))
+    return set(NINE) - found
 
 
 def overridden(groups: Groups) -> dict[str, str]:
@@ -176,15 +183,20 @@ def overridden(groups: Groups) -> dict[str, str]:
 def test_nine_groups_go_to_340_converted_and_compacted(
     for_34: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The five that a raw swap would lose are named; with a native member it waits and names its group;
-    killed while the topic is set to compact, it goes on, sets it back, and 9 of 9 groups are equal."""
+    """The five that a raw swap loses are named; with a native member it waits and names its group; killed
+    while the topic is set to compact, it goes on, sets it back, and 9 of 9 groups are equal."""
     create_topic(for_34.bootstrap, TOPIC, PARTITIONS)
     runs = Runs(for_34, tmp_path, capsys)
     way = ("--to", "3.4.0", "--from", "3.9.2")
     with groups_at(for_34.bootstrap, TOPIC) as groups:
-        alive = nine_groups(groups)
-        before = offsets_of(for_34.bootstrap, NINE)
-        assert len(before) == len(NINE) * PARTITIONS
+        nine_groups(groups)
+    before = offsets_of(for_34.bootstrap, NINE)
+    assert len(before) == len(NINE) * PARTITIONS
+    assert raw_swap(for_34) == set(LOST)
+    assert offsets_of(for_34.bootstrap, NINE) == before
+    with groups_at(for_34.bootstrap, TOPIC) as groups:
+        alive = groups.native(LIVE, PARTITIONS)
+        groups.await_kinds({LIVE: Kind.CONSUMER})
         code, shown = runs("run", *way)
         assert (code, shown["possible"]) == (0, True)
         (lost,) = [each["reason"] for each in shown["findings"] if each["rule"] == "W16"]
@@ -251,3 +263,36 @@ def test_three_nodes_of_431_go_to_392_one_after_the_other(
     cluster = load(three.home, "kraft")
     assert [node.release for node in cluster.nodes] == ["3.9.2"] * 3
     assert offsets_of(cluster.bootstrap, names) == before
+
+
+@pytest.fixture
+def formatted_42(tmp_path: Path) -> Iterator[KraftCluster]:
+    """One node of 4.2.1 as it is formatted."""
+    options = KraftOptions(
+        release="4.2.1", heap="320m", properties={"metadata.log.max.snapshot.interval.ms": "5000"}
+    )
+    with cluster_of(tmp_path, options) as started:
+        yield started
+
+
+def test_a_node_as_formatted_by_421_goes_to_402(
+    formatted_42: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """metadata.version, share and streams are lowered; a native group stays one."""
+    create_topic(formatted_42.bootstrap, TOPIC, PARTITIONS)
+    with groups_at(formatted_42.bootstrap, TOPIC) as groups:
+        commit(groups.cluster, offsets(["native", "simple"]))
+        groups.native("native", PARTITIONS).leave()
+        groups.await_kinds({"native": Kind.CONSUMER})
+    runs = Runs(formatted_42, tmp_path, capsys)
+    way = ("--to", "4.0.2", "--from", "4.2.1")
+    before = offsets_of(formatted_42.bootstrap, ["native", "simple"])
+    code, shown = runs("run", *way)
+    lowered = [each["subject"] for each in shown["plan"]["steps"] if each["act"] == "lower"]
+    assert (code, lowered) == (0, ["share.version", "streams.version", "metadata.version"])
+    code, done = runs("run", *way, "--execute", "--yes")
+    assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
+    assert offsets_of(formatted_42.bootstrap, ["native", "simple"]) == before
+    with groups_at(formatted_42.bootstrap, TOPIC) as groups:
+        groups.await_kinds({"native": Kind.CONSUMER})
+        assert groups.look().finalised["metadata.version"] == 25

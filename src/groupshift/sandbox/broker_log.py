@@ -17,6 +17,7 @@ PATTERNS = (
     "does not support finalized version",
     "only supports versions",
     "Can't read version",
+    "No MetadataVersion with",
 )
 
 
