@@ -70,13 +70,13 @@ _ALL = (
 RULES = {
     number: Rule(number=number, holds=holds, look=look) for number, holds, look in (*_ALL, *protocol.RULES)
 }
-"""Every rule by number: C of the move ``coordination``, PM of the move ``protocol``; a few serve both."""
+"""Every rule by number: C of the move ``coordination``, PR of the move ``protocol``; a few serve both."""
 
 
 def ask(numbers: tuple[str, ...], facts: Facts) -> tuple[Finding, ...]:
     """What the rules of these numbers say, passed ones included.
 
-    Of a group that does not exist only C01 (PM01) speaks: nothing else can be said about it."""
+    Of a group that does not exist only C01 (PR01) speaks: nothing else can be said about it."""
     if not facts.view.exists:
-        return RULES["C01" if facts.view.protocol is None else "PM01"].ask(facts)
+        return RULES["C01" if facts.view.protocol is None else "PR01"].ask(facts)
     return tuple(finding for number in numbers for finding in RULES[number].ask(facts))

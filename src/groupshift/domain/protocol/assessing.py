@@ -12,7 +12,7 @@ from groupshift.domain.protocol.known_bugs import known_bugs
 from groupshift.domain.protocol.model import Aim, Protocol
 from groupshift.domain.verdict import Finding
 
-_LIVE = ("PM02", "C11", "C18")
+_LIVE = ("PR02", "C11", "C18")
 HEALS = ("P06", *_LIVE)
 """Rules that only need time: brokers that disagree or load, members that are joining."""
 
@@ -41,5 +41,5 @@ def findings(request: MoveRequest, facts: Facts) -> tuple[Finding, ...]:
     first = preflight.ask(asked)
     if not preflight.movable(first):
         return first
-    live = rules.ask(_LIVE if not view.group.empty else ("PM02",), facts)
+    live = rules.ask(_LIVE if not view.group.empty else ("PR02",), facts)
     return (*first, *live, *known_bugs(asked))

@@ -6,32 +6,32 @@ from collections.abc import Mapping
 
 from groupshift.domain.moves import StageName
 
-_READ = ("PM01", "PM02", "PM03")
-_ALL_THERE = (*_READ, "PM04", "PM07", "C11", "C18", "C20")
+_READ = ("PR01", "PR02", "PR03")
+_ALL_THERE = (*_READ, "PR04", "PR07", "C11", "C18", "C20")
 
 BEFORE: Mapping[StageName, tuple[str, ...]] = {
-    StageName.CANARY: (*_READ, "PM05", "C11", "C18"),
-    StageName.ROLL: (*_READ, "PM04", "PM05", "C11", "C18"),
-    StageName.EMPTY: (*_READ, "PM05", "C18"),
-    StageName.FILL: (*_READ, "PM05", "PM08"),
+    StageName.CANARY: (*_READ, "PR05", "C11", "C18"),
+    StageName.ROLL: (*_READ, "PR04", "PR05", "C11", "C18"),
+    StageName.EMPTY: (*_READ, "PR05", "C18"),
+    StageName.FILL: (*_READ, "PR05", "PR08"),
     StageName.SOAK: (),
     StageName.UNDO_FILL: _READ,
-    StageName.UNDO_EMPTY: (*_READ, "PM05", "PM08"),
-    StageName.UNDO_MEMBERS: (*_READ, "PM05"),
+    StageName.UNDO_EMPTY: (*_READ, "PR05", "PR08"),
+    StageName.UNDO_MEMBERS: (*_READ, "PR05"),
 }
 """Preconditions, asked of the live group right before the act."""
 
 AFTER: Mapping[StageName, tuple[str, ...]] = {
-    StageName.CANARY: (*_READ, "PM04", "PM06", "C11", "C18", "C20"),
+    StageName.CANARY: (*_READ, "PR04", "PR06", "C11", "C18", "C20"),
     StageName.ROLL: _ALL_THERE,
-    StageName.EMPTY: (*_READ, "PM08", "C20"),
+    StageName.EMPTY: (*_READ, "PR08", "C20"),
     StageName.FILL: _ALL_THERE,
-    StageName.SOAK: (*_READ, "PM07", "C11", "C18", "C20"),
-    StageName.UNDO_FILL: (*_READ, "PM08", "C20"),
+    StageName.SOAK: (*_READ, "PR07", "C11", "C18", "C20"),
+    StageName.UNDO_FILL: (*_READ, "PR08", "C20"),
     StageName.UNDO_EMPTY: _ALL_THERE,
     StageName.UNDO_MEMBERS: _ALL_THERE,
 }
 """What must hold once the stage has settled; the judge asks these."""
 
-SETTLED = ("PM02", "PM03", "PM04", "PM06", "PM07", "PM08", "C11")
+SETTLED = ("PR02", "PR03", "PR04", "PR06", "PR07", "PR08", "C11")
 """Of the rules after a stage, those that only need time: the sensor waits for them."""

@@ -111,14 +111,14 @@ def _of_brokers(look: _Look) -> Callable[[Facts], Iterator[Complaint]]:
 RULES: tuple[tuple[str, str, Callable[[Facts], Iterator[Complaint]]], ...] = tuple(
     (number, holds, _of_brokers(look))
     for number, holds, look in (
-        ("PM01", "a broker knows the group", _known),
-        ("PM02", "everything about the group was read", _read),
-        ("PM03", "all brokers agree on the coordinator, and none is loading", _agreed),
-        ("PM04", "the group is at rest, and every member at its epoch", _at_rest),
-        ("PM05", "the coordinator will admit the members to come", _admitted),
-        ("PM06", "the group is of the type that its members make it", _type_of_members),
-        ("PM07", "every member speaks the wanted protocol, and the group is of its type", _moved),
-        ("PM08", "the group is empty", _nobody),
+        ("PR01", "a broker knows the group", _known),
+        ("PR02", "everything about the group was read", _read),
+        ("PR03", "all brokers agree on the coordinator, and none is loading", _agreed),
+        ("PR04", "the group is at rest, and every member at its epoch", _at_rest),
+        ("PR05", "the coordinator will admit the members to come", _admitted),
+        ("PR06", "the group is of the type that its members make it", _type_of_members),
+        ("PR07", "every member speaks the wanted protocol, and the group is of its type", _moved),
+        ("PR08", "the group is empty", _nobody),
     )
 )
 """Number, passed sentence and rule."""

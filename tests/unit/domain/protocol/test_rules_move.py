@@ -39,21 +39,21 @@ def _loading() -> ProtocolView:
 @pytest.mark.parametrize(
     ("rule", "good", "bad", "verdict"),
     [
-        ("PM02", _facts(classic(2)), _facts(replace(classic(2), kind=Kind.UNKNOWN)), Verdict.ERROR),
-        ("PM03", _facts(classic(2)), _facts(_loading()), Verdict.FAIL),
-        ("PM04", _facts(classic(2)), _facts(classic(2, state="PreparingRebalance")), Verdict.FAIL),
-        ("PM04", _facts(consumer(2, epoch=3, assignment_epoch=3)),
+        ("PR02", _facts(classic(2)), _facts(replace(classic(2), kind=Kind.UNKNOWN)), Verdict.ERROR),
+        ("PR03", _facts(classic(2)), _facts(_loading()), Verdict.FAIL),
+        ("PR04", _facts(classic(2)), _facts(classic(2, state="PreparingRebalance")), Verdict.FAIL),
+        ("PR04", _facts(consumer(2, epoch=3, assignment_epoch=3)),
          _facts(consumer(2, epoch=4, assignment_epoch=4)), Verdict.FAIL),
-        ("PM05", _facts(classic(2)), _facts(view(classic(2), broker(Policy.DISABLED))), Verdict.FAIL),
-        ("PM05", _facts(consumer(2), DOWN), _facts(view(consumer(2), broker(Policy.UPGRADE)), DOWN),
+        ("PR05", _facts(classic(2)), _facts(view(classic(2), broker(Policy.DISABLED))), Verdict.FAIL),
+        ("PR05", _facts(consumer(2), DOWN), _facts(view(consumer(2), broker(Policy.UPGRADE)), DOWN),
          Verdict.FAIL),
-        ("PM05", _facts(view(classic(2), broker(Policy.DISABLED)), OFFLINE),
+        ("PR05", _facts(view(classic(2), broker(Policy.DISABLED)), OFFLINE),
          _facts(view(classic(2), broker(Policy.DOWNGRADE))), Verdict.FAIL),
-        ("PM06", _facts(consumer(1, 1)), _facts(consumer(0, 2)), Verdict.FAIL),
-        ("PM07", _facts(consumer(2)), _facts(consumer(1, 1)), Verdict.FAIL),
-        ("PM07", _facts(classic(2), DOWN), _facts(consumer(2), DOWN), Verdict.FAIL),
-        ("PM07", _facts(consumer(2)), _facts(consumer(0)), Verdict.FAIL),
-        ("PM08", _facts(consumer(0)), _facts(consumer(1)), Verdict.FAIL),
+        ("PR06", _facts(consumer(1, 1)), _facts(consumer(0, 2)), Verdict.FAIL),
+        ("PR07", _facts(consumer(2)), _facts(consumer(1, 1)), Verdict.FAIL),
+        ("PR07", _facts(classic(2), DOWN), _facts(consumer(2), DOWN), Verdict.FAIL),
+        ("PR07", _facts(consumer(2)), _facts(consumer(0)), Verdict.FAIL),
+        ("PR08", _facts(consumer(0)), _facts(consumer(1)), Verdict.FAIL),
     ],
 )  # fmt: skip
 def test_each_rule_passes_and_fails_on_what_it_is_for(
@@ -65,23 +65,23 @@ def test_each_rule_passes_and_fails_on_what_it_is_for(
 
 
 def test_a_group_that_no_broker_knows_is_one_finding_only() -> None:
-    """PM01 speaks, nothing else can be said."""
+    """PR01 speaks, nothing else can be said."""
     absent = _facts(ProtocolGroup(group="g", kind=Kind.ABSENT))
-    (finding,) = ask(("PM02", "PM07", "C11"), absent)
-    assert (finding.rule, finding.verdict) == ("PM01", Verdict.FAIL)
+    (finding,) = ask(("PR02", "PR07", "C11"), absent)
+    assert (finding.rule, finding.verdict) == ("PR01", Verdict.FAIL)
 
 
 def test_a_group_whose_brokers_were_not_read_never_passes() -> None:
     """An error, for nothing was looked at."""
     seen = _facts(classic(2))
     blind = replace(seen, view=replace(seen.view, protocol=None))
-    assert all(_verdicts(rule, blind) == {Verdict.ERROR} for rule in RULES if rule.startswith("PM"))
+    assert all(_verdicts(rule, blind) == {Verdict.ERROR} for rule in RULES if rule.startswith("PR"))
 
 
 def test_problems_of_reading_are_errors() -> None:
     """Not failures: nothing is known to be wrong."""
     seen = _facts(classic(2))
-    (finding,) = RULES["PM02"].ask(replace(seen, view=replace(seen.view, problems=("no answer",))))
+    (finding,) = RULES["PR02"].ask(replace(seen, view=replace(seen.view, problems=("no answer",))))
     assert (finding.verdict, finding.reason) == (Verdict.ERROR, "no answer")
 
 
@@ -90,7 +90,7 @@ def test_assess_says_the_preflight_the_hazards_and_what_is_live() -> None:
     book = BOOKS[MoveName.PROTOCOL]
     request = MoveRequest(group="g", move=MoveName.PROTOCOL, to=Protocol.CONSUMER)
     found = {finding.rule for finding in book.assess(request, _facts(classic(2)))}
-    assert {"P01", "P08", "P19", "PM02", "C11", "C18"} <= found
+    assert {"P01", "P08", "P19", "PR02", "C11", "C18"} <= found
     assert any(rule.startswith("H") for rule in found)
     share = book.assess(request, _facts(ProtocolGroup(group="g", kind=Kind.SHARE, state="Stable")))
     assert [finding.rule for finding in share] == ["P01", "P02"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from groupshift.domain.protocol.answers import TABLE
 from groupshift.domain.protocol.counts import COUNTED
 from groupshift.domain.protocol.preflight import RULES
+from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
 from groupshift.domain.protocol.settled import SETTLED
 from groupshift.domain.protocol.silence import WATCHED
 from groupshift.domain.protocol.text import BEGIN, END, markdown
@@ -24,8 +25,7 @@ def test_the_documentation_shows_the_rows_in_force() -> None:
 def test_every_row_and_rule_is_there_without_a_blank() -> None:
     """As often as in the data, and no value's braces are left."""
     lines = [line for line in markdown().splitlines() if line.startswith("| P")]
-    assert len(lines) == sum(map(len, TABLE.values())) + len(RULES) + len(SETTLED) + len(WATCHED) + 1 + len(
-        COUNTED
-    )
+    rules = (RULES, SETTLED, MOVE_RULES, WATCHED, COUNTED)
+    assert len(lines) == sum(map(len, (*TABLE.values(), *rules))) + 1
     assert len({line.split("|")[1] for line in lines}) == len(lines)
     assert "{" not in markdown()
