@@ -28,6 +28,7 @@ from groupshift.sandbox.client_members.events import (
     MemberEvent,
     Owned,
     delivered,
+    gaps,
     overlapping,
     owned,
     read_events,
@@ -99,8 +100,8 @@ def account(
     """Hold ``events`` of all members against the log ends. ``killed_ms`` is as `events.owned` has it."""
     came = {at: Counter(offsets) for at, offsets in delivered(events).items()}
     owners = owned(events, killed_ms)
-    gaps = {at: gaps_between(owners.get(at, ())) for at in ends}
-    whole = gaps_between(sorted((one for each in owners.values() for one in each), key=lambda x: x.from_ms))
+    unowned = {at: gaps(owners.get(at, ())) for at in ends}
+    whole = gaps(sorted((one for each in owners.values() for one in each), key=lambda x: x.from_ms))
     return Account(
         lost={
             at: found
@@ -111,7 +112,7 @@ def account(
             at: more for at, seen in came.items() if (more := {o: n - 1 for o, n in seen.items() if n > 1})
         },
         repeated_within=_repeated_within(events),
-        unowned_ms={at: [to - since for since, to in found] for at, found in gaps.items()},
+        unowned_ms={at: [to - since for since, to in found] for at, found in unowned.items()},
         all_unowned_ms=[to - since for since, to in whole],
         overlaps=[(at, *pair) for at, intervals in owners.items() for pair in overlapping(intervals)],
         fatal=[each for each in events if each.event == "error" and _ends_it(each)],
@@ -137,20 +138,6 @@ def _repeated_within(events: Sequence[MemberEvent]) -> dict[TopicPartition, list
 def _ends_it(error: MemberEvent) -> bool:
     """Whether nothing comes after it: _FATAL (-150) of a message is one, though `fatal` is false."""
     return bool(error.fields["fatal"]) or error.fields["code"] == KafkaError._FATAL
-
-
-def gaps_between(intervals: Sequence[Owned]) -> list[tuple[int, int]]:
-    """From when to when (ms) nobody owned anything of these, which are in order of time; not before the first
-    and not after the last."""
-    found: list[tuple[int, int]] = []
-    until = intervals[0].to_ms if intervals else None
-    for each in intervals[1:]:
-        if until is None:
-            break
-        if each.from_ms > until:
-            found.append((until, each.from_ms))
-        until = None if each.to_ms is None else max(until, each.to_ms)
-    return found
 
 
 class ProtocolFleet:

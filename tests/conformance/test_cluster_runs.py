@@ -1,18 +1,17 @@
-"""The contract of the journal of cluster runs, in memory and on SQLite."""
+"""The journal of cluster runs in memory and on SQLite: `cluster_runs_suite`. The same suite runs on a
+PostgreSQL in ``tests/live/test_postgres_journal.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
 from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
-from groupshift.errors import Conflict, Rejected
-from groupshift.ports.cluster_runs import NEXT, ClusterRun, ClusterRuns, RunState, RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.cluster_runs import ClusterRuns
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -24,93 +23,3 @@ def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterRuns
     made = SqlClusterRuns(f"sqlite:///{tmp_path / 'journal.db'}")
     yield made
     made.close()
-
-
-def run(name: str = "r", cluster: str = "c", at_ms: int = 1) -> ClusterRun:
-    """A run to store."""
-    return ClusterRun(
-        run=name,
-        cluster_id=cluster,
-        state=RunState.OPEN,
-        plan_hash="a" * 64,
-        plan='{"steps": []}',
-        created_at_ms=at_ms,
-        updated_at_ms=at_ms,
-    )
-
-
-def record(step: str = "1", token: int = 1, **values: object) -> RunStepRecord:
-    """A step to store."""
-    return RunStepRecord(**{"step": step, "state": StepState.INTENDED, "token": token, "at_ms": 7, **values})
-
-
-def test_a_run_is_found_again_as_it_was_stored(runs: ClusterRuns) -> None:
-    """By its id and as the open one of its cluster; nothing of another cluster."""
-    runs.create(run())
-    assert runs.find("r") == run()
-    assert runs.open_of("c") == run()
-    assert runs.open_of("elsewhere") is None
-    with pytest.raises(Rejected, match="'none' is not in the journal"):
-        runs.find("none")
-
-
-def test_a_cluster_has_one_open_run(runs: ClusterRuns) -> None:
-    """Another one may begin when the first is closed, and never under the same id."""
-    runs.create(run())
-    with pytest.raises(Conflict, match="open run"):
-        runs.create(run("s"))
-    runs.create(run("t", cluster="other"))
-    runs.move("r", runs.claim("r", "me", 2), RunState.ENDED, 3)
-    runs.create(run("s", at_ms=9))
-    assert runs.open_of("c") == run("s", at_ms=9)
-    assert [each.run for each in runs.recent(9)] == ["s", "t", "r"]
-    assert [each.run for each in runs.recent(1)] == ["s"]
-    with pytest.raises(Conflict):
-        runs.create(run("s", cluster="third"))
-
-
-def test_tokens_rise_and_only_the_latest_may_write(runs: ClusterRuns) -> None:
-    """Also where the same process claims again: a step cut off is looked at anew."""
-    runs.create(run())
-    assert [runs.claim("r", "me", 2), runs.claim("r", "me", 3), runs.claim("r", "you", 4)] == [1, 2, 3]
-    with pytest.raises(Conflict, match="token 2 of run r is void"):
-        runs.put("r", record(token=2))
-    with pytest.raises(Conflict, match="void"):
-        runs.move("r", 2, RunState.DONE, 5)
-    assert runs.steps("r") == {}
-    runs.put("r", record(token=3))
-    assert runs.find("r").updated_at_ms == 7
-    with pytest.raises(Rejected, match="not in the journal"):
-        runs.claim("none", "me", 1)
-
-
-def test_the_last_word_on_a_step_counts(runs: ClusterRuns) -> None:
-    """With everything in it."""
-    runs.create(run())
-    runs.claim("r", "me", 2)
-    first = record(intent={"former": {"segment.ms": None}})
-    last = replace(first, state=StepState.DONE, at_ms=8, result={"seen": [1, "ä"]})
-    runs.put("r", record("2"))
-    runs.put("r", first)
-    runs.put("r", last)
-    assert runs.steps("r") == {"1": last, "2": record("2")}
-    assert runs.steps("none") == {}
-
-
-@pytest.mark.parametrize("state", list(RunState))
-def test_states_follow_their_table_and_a_closed_run_stays(runs: ClusterRuns, state: RunState) -> None:
-    """Nothing is written to a run that is closed."""
-    runs.create(replace(run(), state=state))
-    token = runs.claim("r", "me", 2)
-    for wanted in RunState:
-        if wanted not in NEXT[state]:
-            with pytest.raises(Conflict):
-                runs.move("r", token, wanted, 3)
-            assert runs.find("r").state is state
-    if NEXT[state]:
-        runs.put("r", record(token=token))
-        runs.move("r", token, min(NEXT[state]), 4)
-        assert (runs.find("r").state, runs.find("r").updated_at_ms) == (min(NEXT[state]), 4)
-    else:
-        with pytest.raises(Conflict, match="nothing of it may change"):
-            runs.put("r", record(token=token))

@@ -11,14 +11,17 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, event
 
+from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from groupshift.adapters.sqlalchemy import database as database_module
 from groupshift.adapters.sqlalchemy import scans as scans_module
+from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
 from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.adapters.sqlalchemy.schema import TABLE
 from groupshift.adapters.sqlalchemy.statements import statement, statements_of, versions
 from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.cluster_runs import ClusterRuns
 from groupshift.ports.journal import EventKind, Journal
 from groupshift.ports.scans import Scans
 from journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
@@ -61,6 +64,14 @@ def scans(journal_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scans]:
     monkeypatch.setattr(scans_module, "PAGE", 3)
     SqlJournal(journal_url).recent(1)
     made = SqlScans(journal_url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def runs(journal_url: str) -> Iterator[ClusterRuns]:
+    """An empty journal of runs."""
+    made = SqlClusterRuns(journal_url)
     yield made
     made.close()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.client_members.events import MemberEvent, Owned
-from protocol_fleet import account, gaps_between
+from groupshift.sandbox.client_members.events import MemberEvent, Owned, gaps
+from protocol_fleet import account
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -97,5 +97,5 @@ def test_gaps_are_between_owners_only() -> None:
         Owned(member="m3", from_ms=60, to_ms=None),
         Owned(member="m4", from_ms=90, to_ms=95),
     ]
-    assert gaps_between(owners) == [(50, 60)]
-    assert gaps_between([]) == []
+    assert gaps(owners) == [(50, 60)]
+    assert gaps([]) == []

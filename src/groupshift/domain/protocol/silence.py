@@ -19,8 +19,8 @@ from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Finding, Verdict
 
 _RESTART = (
-    "see whether its process lives: after a message whose error has code -150 it is silent for good (H27), and"
-    " some clients never join older brokers (H24); end it and start it again"
+    "see whether its process lives: after a message whose error has code -150 it is silent for good (H27),"
+    " and some clients never join older brokers (H24); end it and start it again"
 )
 _SELDOM = f"does it commit less often? Then watch with a longer --still-for; else {_RESTART}"
 _SERVE = "switch the consumer protocol on again, or the members to classic; then start them again"

@@ -102,18 +102,23 @@ def _owned_by(events: Sequence[MemberEvent], killed_ms: int | None) -> Iterator[
         yield at, Owned(member=events[0].member, from_ms=from_ms, to_ms=killed_ms)
 
 
-def unowned_ms(intervals: Sequence[Owned]) -> list[int]:
-    """The gaps of a partition between its owners, in ms, in order of time; overlapping owners leave none.
-    Takes what `owned` gives for it."""
-    gaps: list[int] = []
+def gaps(intervals: Sequence[Owned]) -> list[tuple[int, int]]:
+    """From when to when (epoch ms) nobody owned anything of these, which are in order of time, as `owned` has
+    them; not before the first and not after the last. Overlapping owners leave none."""
+    found: list[tuple[int, int]] = []
     until = intervals[0].to_ms if intervals else None
     for each in intervals[1:]:
         if until is None:
-            return gaps
+            break
         if each.from_ms > until:
-            gaps.append(each.from_ms - until)
+            found.append((until, each.from_ms))
         until = None if each.to_ms is None else max(until, each.to_ms)
-    return gaps
+    return found
+
+
+def unowned_ms(intervals: Sequence[Owned]) -> list[int]:
+    """How long the `gaps` of a partition between its owners are, in ms."""
+    return [to - since for since, to in gaps(intervals)]
 
 
 def overlapping(intervals: Sequence[Owned]) -> list[tuple[Owned, Owned]]:
