@@ -100,15 +100,15 @@ def _snapshots_there(work: Work, _step: RunStep, record: RunStepRecord) -> Look:
     wanted = int(record.intent["offset"])
     nodes = [int(each.subject) for each in work.plan.steps if each.act is RunAct.REPLACE]
     found = {node: work.tools.nodes.observe(node).snapshot for node in nodes}
-    if all(offset is not None and offset >= wanted for offset in found.values()):
-        return Look(seen=Seen.HOLDS, result={"offsets": {str(node): each for node, each in found.items()}})
-    if work.terms.seen:
-        return Look(seen=Seen.HOLDS, result={"seen_by": work.terms.who})
+    told = {node: offset for node, offset in found.items() if offset is not None}
+    if all(offset >= wanted for offset in told.values()) and (len(told) == len(nodes) or work.terms.seen):
+        by = {} if len(told) == len(nodes) else {"seen_by": work.terms.who}
+        return Look(seen=Seen.HOLDS, result={"offsets": {str(node): told[node] for node in told}, **by})
     said = f"a metadata snapshot up to offset {wanted} on nodes {', '.join(map(str, nodes))}"
-    if None in found.values():
+    if len(told) < len(nodes):
         look = f"look for __cluster_metadata-0/<offset>-<epoch>.checkpoint of {said}, then run it with --seen"
         return Look(seen=Seen.PERSON, detail=look)
-    return Look(seen=Seen.NOT_YET, detail=f"waiting for {said}; there are {found}")
+    return Look(seen=Seen.NOT_YET, detail=f"waiting for {said}; there are {told}")
 
 
 def _prove(work: Work, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
