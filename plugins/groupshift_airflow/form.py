@@ -53,6 +53,18 @@ def _connection(title: str, default: str, type_: str) -> Param:
     )
 
 
+def _zookeeper_if_any() -> Param:
+    """For what serves moves with and without ZooKeeper."""
+    return Param(
+        "groupshift_zookeeper_default",
+        type=["string", "null"],
+        title="ZooKeeper",
+        section=_SCOPE,
+        description_md="Id of an Airflow connection of type **Groupshift ZooKeeper**; empty for a migration "
+        "of the protocol.",
+    )
+
+
 def kafka_cluster() -> dict[str, Param]:
     """Which connection, where Kafka is all there is."""
     return {
@@ -186,13 +198,14 @@ def roll_back() -> dict[str, Any]:
             section=_SCOPE,
             description_md="Id of the migration to take back, as the page *Migrations* lists it.",
         ),
-        **clusters(),
+        **kafka_cluster(),
+        "zookeeper_conn_id": _zookeeper_if_any(),
         "to": _choice(
             WayBack.OLD_MEMBERS,
             "How far back",
             {
                 WayBack.ZOOKEEPER_MODE: "zookeeper_mode: mode back, migration-aware members stay",
-                WayBack.OLD_MEMBERS: "old_members: mode back, then the old consumers again",
+                WayBack.OLD_MEMBERS: "old_members: everything back, to the members that were there before",
             },
             _SCOPE,
             "Offsets of the progress made are kept either way.",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import HITLBranchOperator, HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActState, GateBrief, Judgement
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.verdict import Verdict
@@ -139,6 +140,8 @@ class Judge(Asks):
         with self.app() as app:
             judged = self.judgement(app)
             self.show(judged.findings)
+            if self.moment == Moment.BEFORE and StageName(self.stage).undoes:
+                return None  # what is met on the way back is written down; the act asks its own preconditions
             match judged.verdict:
                 case Verdict.PASS:
                     return None

@@ -231,12 +231,12 @@ def cluster_settings(kafka_conn_id: str, zookeeper_conn_id: str) -> Settings:
 
     sections = base_settings()
     sections["kafka"] = KafkaClusterHook(kafka_conn_id).section()
-    if zookeeper_conn_id:
+    if zookeeper_conn_id not in {"", "None"}:
         sections["zookeeper"] = ZookeeperHook(zookeeper_conn_id).section()
     sections["fleet"] = _with_login(sections.get("fleet", {}))
     sections["evidence"] = {**SigningHook().section(), **sections.get("evidence", {})}
     base = os.environ.get(SETTINGS_VARIABLE, "the defaults")
-    named = ", ".join(each for each in (kafka_conn_id, zookeeper_conn_id) if each)
+    named = ", ".join(each for each in (kafka_conn_id, zookeeper_conn_id) if each not in {"", "None"})
     return parse(sections, source=f"connections {named} and {base}")
 
 

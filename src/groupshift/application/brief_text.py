@@ -101,7 +101,7 @@ def _plan_table(plan: Plan) -> str:
 def canary_text(plan: Plan) -> str:
     """What the canary's places hold and how it is judged; empty without a canary."""
     terms = plan.canary
-    if plan.stage(StageName.CANARY) is None:
+    if plan.stage(StageName.CANARY) is None or not terms.partitions:
         return ""
     share = round(100 * terms.held / terms.partitions) if terms.partitions else 0
     how = f"is watched for {terms.watch_s} s beside the old members" if terms.watch_s else "is not watched"

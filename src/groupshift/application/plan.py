@@ -66,7 +66,7 @@ def _refuse_unusable(env: Environment, request: MoveRequest, assessment: Assessm
     if env.signer is not None:
         env.signer.sign(b"")  # a key that cannot be used is found before anything begins
     members = len(assessment.view.members)
-    if request.canary > members:
+    if request.canary > members and made.stage(StageName.CANARY) is not None:
         raise Rejected(f"canary {request.canary} is more than the {members} members of group {request.group}")
     _refuse_unwatchable(env, assessment, made)
     if all(stage.name in _NO_ACT for stage in made.stages):

@@ -6,7 +6,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
 from groupshift.application.records import Migration, load, stage_data
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import WayBack
+from groupshift.domain.moves import MoveName, WayBack
 from groupshift.domain.phases import TRANSITIONS, Phase
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change
@@ -21,6 +21,8 @@ def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: 
     found = load(env, migration)
     if found.phase in _NOTHING_DONE:
         return ()
+    if found.plan.move is MoveName.PROTOCOL and to is not WayBack.OLD_MEMBERS:
+        raise Rejected(f"to {to} is of the move coordination; {migration} can go back to old_members only")
     _demand_possible(env, found)
     if found.phase is Phase.ROLLING_BACK and _same_target(found, to):
         return tuple(stage.name.value for stage in found.undo)

@@ -21,14 +21,24 @@ from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import StepRecord
 
 
-def _seen_in_group(env: Environment, found: Migration, step: StepRecord) -> bool:
+def _seen_in_group(env: Environment, found: Migration, stage: Stage, step: StepRecord) -> bool:
     """Where the driver cannot know (people deploy): as many members of the wanted kind as were met when
-    the change was intended, and one more for each place; vacated places are seen as an empty group."""
+    the change was intended, and one more for each place; vacated places are seen as an empty group.
+
+    On the way back nobody of the kind that goes is left, for how many were met then is anybody's guess."""
     change = change_of(found, step.intent)
     if env.fleets(found.plan.driver).slots(found.record.group):
         return False
     if change.to is MemberKind.VACANT:
         return not env.groups.read(found.record.group).members
+    if (
+        stage.name.undoes
+        and isinstance(stage.step, ReplaceMembers)
+        and stage.step.old is not MemberKind.VACANT
+    ):
+        return not members_of(env, found, stage.step.old) and members_of(env, found, change.to) > 0
+    if stage.name is StageName.UNDO_EMPTY:
+        return members_of(env, found, change.to) >= len(change.slots)
     return members_of(env, found, change.to) >= int(step.intent["met"]) + len(change.slots)
 
 
@@ -53,7 +63,7 @@ def _settled(env: Environment, found: Migration, stage: Stage, seen: Facts) -> S
     if isinstance(stage.step, ReplaceMembers):
         changed, step = stage.step.slots, found.steps[stage.name]
         status = env.fleets(found.plan.driver).observe(change_of(found, step.intent))
-        if not status.done and not _seen_in_group(env, found, step):
+        if not status.done and not _seen_in_group(env, found, stage, step):
             return StageStatus(settled=False, detail=status.detail)
     rules = tuple(rule for rule in stage.after if rule in found.book.settled)
     new = replace(seen, places=tuple(place for place in seen.places if place.name in changed))

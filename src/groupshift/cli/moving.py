@@ -86,7 +86,7 @@ def finish(opened: App, migration: str, closing: Closing, console: Console, *, a
 def follow_up(migration: str, phase: Phase) -> str:
     """The next command that makes sense in a phase."""
     return {
-        Phase.PREVIEW: "groupshift run --group GROUP --execute",
+        Phase.PREVIEW: "the command that planned it, with --execute",
         Phase.PLANNED: f"groupshift run --migration {migration}",
         Phase.APPROVED: f"groupshift run --migration {migration}",
         Phase.RUNNING: f"groupshift run --migration {migration}",

@@ -85,7 +85,8 @@ def show_assessment(console: Console, assessment: Assessment) -> None:
 
 def plan_table(plan: Plan) -> Table:
     """The stages of a plan."""
-    table = Table(title=f"plan for group {plan.group}, until {plan.until}", title_justify="left")
+    to = f"to the {plan.to} protocol {plan.way}, " if plan.to else ""
+    table = Table(title=f"plan for group {plan.group}, {to}until {plan.until}", title_justify="left")
     for name in ("#", "stage", "step", "gate", "way back"):
         table.add_column(name, overflow="fold")
     for number, stage in enumerate(plan.stages, 1):

@@ -76,7 +76,8 @@ RULES = {
 def ask(numbers: tuple[str, ...], facts: Facts) -> tuple[Finding, ...]:
     """What the rules of these numbers say, passed ones included.
 
-    Of a group that does not exist only C01 (PR01) speaks: nothing else can be said about it."""
-    if not facts.view.exists:
+    Of a group that does not exist only C01 (PR01, where it is asked) speaks: nothing else can be said about
+    it."""
+    if not facts.view.exists and (facts.view.protocol is None or "PR01" in numbers):
         return RULES["C01" if facts.view.protocol is None else "PR01"].ask(facts)
     return tuple(finding for number in numbers for finding in RULES[number].ask(facts))

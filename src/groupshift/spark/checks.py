@@ -63,6 +63,7 @@ SNAPSHOT_CHECKS = (
         name="partition_set_equal",
         holds="the set of partitions is the same",
         hint="finish the change of partitions before moving the group",
+        of_members=True,
     ),
     Check(
         rule="V12",

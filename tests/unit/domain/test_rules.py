@@ -14,6 +14,7 @@ from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import Owner
 from groupshift.domain.moves import StageName, Until
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol import assessing
 from groupshift.domain.protocol import rulebook as protocol_rulebook
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
@@ -238,7 +239,7 @@ def test_an_unknown_group_is_one_finding_only() -> None:
 
 def test_every_rule_of_the_rulebook_exists_and_is_asked_somewhere() -> None:
     """No number without a rule, no rule without a use."""
-    asked = {*rulebook.ASSESS, *rulebook.SETTLED, *protocol_rulebook.SETTLED}
+    asked = {*rulebook.ASSESS, *rulebook.SETTLED, *protocol_rulebook.SETTLED, *assessing.LIVE}
     known: set[StageName] = set()
     for before, after in (
         (rulebook.BEFORE, rulebook.AFTER),

@@ -12,9 +12,10 @@ from groupshift.domain.protocol.known_bugs import known_bugs
 from groupshift.domain.protocol.model import Aim, Protocol
 from groupshift.domain.verdict import Finding
 
-_LIVE = ("PR02", "C11", "C18")
-HEALS = ("P06", *_LIVE)
-"""Rules that only need time: brokers that disagree or load, members that are joining."""
+LIVE = ("PR02", "C11", "C18", "PR09", "PR10", "PR11")
+"""What is asked of the group and its places beside the preflight."""
+HEALS = ("P02", "P06", "P13", "PR02", "C11", "C18", "PR09")
+"""Rules that only need time: brokers that disagree or load, members that are joining or being replaced."""
 
 
 def aim(request: MoveRequest) -> Aim:
@@ -29,7 +30,7 @@ def findings(request: MoveRequest, facts: Facts) -> tuple[Finding, ...]:
     `Rejected` for a version that cannot be read."""
     view = facts.view.protocol
     if view is None:
-        return rules.ask(_LIVE, facts)
+        return rules.ask(LIVE, facts)
     wanted = aim(request)
     asked = ProtocolFacts(
         view=view,
@@ -41,5 +42,5 @@ def findings(request: MoveRequest, facts: Facts) -> tuple[Finding, ...]:
     first = preflight.ask(asked)
     if not preflight.movable(first):
         return first
-    live = rules.ask(_LIVE if not view.group.empty else ("PR02",), facts)
+    live = rules.ask(LIVE if not view.group.empty else ("PR02",), facts)
     return (*first, *live, *known_bugs(asked))

@@ -36,7 +36,7 @@ def view_of(look: ProtocolView, state: ClusterState | None) -> GroupView:
             ),
         ),
         kafka_offsets=_offsets(state),
-        log_ends=_log_ends(state),
+        log_ends=_log_ends(look, state),
         problems=tuple(each.problem for each in state.problems) if state else (),
         brokers=tuple(str(broker.node_id) for broker in look.brokers),
         protocol=look,
@@ -67,8 +67,13 @@ def _offsets(state: ClusterState | None) -> tuple[CommittedOffset, ...]:
     return tuple(sorted(found, key=lambda at: at.partition))
 
 
-def _log_ends(state: ClusterState | None) -> tuple[LogEnd, ...]:
-    rows = state.log_ends if state else ()
+def _log_ends(look: ProtocolView, state: ClusterState | None) -> tuple[LogEnd, ...]:
+    """Of the topics that members subscribe to or have; with no member, of those with offsets. A topic that
+    was consumed once is nobody's, and is not looked at."""
+    members = look.group.members
+    wanted = {topic for member in members for topic in member.topics}
+    wanted |= {at.topic for member in members for at in member.assigned}
+    rows = [row for row in (state.log_ends if state else ()) if not wanted or row.topic in wanted]
     return tuple(
         LogEnd(partition=TopicPartition(row.topic, row.partition), start=row.log_start, end=row.log_end)
         for row in rows

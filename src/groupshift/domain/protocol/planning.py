@@ -39,6 +39,8 @@ def check(request: MoveRequest) -> tuple[str, ...]:
         problems.append(f"canary_watch_s {request.canary_watch_s} is not known to this move: use 0")
     if not 0 <= request.soak_s <= MAX_SOAK_S:
         problems.append(f"soak {request.soak_s} s is not between 0 and {MAX_SOAK_S}")
+    if request.way is Way.OFFLINE and request.driver == "kubernetes":
+        problems.append("driver kubernetes keeps no place empty: move online, or offline with driver manual")
     if request.way is Way.OFFLINE and request.until is Until.CANARY:
         problems.append("until canary does not fit offline: all members stop at once")
     return tuple(problems)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from groupshift.domain.facts import Complaint, Facts, sentence_list
 from groupshift.domain.protocol import settled
 from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.model import Aim, Kind, Protocol
+from groupshift.domain.protocol.model import Aim, Kind, Protocol, Way
 from groupshift.domain.protocol.rules_brokers import disagreements, predicted
 from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
@@ -92,6 +92,36 @@ def _nobody(view: ProtocolView, _: Facts) -> Iterator[Complaint]:
         yield Verdict.FAIL, reason, "stop them; a static member stays until its session ends"
 
 
+def _no_strangers(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """Where the driver knows who is in its places: a member beside them would never be moved."""
+    known = {place.member_id for place in facts.places}
+    if not facts.places or None in known:
+        return
+    strangers = [
+        member.name for member in view.group.members if not known & {member.member_id, member.client_id}
+    ]
+    if strangers:
+        reason = f"members are in no place of the fleet: {sentence_list(strangers)}"
+        yield Verdict.FAIL, reason, "stop them, or add them to the fleet that the driver knows"
+
+
+def _one_kind(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """Offline all members are of one protocol, which the way back starts again."""
+    group = view.group
+    mixed = group.speaking(Protocol.CONSUMER) and group.speaking(Protocol.CLASSIC)
+    if isinstance(facts.wanted, Aim) and facts.wanted.way is Way.OFFLINE and mixed:
+        reason = f"some of the {len(group.members)} members are native and some classic: the move is half-way"
+        yield Verdict.FAIL, reason, "finish it, or take it back, with --online first"
+
+
+def _told_apart(view: ProtocolView, facts: Facts) -> Iterator[Complaint]:
+    """While members change one by one, which of them did has to be told."""
+    online = isinstance(facts.wanted, Aim) and facts.wanted.way is Way.ONLINE
+    if online and not view.group.empty and not view.settings.general:
+        reason = "brokers before 4.0 do not tell which protocol members of a mixed group speak"
+        yield Verdict.FAIL, reason, "move with --offline"
+
+
 def _to(facts: Facts) -> Protocol | None:
     return facts.wanted.to if isinstance(facts.wanted, Aim) else None
 
@@ -119,6 +149,9 @@ RULES: tuple[tuple[str, str, Callable[[Facts], Iterator[Complaint]]], ...] = tup
         ("PR06", "the group is of the type that its members make it", _type_of_members),
         ("PR07", "every member speaks the wanted protocol, and the group is of its type", _moved),
         ("PR08", "the group is empty", _nobody),
+        ("PR09", "every member is in a place of the fleet", _no_strangers),
+        ("PR10", "offline, all members speak one protocol", _one_kind),
+        ("PR11", "online, the coordinator tells which protocol each member speaks", _told_apart),
     )
 )
 """Number, passed sentence and rule."""

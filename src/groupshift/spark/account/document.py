@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from groupshift.application.account import Account
 from groupshift.domain.chronicle import KnownBy, hand_overs, lags
+from groupshift.domain.moves import MoveName
 from groupshift.domain.pack import Pack
 from groupshift.spark import picture
 from groupshift.spark.account import tables
@@ -97,7 +98,7 @@ def _summary(account: Account) -> Markup:
         ("took", duration(account.ended_ms - account.status.created_at_ms)),
         ("partitions", len(last.owners) if last else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
-        ("mode now", account.modes[-1][1] if account.modes else "zookeeper (never written)"),
+        ("mode now", _mode(account)),
         ("offsets lost", lost["lost"]),
         ("offsets gone back", lost["regressed"]),
         ("hand-overs", sum(hand_overs(account.tenures).values()) if account.tenures else None),
@@ -107,6 +108,13 @@ def _summary(account: Account) -> Markup:
     ]
     span = f"{clock(first.at_ms)} to {clock(last.at_ms)} UTC" if first and last else "never"
     return section("At a glance", facts([*pairs, ("seen", span)]))
+
+
+def _mode(account: Account) -> str | None:
+    """None where the move has to do with no mode."""
+    if account.plan.move is not MoveName.COORDINATION:
+        return None
+    return account.modes[-1][1] if account.modes else "zookeeper (never written)"
 
 
 def _run(account: Account, axis: Axis) -> Markup:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from groupshift.application.account import Account
-from groupshift.domain.moves import Until
+from groupshift.domain.books import BOOKS
+from groupshift.domain.moves import MoveName, Until
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 
@@ -20,7 +22,7 @@ class Headline:
     now: tuple[tuple[str, str], ...]
 
 
-_MOVED = {
+_MOVED: Mapping[Until, str] = {
     Until.CANARY: "the canary runs migration-aware consumers, and ZooKeeper still coordinates the group",
     Until.ROLL: "all members are migration-aware consumers, and ZooKeeper still coordinates the group",
     Until.TOGGLE: "Kafka coordinates the group now, and its members can still go back",
@@ -70,7 +72,7 @@ def _sentence(account: Account) -> str:
     match status.phase:
         case Phase.MOVED | Phase.FINALISED if status.verdict is Verdict.PASS:
             tail = "" if status.phase is Phase.MOVED else "; the mode node is gone, so there is no way back"
-            return f"{group} was moved: {_MOVED[status.until]}{tail}. {_proven(account)}"
+            return f"{group} was moved: {_moved(account)}{tail}. {_proven(account)}"
         case Phase.ROLLED_BACK if status.verdict is Verdict.PASS:
             return f"{group} is back where it came from ({reason}). {_proven(account)}"
         case Phase.ROLLED_BACK:
@@ -84,6 +86,11 @@ def _sentence(account: Account) -> str:
             return f"{group} is under way to {status.until}: {_trimmed(reason or _stage(account))}."
         case _:
             return f"{group}: {_trimmed(reason or _WORDS[status.phase])}. Nothing was changed."
+
+
+def _moved(account: Account) -> str:
+    plan = account.plan
+    return _MOVED[plan.until] if plan.move is MoveName.COORDINATION else BOOKS[plan.move].reached(plan)
 
 
 def _trimmed(reason: str) -> str:

@@ -126,6 +126,7 @@ def test_what_a_stage_leads_to() -> None:
         ({"canary_watch_s": 30}, "canary_watch_s 30 is not known to this move"),
         ({"soak_s": -1}, "soak -1 s is not between"),
         ({"way": Way.OFFLINE, "until": Until.CANARY}, "until canary does not fit offline"),
+        ({"way": Way.OFFLINE, "driver": "kubernetes"}, "driver kubernetes keeps no place empty"),
     ],
 )
 def test_bad_input_is_named(values: dict[str, object], said: str) -> None:

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.books import BOOKS
-from groupshift.domain.facts import Facts
-from groupshift.domain.moves import MoveName, MoveRequest
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.facts import Facts, Place
+from groupshift.domain.moves import MoveName, MoveRequest, StageName
+from groupshift.domain.protocol import rulebook
 from groupshift.domain.protocol.broker import Policy
 from groupshift.domain.protocol.model import Aim, Kind, Protocol, ProtocolGroup, Way
 from groupshift.domain.protocol.observation import view_of
@@ -25,6 +27,11 @@ OFFLINE = Aim(to=Protocol.CONSUMER, way=Way.OFFLINE)
 def _facts(seen: ProtocolView | ProtocolGroup, wanted: Aim | None = UP) -> Facts:
     look = seen if isinstance(seen, ProtocolView) else view(seen)
     return Facts(view=view_of(look, None), wanted=wanted)
+
+
+def _placed(group: ProtocolGroup, *clients: str) -> Facts:
+    places = (Place(name=each, kind=MemberKind.PLAIN, running=True, member_id=each) for each in clients)
+    return replace(_facts(group), places=tuple(places))
 
 
 def _verdicts(rule: str, facts: Facts) -> set[Verdict]:
@@ -54,6 +61,10 @@ def _loading() -> ProtocolView:
         ("PR07", _facts(classic(2), DOWN), _facts(consumer(2), DOWN), Verdict.FAIL),
         ("PR07", _facts(consumer(2)), _facts(consumer(0)), Verdict.FAIL),
         ("PR08", _facts(consumer(0)), _facts(consumer(1)), Verdict.FAIL),
+        ("PR09", _placed(classic(2), "c0", "c1"), _placed(classic(2), "c0"), Verdict.FAIL),
+        ("PR10", _facts(consumer(1, 1)), _facts(consumer(1, 1), OFFLINE), Verdict.FAIL),
+        ("PR11", _facts(view(classic(2), broker(heartbeats=0)), OFFLINE),
+         _facts(view(classic(2), broker(heartbeats=0))), Verdict.FAIL),
     ],
 )  # fmt: skip
 def test_each_rule_passes_and_fails_on_what_it_is_for(
@@ -67,8 +78,18 @@ def test_each_rule_passes_and_fails_on_what_it_is_for(
 def test_a_group_that_no_broker_knows_is_one_finding_only() -> None:
     """PR01 speaks, nothing else can be said."""
     absent = _facts(ProtocolGroup(group="g", kind=Kind.ABSENT))
-    (finding,) = ask(("PR02", "PR07", "C11"), absent)
+    (finding,) = ask(("PR01", "PR02", "PR07", "C11"), absent)
     assert (finding.rule, finding.verdict) == ("PR01", Verdict.FAIL)
+
+
+def test_an_emptied_group_that_is_gone_can_be_filled_again() -> None:
+    """One without commits is deleted when its last member leaves: neither way is shut by that."""
+    gone = _facts(ProtocolGroup(group="g", kind=Kind.ABSENT), OFFLINE)
+    for name in (StageName.FILL, StageName.UNDO_EMPTY):
+        asked = rulebook.BEFORE[name]
+        assert {finding.verdict for finding in ask(asked, gone)} == {Verdict.PASS}
+    occupied = _facts(classic(1), DOWN)
+    assert {f.verdict for f in ask(rulebook.BEFORE[StageName.UNDO_EMPTY], occupied)} == {Verdict.PASS}
 
 
 def test_a_group_whose_brokers_were_not_read_never_passes() -> None:
