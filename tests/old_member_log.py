@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from datetime import datetime
 
 _COMPLAINTS = ("Exception", "Error", "can't rebalance")
 _BEGINNING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
@@ -39,6 +40,15 @@ def complaints(log: str, left: Collection[str] = ()) -> list[str]:
         entry
         for entry in _entries(log)
         if any(each in entry for each in _COMPLAINTS) and not _harmless(entry, left)
+    ]
+
+
+def rebalances(log: str) -> list[int]:
+    """When each attempt to rebalance began, in epoch milliseconds (the log has the local time)."""
+    return [
+        int(datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() * 1000)
+        for line in log.splitlines()
+        if "begin rebalancing consumer" in line
     ]
 
 

@@ -12,17 +12,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox import kafka, legacy
 from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox import legacy
 from groupshift.sandbox.faults import Link, start_relay
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import KafkaOptions, RelayedListener, create_topic, start_kafka
@@ -324,20 +323,7 @@ def ledger(cluster: Cluster, group: str) -> GroupLedger:
 @pytest.fixture
 def log_ends(cluster: Cluster) -> Callable[[str, int], dict[TopicPartition, int]]:
     """The log end of every partition of a topic now."""
-
-    def read(topic: str, partitions: int) -> dict[TopicPartition, int]:
-        client = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "log-ends"})
-        try:
-            return {
-                TopicPartition(topic, number): client.get_watermark_offsets(
-                    KafkaPartition(topic, number), timeout=60
-                )[1]
-                for number in range(partitions)
-            }
-        finally:
-            client.close()
-
-    return read
+    return partial(kafka.log_ends, cluster.bootstrap)
 
 
 @pytest.fixture

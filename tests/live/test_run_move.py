@@ -96,6 +96,9 @@ class Sandbox:
         return Path(self.settings.evidence.root) / migration / stage / moment
 
 
+pytestmark = pytest.mark.timeout(900)  # each moves a group there and back
+
+
 def ready(app: App) -> bool:
     """Whether assess has nothing against the group."""
     return app.assess(MoveRequest(group=GROUP)).ready

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
 from groupshift.sandbox.artifacts import BROKER, JAXB, LOGGING, Artifact, class_path
 from groupshift.sandbox.home import Home
@@ -139,6 +141,28 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     except (KafkaException, TimeoutError) as error:
         raise Transient(f"topic {topic!r} could not be created on {bootstrap}: {error}") from error
     wait_until(lambda: _led(admin, topic) == partitions, _ANSWER_S, f"topic {topic!r} has leaders")
+
+
+def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[TopicPartition, int]:
+    """The log end of every partition now. A broker that has just started may say that the topic has no
+    partitions (seen with 3.9.2): it is asked again. Raises `Transient` when it does not tell in time."""
+    client = Consumer({"bootstrap.servers": bootstrap, "group.id": "log-ends", "log_level": 0})
+    found: dict[TopicPartition, int] = {}
+
+    def told() -> bool:
+        try:
+            for number in range(partitions):
+                marks = client.get_watermark_offsets(KafkaPartition(topic, number), timeout=_ANSWER_S)
+                found[TopicPartition(topic, number)] = marks[1]
+        except KafkaException:
+            return False
+        return True
+
+    try:
+        wait_until(told, _ANSWER_S, f"log ends of topic {topic!r}")
+    finally:
+        client.close()
+    return found
 
 
 def _led(admin: AdminClient, topic: str) -> int:

@@ -6,14 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
 from groupshift.domain.coordination import Mode
 from groupshift.domain.ownership import history
-from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import parse_awareness
 from groupshift.domain.txnlog import merge, parse
 from groupshift.domain.znodes import GroupPaths
@@ -23,7 +20,7 @@ from groupshift.sandbox.chaos.members import Members
 from groupshift.sandbox.chaos.schedule import Act, Event, Fleet, draw_schedule
 from groupshift.sandbox.faults import expire_session, restart_server
 from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
+from groupshift.sandbox.kafka import KafkaOptions, create_topic, log_ends, start_kafka
 from groupshift.sandbox.ledger import lost, read_ledgers
 from groupshift.sandbox.legacy import seed_offsets
 from groupshift.sandbox.processes import is_running, known, stop, wait_until
@@ -173,7 +170,7 @@ class Chaos:
 
     def ran(self, calm_ms: int) -> Ran:
         """Wait until every record was delivered (or is known to be lost), then read all logs."""
-        ends = self._ends()
+        ends = log_ends(self.bootstrap, TOPIC, self.options.partitions)
         deadline = time.monotonic() + SETTLED_S
         wait_until(
             lambda: not lost(read_ledgers(self.home.ledgers), ends) or time.monotonic() > deadline,
@@ -197,16 +194,6 @@ class Chaos:
             pauses=self.pauses,
             calm_ms=calm_ms,
         )
-
-    def _ends(self) -> dict[TopicPartition, int]:
-        client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "chaos-ends"})
-        try:
-            return {
-                TopicPartition(TOPIC, each): client.get_watermark_offsets(KafkaPartition(TOPIC, each), 30)[1]
-                for each in range(self.options.partitions)
-            }
-        finally:
-            client.close()
 
 
 _CARRY_OUT: Mapping[Act, Callable[[Chaos, str], None]] = {
