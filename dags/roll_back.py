@@ -5,8 +5,8 @@
 
 Of a move of the coordination the mode goes back to ZooKeeper first, then, if asked, the members back to old
 consumers; of a move of the protocol the members speak the former one again (no ZooKeeper is needed). Offsets
-of the progress made are kept, and each stage is proven. Taking over a migration fences the run that works on it.
-There is no gate: triggering with **Execute** is the decision. Without it nothing is changed, the run only
+of the progress made are kept, and each stage is proven. Taking over a migration fences the run that works on
+it. There is no gate: triggering with **Execute** is the decision. Without it nothing is changed, the run only
 says where the migration stands.
 """
 

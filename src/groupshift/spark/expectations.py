@@ -93,6 +93,10 @@ def _of_table(gx: Any, table: Table) -> list[tuple[str, Any]]:
     ]
 
 
+SOMEBODY = "there is a member"
+"""Expected of every group that is not meant to be empty."""
+
+
 def _particular(gx: Any) -> dict[str, list[tuple[str, Any]]]:
     """What particular tables must meet besides."""
     in_set, at_least = gx.ExpectColumnValuesToBeInSet, gx.ExpectColumnValuesToBeBetween
@@ -104,7 +108,7 @@ def _particular(gx: Any) -> dict[str, list[tuple[str, Any]]]:
         ],
         "members": [
             ("kind is a kind of member", in_set(column="kind", value_set=[*map(str, MemberKind)])),
-            ("there is a member", gx.ExpectTableRowCountToBeBetween(min_value=1, severity="warning")),
+            (SOMEBODY, gx.ExpectTableRowCountToBeBetween(min_value=1, severity="warning")),
         ],
         "subscriptions": [("streams are at least 1", at_least(column="streams", min_value=1))],
         "owners": [("store is a store", in_set(column="store", value_set=[*map(str, Store)]))],
@@ -154,8 +158,12 @@ class Suite:
             self._context.build_data_docs()
             make_offline(self._docs)
 
-    def validate(self, moment: str, tables: Mapping[str, Rows]) -> tuple[Expected, ...]:
-        """All expectations of all tables of one snapshot; ``moment`` names it within this context."""
+    def validate(
+        self, moment: str, tables: Mapping[str, Rows], *, nobody: bool = False
+    ) -> tuple[Expected, ...]:
+        """All expectations of all tables of one snapshot; ``moment`` names it within this context.
+
+        With ``nobody`` the group is meant to be empty, or was: a member is not expected."""
         source = self._context.data_sources.add_pandas(moment)
         library = self._gx.expectations
         particular = _particular(library)
@@ -163,6 +171,7 @@ class Suite:
         for name, rows in {**tables, POSITIONS: positions(tables)}.items():
             table = TABLES.get(name)
             pairs = (_of_table(library, table) if table else []) + particular.get(name, [])
+            pairs = [pair for pair in pairs if not nobody or pair[0] != SOMEBODY]
             if rows or table:
                 results.extend(self._run(source, name, rows, pairs))
         return tuple(results)

@@ -149,7 +149,9 @@ def compare(
     if ledger := _ledger(tables["after"], rules):
         results.append(ledger)
     suite = Suite(library.get(), docs)
-    expectations = {moment: suite.validate(moment, tables[moment]) for moment in ("before", "after")}
+    expectations = {
+        moment: suite.validate(moment, tables[moment], nobody=rules.nobody) for moment in ("before", "after")
+    }
     suite.publish()
     results.append(judged("V21", "before", expectations["before"]))
     results.append(judged("V22", "after", expectations["after"]))
