@@ -18,7 +18,7 @@ from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.logging_properties import write_logging
 from groupshift.sandbox.processes import Command
 
-_OURS = confluent_kafka.version()[0]
+_OURS = confluent_kafka.__version__
 _CONFLUENT = "confluent-kafka"
 _JAVA = "kafka-clients"
 CLIENTS = (
