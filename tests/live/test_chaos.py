@@ -24,7 +24,7 @@ def test_chaos(tmp_path):
         down(home)
     assert judged.lost == ()
     assert judged.outside == ()
-    assert judged.owned_s <= 60.0
+    assert judged.owned_s <= 15.0
     assert judged.written >= OPTIONS.enough
 
 
