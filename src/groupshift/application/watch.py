@@ -25,21 +25,19 @@ def _seen_in_group(env: Environment, found: Migration, stage: Stage, step: StepR
     """Where the driver cannot know (people deploy): as many members of the wanted kind as were met when
     the change was intended, and one more for each place; vacated places are seen as an empty group.
 
-    On the way back nobody of the kind that goes is left, for how many were met then is anybody's guess."""
+    On the way back as many as the fleet has places do as well, once nobody of the kind that goes is left: a
+    stage that was done in part, or never, leaves more of them than are to come."""
     change = change_of(found, step.intent)
     if env.fleets(found.plan.driver).slots(found.record.group):
         return False
     if change.to is MemberKind.VACANT:
         return not env.groups.read(found.record.group).members
-    if (
-        stage.name.undoes
-        and isinstance(stage.step, ReplaceMembers)
-        and stage.step.old is not MemberKind.VACANT
-    ):
-        return not members_of(env, found, stage.step.old) and members_of(env, found, change.to) > 0
-    if stage.name is StageName.UNDO_EMPTY:
-        return members_of(env, found, change.to) >= len(change.slots)
-    return members_of(env, found, change.to) >= int(step.intent["met"]) + len(change.slots)
+    there = members_of(env, found, change.to)
+    if there >= int(step.intent["met"]) + len(change.slots):
+        return True
+    if not stage.name.undoes or not isinstance(stage.step, ReplaceMembers):
+        return False
+    return there >= len(found.plan.slots) and not members_of(env, found, stage.step.old)
 
 
 def watch(env: Environment, migration: str, name: StageName) -> StageStatus:

@@ -140,7 +140,7 @@ def main(argv: Sequence[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    client = f"confluent-kafka {confluent_kafka.version()[0]}"
+    client = f"confluent-kafka {confluent_kafka.__version__}"
     teller.tell("started", client=client, pid=os.getpid())
     consumer = _joined(arguments, teller)
     while not stopping.is_set():
