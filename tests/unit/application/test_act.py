@@ -249,3 +249,28 @@ def test_a_driver_of_people_hands_out_the_instruction_and_sees_the_group(bench: 
     assert not app.watch(migration, StageName.CANARY).settled
     bench.fleet.deploy(("m1",), MemberKind.AWARE)
     assert app.watch(migration, StageName.CANARY).settled
+
+
+def test_a_person_who_never_deployed_has_nothing_to_take_back(bench: Bench) -> None:
+    """The canary was intended and nobody came: the way back is settled at once, everybody is as before."""
+    bench.fleet.pending = True
+    migration, token = approved(bench, driver="manual", until=Until.CANARY)
+    app = bench.app()
+    app.act(migration, StageName.CANARY, token)
+    app.begin_roll_back(migration, WayBack.OLD_MEMBERS, token)
+    app.act(migration, StageName.UNDO_MEMBERS, token)
+    assert app.watch(migration, StageName.UNDO_MEMBERS).settled
+
+
+def test_what_a_person_deployed_is_back_when_its_place_is_filled_again(bench: Bench) -> None:
+    """Not while the migration-aware member is there."""
+    bench.fleet.pending = True
+    migration, token = approved(bench, driver="manual", until=Until.CANARY)
+    app = bench.app()
+    app.act(migration, StageName.CANARY, token)
+    bench.fleet.deploy(("m1",), MemberKind.AWARE)
+    app.begin_roll_back(migration, WayBack.OLD_MEMBERS, token)
+    app.act(migration, StageName.UNDO_MEMBERS, token)
+    assert not app.watch(migration, StageName.UNDO_MEMBERS).settled
+    bench.fleet.deploy(("m1",), MemberKind.OLD)
+    assert app.watch(migration, StageName.UNDO_MEMBERS).settled
