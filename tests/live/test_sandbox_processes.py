@@ -53,6 +53,14 @@ def _python(name: str, code: str) -> Command:
     return Command(name=name, argv=[sys.executable, "-c", code])
 
 
+def test_what_is_started_is_found_by_its_marks_at_once(home):
+    """Whoever is killed the moment it started something: the next finds it (one in three was missed)."""
+    for count in range(40):
+        process = spawn(_python(f"p{count}", FOREVER), home, home.logs / "p.log")
+        assert marked(home, f"p{count}") == [process]
+        send(process, signal.SIGKILL)
+
+
 def test_a_process_runs_in_its_own_session_and_is_written_down(home):
     """Pid and start ticks are in the state file; its standard input is empty."""
     process = start(home, _python("one", "import sys; print(repr(sys.stdin.read())); " + FOREVER))
@@ -105,6 +113,8 @@ def test_a_process_that_was_not_written_down_is_found_by_its_marks(home):
     """As after a kill -9 between the start and the note."""
     process = spawn(_python("lost", FOREVER), home, home.logs / "lost.log")
     assert known(home, "lost") is None
+    # A process that has just begun to run its program shows an empty environment for a moment.
+    wait_until(lambda: marked(home, "lost") != [], 60, "the kernel shows the marks")
     assert marked(home, "lost") == [process]
     assert marked(home, "other") == []
 

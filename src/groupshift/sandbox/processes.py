@@ -26,6 +26,7 @@ MARK_PROCESS = "GROUPSHIFT_PROCESS"
 _PORTS = (10_240, 32_000)  # below Linux' ephemeral ports: no outgoing connection takes one meanwhile
 _CLAIMED: list[socket.socket] = []
 _PROC = Path("/proc")
+_MARKS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +118,8 @@ def is_running(process: Running) -> bool:
 def spawn(command: Command, home: Home, log: Path) -> Running:
     """Start ``command`` in a session of its own: stdin null, stdout and stderr appended to ``log``.
 
-    Raises `Broken` when the program is not there."""
+    Returns when its marks can be read (`marked` finds it), for whoever comes after us. Raises `Broken` when
+    the program is not there."""
     program = shutil.which(command.argv[0])
     if program is None:
         raise Broken(f"program {command.argv[0]!r} of {command.name} is not on PATH; install it")
@@ -136,8 +138,20 @@ def spawn(command: Command, home: Home, log: Path) -> Running:
         setsigmask=[],
         setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGPIPE],
     )
+    _await_marks(pid)
     status = _status(pid)
     return Running(name=command.name, pid=pid, ticks=int(status[19]) if status else -1)
+
+
+def _await_marks(pid: int) -> None:
+    """The kernel lets a parent go on some microseconds before the child's environment can be read: wait for
+    it (a program that is started without any, or ended, is not waited for longer than `_MARKS_S`)."""
+    end = time.monotonic() + _MARKS_S
+    while not marks_of(pid) and time.monotonic() < end:
+        status = _status(pid)
+        if status is None or status[0] == "Z":
+            return
+        time.sleep(0.001)
 
 
 def start(home: Home, command: Command) -> Running:
