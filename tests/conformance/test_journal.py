@@ -3,6 +3,8 @@ PostgreSQL in ``tests/live/test_postgres_journal.py``, since this folder needs n
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,3 +56,31 @@ def test_a_journal_that_cannot_be_opened_is_one_sentence(url: str, error: type[E
     told = "".join(traceback.format_exception(raised.value))
     assert "hush" not in told
     assert "\n" not in str(raised.value)
+
+
+def test_an_opener_waits_for_who_holds_a_file_that_is_not_yet_written_ahead(tmp_path: Path) -> None:
+    """SQLite refuses the change of a file's mode at once while another holds it, so two that opened an empty
+    journal in one moment met "database is locked"; a writer's patience holds for this too."""
+    file = tmp_path / "journal.db"
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    leaves = threading.Timer(0.5, other.rollback)
+    leaves.start()
+    journal = SqlJournal(f"sqlite:///{file}")
+    assert journal.recent(1) == ()
+    journal.close()
+    leaves.join()
+    other.close()
+
+
+def test_an_opener_of_a_file_that_is_held_for_good_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait has an end."""
+    monkeypatch.setattr("groupshift.adapters.sqlalchemy.database.BUSY_MS", 200)
+    file = tmp_path / "journal.db"
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Transient, match="database is locked"):
+        SqlJournal(f"sqlite:///{file}").recent(1)
+    other.close()

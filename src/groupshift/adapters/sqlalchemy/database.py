@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,12 @@ STATEMENT_MS = 30_000
 
 CONNECT_S = 5
 """How long PostgreSQL may take to accept a connection."""
+
+ASKS_AGAIN_S = 0.02
+"""Pause before SQLite is asked again for what it does not wait for by itself."""
+
+PRIMARY_CODE = 0xFF
+"""The bits of a result code of SQLite that name its kind; those above tell more of it."""
 
 PAUSES_S = (0.2, 1.0)
 """Pauses before the second and the third try, where a connection broke or the server was not there."""
@@ -163,9 +170,25 @@ def _engine(url: URL) -> Engine:
 def _prepare_lite(connection: Any, _record: object) -> None:
     """Durable, readable while written, patient; transactions are begun by us (`_begin_lite`)."""
     connection.isolation_level = None
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    _keep_ahead_log(connection)
+    for pragma in ("synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _keep_ahead_log(connection: sqlite3.Connection) -> None:
+    """Write ahead. SQLite does not wait for others here, whatever its timeout (two that change a new file's
+    mode at once would wait for each other): who finds it locked asks again, for as long as a writer waits."""
+    until = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & PRIMARY_CODE != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(ASKS_AGAIN_S)
+        else:
+            return
 
 
 def _begin_lite(connection: Connection) -> None:
