@@ -1,7 +1,8 @@
 """A deployer's program for the driver `command`: one request to the supervisor of the sandbox each.
 
-``deployer.py SOCKET start|undo CHANGE GROUP TO FENCE TOKEN [SLOT...]``, ``deployer.py SOCKET observe GROUP``;
-docs/fleet-drivers.md says what such a program prints and with what it exits.
+``deployer.py SOCKET start|undo CHANGE GROUP TO FENCE TOKEN [SLOT...]``,
+``deployer.py SOCKET observe GROUP [CHANGE]``; docs/fleet-drivers.md says what such a program
+prints and with what it exits.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def main(arguments: list[str]) -> dict[str, object]:
     fleet = ask(Path(path), {"verb": "slots"})
     if verb == "observe":
         mine = fleet["slots"] if fleet["group"] == rest[0] else []
-        return {"slots": [{key: slot[key] for key in KEPT} for slot in mine]}
+        known = ask(Path(path), {"verb": "changes"})["changes"]
+        taken = {"taken_up": rest[1] in known} if len(rest) > 1 else {}
+        return {"slots": [{key: slot[key] for key in KEPT} for slot in mine], **taken}
     change_id, _group, to, fence, token, *slots = rest
     request = {"verb": "change", "change_id": change_id, "to": to, "slots": slots}
     done = ask(Path(path), {**request, "fence": fence, "token": int(token)})

@@ -117,6 +117,21 @@ def test_a_change_that_was_never_started_is_not_done(fleet: Fleet) -> None:
     assert not fleet.driver.observe(change("never", fleet.order[0], to=MemberKind.OLD)).done
 
 
+def test_every_driver_tells_whether_it_took_a_change_up(fleet: Fleet) -> None:
+    """Not before, at once after, in any process, also for a change that is not done yet."""
+    canary, stuck = change("canary", fleet.order[0]), change("roll", *fleet.order[1:])
+    assert not fleet.driver.took_up(canary)
+    fleet.carry_out(canary)
+    assert fleet.reopen().took_up(canary)
+    assert not fleet.driver.took_up(stuck)
+    fleet.hold(fleet.order[-1])
+    fleet.driver.start(stuck)
+    assert fleet.reopen().took_up(stuck)
+    assert fleet.reopen().took_up(canary)
+    fleet.release(fleet.order[-1])
+    wait_until(lambda: fleet.reopen().observe(stuck).done, DEADLINE_S, "all slots run", every_s=0.1)
+
+
 def test_the_way_back_brings_the_old_members_again(fleet: Fleet) -> None:
     """One change that takes back two; and a move there is possible again after it."""
     fleet.carry_out(change("canary", fleet.order[0]))

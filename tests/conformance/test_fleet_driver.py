@@ -95,7 +95,9 @@ def _over_supervisor(home: Home, kind: str) -> Fleet:
     argv = (sys.executable, str(DEPLOYER), str(path))
     told = ("{change_id}", "{group}", "{to}", "{fence}", "{token}", "{slots}")
     commands = CommandSettings(
-        start=(*argv, "start", *told), observe=(*argv, "observe", "{group}"), undo=(*argv, "undo", *told)
+        start=(*argv, "start", *told),
+        observe=(*argv, "observe", "{group}", "{change_id}"),
+        undo=(*argv, "undo", *told),
     )
     return Fleet(
         reopen=lambda: ProcessFleet(path) if kind == "process" else CommandFleet(commands),
@@ -161,6 +163,7 @@ def test_the_driver_that_tells_a_person_changes_nothing_and_claims_nothing() -> 
     assert isinstance(first, Pending)
     assert ManualFleet().start(change("canary", "m1", token=2)) == first
     assert not ManualFleet().observe(change("canary", "m1")).done
+    assert not ManualFleet().took_up(change("canary", "m1"))
     assert ManualFleet().slots(GROUP) == ()
     assert FENCE not in first.instruction
 

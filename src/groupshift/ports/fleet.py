@@ -99,6 +99,11 @@ class FleetDriver(Protocol):
         """How far the change is; a change never started is simply not done."""
         ...
 
+    def took_up(self, change: Change) -> bool:
+        """Whether a change of this id was accepted before, in whole or in part: whoever was killed while he
+        started it goes on with it. False where nobody keeps that (a person deploys)."""
+        ...
+
 
 def settled(slots: tuple[Slot, ...], change: Change, source: str) -> ChangeStatus:
     """The progress of ``change`` told from what its driver knows of every slot of the fleet.

@@ -41,8 +41,9 @@ class AirflowApi:
     """Talks to one Airflow; ``url`` without a trailing slash. Logs in on first use.
 
     Raises `Transient` when the server does not answer, `Rejected` when it refuses the request
-    (the sentence carries its answer), `Conflict` on 409. What only reads is asked again for ``patience_s``
-    while the server does not answer or fails (its SQLite is locked, or the machine is busy).
+    (the sentence carries its answer), `Conflict` on 409. What only reads, and what has its effect once
+    however often it is asked for, is asked again for ``patience_s`` while the server does not answer or
+    fails (its SQLite is locked, or the machine is busy).
     """
 
     url: str
@@ -70,9 +71,10 @@ class AirflowApi:
         return True
 
     def trigger(self, dag: str, run: str, conf: Mapping[str, Any]) -> str:
-        """Start a run with this id and configuration; returns the run id."""
+        """Start a run with this id and configuration; returns the run id. Raises `Conflict` when there is one
+        already; one that an unanswered request of this call has made counts as started."""
         body = {"logical_date": None, "dag_run_id": run, "conf": dict(conf)}
-        self._request("POST", f"/api/v2/dags/{dag}/dagRuns", body)
+        self._once("POST", f"/api/v2/dags/{dag}/dagRuns", body, done=lambda: True)
         return run
 
     def run_state(self, dag: str, run: str) -> str:
@@ -111,7 +113,8 @@ class AirflowApi:
             f"{self._run_path(question.dag, question.run)}/taskInstances/{quote(question.task)}"
             f"/{question.map_index}/hitlDetails"
         )
-        self._request("PATCH", path, {"chosen_options": [choice], "params_input": {}})
+        body = {"chosen_options": [choice], "params_input": {}}
+        self._once("PATCH", path, body, done=lambda: self._request("GET", path)["chosen_options"] == [choice])
 
     def clear(self, dag: str, run: str, tasks: list[str]) -> None:
         """Clear tasks and what follows them, so that the run continues from there."""
@@ -158,19 +161,36 @@ class AirflowApi:
 
     def _login(self) -> str:
         body = {"username": self.user, "password": self.password}
-        return str(self._request("POST", "/auth/token", body, login=False)["access_token"])
+        return str(self._once("POST", "/auth/token", body, login=False)["access_token"])
 
-    def _request(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, login: bool = True
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Ask; what only reads is asked again while there is no answer."""
+        return self._once(method, path, body) if method == "GET" else self._ask(method, path, body)
+
+    def _once(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        login: bool = True,
+        done: Callable[[], bool] = lambda: False,
     ) -> dict[str, Any]:
-        end = time.monotonic() + self.patience_s
+        """Ask until there is an answer. A 409 to a request that was asked again is no `Conflict` when
+        ``done`` says that an earlier one, though it was not answered, had its effect."""
+        end, again = time.monotonic() + self.patience_s, False
         while True:
             try:
                 return self._ask(method, path, body, login=login)
+            except Conflict:
+                if again and done():
+                    return {}
+                raise
             except Transient:
-                if method != "GET" or time.monotonic() > end:
+                if time.monotonic() > end:
                     raise
-                time.sleep(_AGAIN_S)
+            again = True
+            time.sleep(_AGAIN_S)
 
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, login: bool = True

@@ -10,16 +10,18 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
 from groupshift.domain.partitions import TopicPartition
 
-_NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
+_NO_MEMBER, _NO_GENERATION = "", -1
+NO_EPOCH = -1
 _NAMED_TOPICS = 9
 
 Commits = Mapping[str, Mapping[TopicPartition, tuple[int, str]]]
 """By group and partition: offset and metadata (stored exactly so)."""
 
 
-def commit(cluster: KafkaCluster, commits: Commits) -> None:
+def commit(cluster: KafkaCluster, commits: Commits, *, leader_epoch: int = NO_EPOCH) -> None:
     """Commit for groups without members, one request a group; again while coordinators move.
 
+    ``leader_epoch`` is committed with each offset (-1: none).
     Raises `Transient` when a coordinator does not answer in time, `Rejected` when one refuses."""
     left = dict(commits)
 
@@ -27,7 +29,7 @@ def commit(cluster: KafkaCluster, commits: Commits) -> None:
         nodes, errors = cluster.coordinators(left)
         asked: dict[int, list[tuple[Any, str]]] = defaultdict(list)
         for group, node in nodes.items():
-            asked[node].append((_request(cluster, node, group, left[group]), group))
+            asked[node].append((_request(cluster, node, group, left[group], leader_epoch), group))
         for group, answer in cluster.ask_each(asked):
             codes = {int(each.error_code) for topic in answer.topics for each in topic.partitions} - {0}
             if not codes:
@@ -43,7 +45,11 @@ def commit(cluster: KafkaCluster, commits: Commits) -> None:
 
 
 def _request(
-    cluster: KafkaCluster, node: int, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]
+    cluster: KafkaCluster,
+    node: int,
+    group: str,
+    offsets: Mapping[TopicPartition, tuple[int, str]],
+    leader_epoch: int,
 ) -> Any:
     module = cluster.broker(node).messages(Api.OFFSET_COMMIT, at_least=2, at_most=_NAMED_TOPICS)
     partitions: dict[str, list[Any]] = defaultdict(list)
@@ -51,7 +57,7 @@ def _request(
         schema = module.OffsetCommitRequestPartition
         values = {"committed_offset": offset, "committed_metadata": metadata}
         partitions[at.topic].append(
-            fill(schema, partition_index=at.partition, committed_leader_epoch=_NO_EPOCH, **values)
+            fill(schema, partition_index=at.partition, committed_leader_epoch=leader_epoch, **values)
         )
     return fill(
         module.OffsetCommitRequest,

@@ -15,7 +15,7 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Rejected
 
 READY_GRACE_S = 15.0  # how long one starting member keeps others from starting
-STOP_S = 20.0  # from SIGTERM to SIGKILL
+STOP_S = 20.0  # from SIGTERM to SIGKILL, where the definition says nothing else
 _RESTART_S = (1.0, 2.0, 5.0, 10.0)  # pauses before the restart of a member that keeps dying
 
 
@@ -44,7 +44,7 @@ class SlotDefinition:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetDefinition:
     """What the supervisor runs; ``properties`` are member properties by kind. ``zookeeper`` is empty for a
-    group that only Kafka knows."""
+    group that only Kafka knows. ``stop_s``: from SIGTERM to SIGKILL; clients end themselves before."""
 
     group: str
     topics: tuple[str, ...]
@@ -52,6 +52,7 @@ class FleetDefinition:
     slots: tuple[SlotDefinition, ...]
     zookeeper: str = ""
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    stop_s: float = STOP_S
 
     def to_json(self) -> dict[str, Any]:
         """As ``fleet.json`` holds it."""
@@ -225,12 +226,14 @@ class Observed:
         return self.since_s >= _RESTART_S[min(self.deaths, len(_RESTART_S) - 1)]
 
 
-def next_actions(memory: FleetMemory, observed: Mapping[str, Observed]) -> list[Action]:
+def next_actions(
+    memory: FleetMemory, observed: Mapping[str, Observed], stop_s: float = STOP_S
+) -> list[Action]:
     """What to do now. Slots are replaced one after the other, a held one is passed over; they are vacated,
     and filled again, all at once. A dead member is started again, one at a time, unless it takes longer than
-    the grace; a vacant slot stays so."""
+    the grace; a vacant slot stays so. Who has not ended after ``stop_s`` is killed."""
     active = memory.in_turn()
-    actions = [action for name in active for action in _replace(memory.places[name], observed[name])]
+    actions = [action for name in active for action in _replace(memory.places[name], observed[name], stop_s)]
     starting = any(
         seen.alive and not seen.ready and seen.since_s < READY_GRACE_S for seen in observed.values()
     ) or any(action.verb is Verb.LAUNCH for action in actions)
@@ -243,11 +246,11 @@ def next_actions(memory: FleetMemory, observed: Mapping[str, Observed]) -> list[
     return actions
 
 
-def _replace(place: Place, seen: Observed) -> list[Action]:
+def _replace(place: Place, seen: Observed, stop_s: float) -> list[Action]:
     if seen.alive and place.kind is not place.wanted:
         if seen.stopping_s is None:
             return [Action(verb=Verb.TERMINATE, slot=place.name)]
-        return [Action(verb=Verb.KILL, slot=place.name)] if seen.stopping_s > STOP_S else []
+        return [Action(verb=Verb.KILL, slot=place.name)] if seen.stopping_s > stop_s else []
     if place.wanted is MemberKind.VACANT:
         return [Action(verb=Verb.COMPLETE, slot=place.name)]
     if not seen.alive:

@@ -17,6 +17,7 @@ from groupshift.sandbox.home import Home
 from groupshift.sandbox.processes import Command
 
 QUIET_S = 10.0  # from the start of a member, when it has nothing to tell
+_CLOSE_SHARE = 0.75  # of the time that a member has to end
 _PROTOCOLS = {MemberKind.PLAIN: GroupProtocol.CLASSIC, MemberKind.NATIVE: GroupProtocol.CONSUMER}
 _CONSUME_KIND = {MemberKind.AWARE: "migrating", MemberKind.PLAIN: "plain"}
 
@@ -83,6 +84,7 @@ def client_member(definition: FleetDefinition, slot: SlotDefinition, place: Plac
         assignor=slot.remote_assignor if native else slot.assignor,
         instance_id=slot.instance_id,
         commit=Commit(slot.commit),
+        close_s=definition.stop_s * _CLOSE_SHARE,
         properties={
             "client.id": member_id(definition, place),
             **definition.properties.get(place.kind, {}),

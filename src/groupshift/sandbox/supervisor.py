@@ -98,7 +98,7 @@ class Supervisor:
     def turn(self) -> None:
         """One round of observe, decide, act."""
         observed = {name: self._observe(place) for name, place in self.memory.places.items()}
-        for action in next_actions(self.memory, observed):
+        for action in next_actions(self.memory, observed, self.definition.stop_s):
             self._act(action)
 
     def _act(self, action: Action) -> None:
@@ -168,6 +168,8 @@ class Supervisor:
         verb = request.get("verb")
         if verb == "slots":
             return {"group": self.definition.group, "slots": self.slots()}
+        if verb == "changes":
+            return {"changes": sorted(self.memory.changes)}
         if verb == "change":
             accepted = self._change(request)
             return {"change_id": request["change_id"], "repeated": not accepted}
@@ -181,7 +183,7 @@ class Supervisor:
             self._stop_members()
             self.ended = True
             return {"ended": True}
-        raise Rejected(f"verb {verb!r} is unknown; use slots, change, hold, release, signal or shutdown")
+        raise Rejected(f"verb {verb!r} is unknown: slots, changes, change, hold, release, signal, shutdown")
 
     def _change(self, request: dict[str, Any]) -> bool:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kazoo.client import KazooClient
@@ -210,15 +210,16 @@ def write_settings(home: Home, zookeeper: str, bootstrap: str) -> None:
     home.settings_file.write_text(text)
 
 
-def start_airflow(home: Home, zookeeper: str, bootstrap: str) -> str:
-    """Airflow's three processes; waits until a run could start and returns the address of its UI."""
+def start_airflow(home: Home, zookeeper: str, bootstrap: str, extra: Mapping[str, str] | None = None) -> str:
+    """Airflow's three processes; waits until a run could start and returns the address of its UI. They see
+    the environment variables of ``extra`` too, which win."""
     spec = airflow.AirflowSpec(
         home=home.root / "airflow",
         project=airflow.find_project(),
         port=free_port(),
         settings=home.settings_file,
         connections=airflow.connections(bootstrap, zookeeper),
-        extra={"JAVA_HOME": str(java_home())},
+        extra={"JAVA_HOME": str(java_home()), **(extra or {})},
     )
     airflow.prepare(spec)
     for name in airflow.PROCESSES:

@@ -92,6 +92,7 @@ def test_a_member_that_does_not_end_is_killed():
     memory.accept("c1", ["m1"], MemberKind.AWARE)
     late = Observed(alive=True, ready=True, since_s=100.0, stopping_s=21.0)
     assert next_actions(memory, _seen(m1=late)) == [Action(verb=Verb.KILL, slot="m1")]
+    assert next_actions(memory, _seen(m1=late), stop_s=60.0) == []
 
 
 def test_a_repeated_change_is_accepted_once():

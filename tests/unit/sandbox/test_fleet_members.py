@@ -49,6 +49,8 @@ def test_a_place_with_a_client_has_it_as_plain_and_as_native(tmp_path):
     assert native.properties == {"client.id": member_id(definition, place(MemberKind.NATIVE))}
     command = member_command(home, definition, place(MemberKind.NATIVE))
     assert command.name == "m1-2"
+    patient = client_member(replace(definition, stop_s=60.0), SLOT, place(MemberKind.NATIVE))
+    assert (native.close_s, patient.close_s) == (15.0, 45.0), "it ends before it is killed"
     assert {"group.protocol=consumer", "client.id=g_m1-2", "group.remote.assignor=range"} <= set(command.argv)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from groupshift.adapters.fleet.arguments import fill, problems
-from groupshift.adapters.fleet.program import Ran, run_program
+from groupshift.adapters.fleet.program import Ran, masked, run_program
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
@@ -60,11 +60,19 @@ class CommandFleet:
         name = "undo" if change.undoes else "start"
         answer = self._ask(name, change)
         if isinstance(answer.get("instruction"), str):
-            return Pending(change_id=change.change_id, instruction=answer["instruction"])
+            return Pending(change_id=change.change_id, instruction=self._masked(answer["instruction"]))
         if answer.get("change_id") != change.change_id:
             said = f"change_id {answer.get('change_id')!r} instead of {change.change_id!r}"
             raise Rejected(self._unusable(name, said))
         return Started(change_id=change.change_id)
+
+    def took_up(self, change: Change) -> bool:
+        """As the program says with ``taken_up``; where it says nothing, when any slot carries the id."""
+        answer = self._ask("observe", change)
+        told = answer.get("taken_up")
+        if isinstance(told, bool):
+            return told
+        return any(slot.change_id == change.change_id for slot in self._read(answer))
 
     def observe(self, change: Change) -> ChangeStatus:
         """Done when every slot of the change runs its kind and carries its id; never, as far as this driver
@@ -76,9 +84,11 @@ class CommandFleet:
         return settled(slots, change, "the program of fleet.command.observe")
 
     def _observed(self, change: Change) -> tuple[Slot, ...]:
-        answer = self._ask("observe", change)
+        return self._read(self._ask("observe", change))
+
+    def _read(self, answer: Mapping[str, Any]) -> tuple[Slot, ...]:
         try:
-            return tuple(_slot(each) for each in answer["slots"])
+            return tuple(self._slot(each) for each in answer["slots"])
         except (KeyError, TypeError, ValueError) as error:
             raise Rejected(self._unusable("observe", f"slots that cannot be read ({error!r})")) from error
 
@@ -108,22 +118,20 @@ class CommandFleet:
 
     def _unusable(self, name: str, said: str) -> str:
         return (
-            f"the program of fleet.command.{name} ({self._templates[name][0]}) printed {said}; "
+            f"the program of fleet.command.{name} ({self._templates[name][0]}) printed {self._masked(said)}; "
             f"let it print one JSON object and nothing else: {ANSWERS[name]}"
         )
 
     def _masked(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return masked(text, self._secrets)
 
-
-def _slot(told: Mapping[str, Any]) -> Slot:
-    return Slot(
-        name=str(told["name"]),
-        kind=MemberKind(told["kind"]),
-        state=SlotState(told["state"]),
-        member_id=told.get("member_id"),
-        change_id=told.get("change_id"),
-        trouble=str(told.get("trouble") or ""),
-    )
+    def _slot(self, told: Mapping[str, Any]) -> Slot:
+        """Names and ids stay as they are: they go back to the programs."""
+        return Slot(
+            name=str(told["name"]),
+            kind=MemberKind(told["kind"]),
+            state=SlotState(told["state"]),
+            member_id=told.get("member_id"),
+            change_id=told.get("change_id"),
+            trouble=self._masked(str(told.get("trouble") or "")),
+        )

@@ -55,6 +55,10 @@ class KubernetesFleet:
             self._patch(each, change)
         return Started(change_id=change.change_id)
 
+    def took_up(self, change: Change) -> bool:
+        """Whether any workload remembers the change: one that reached some of several is gone on with."""
+        return any(each.memory.find(change.change_id) for each in self._workloads(change.group))
+
     def observe(self, change: Change) -> ChangeStatus:
         """Done when every slot of the change runs its kind, in a pod of the wanted revision that is ready,
         and the controller of a StatefulSet has said so if that is all of it: before, no change is taken."""

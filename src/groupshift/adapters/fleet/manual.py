@@ -45,6 +45,10 @@ class ManualFleet:
         """`Pending` with the instruction; nothing is done."""
         return Pending(change_id=change.change_id, instruction=instruction_for(change))
 
+    def took_up(self, change: Change) -> bool:  # noqa: ARG002 - the port's signature
+        """Never, as far as this driver knows: a person acts, and the group view shows it."""
+        return False
+
     def observe(self, change: Change) -> ChangeStatus:
         """Never done as far as this driver knows: the caller decides by the group view."""
         return ChangeStatus(

@@ -102,6 +102,10 @@ class ProcessFleet:
             raise Conflict(f"the supervisor answered for change {answer.get('change_id')!r}; look at its log")
         return Started(change_id=change.change_id)
 
+    def took_up(self, change: Change) -> bool:
+        """The supervisor keeps the ids of all changes it accepted."""
+        return change.change_id in ask(self._path, {"verb": "changes"})["changes"]
+
     def observe(self, change: Change) -> ChangeStatus:
         """Done when every slot of the change is running its kind and carries its id."""
         return settled(self._slots()[1], change, f"the supervisor at {self._path}")

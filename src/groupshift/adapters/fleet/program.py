@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -54,6 +54,14 @@ def run_program(
                 return Ran(code=None, output="", trouble=_tail(trouble))
             return Ran(code=None, output="", trouble="")
     return Ran(code=process.returncode, output=output.decode(errors="replace"), trouble=_tail(trouble))
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """What a program said to people, without the values of the variables that it was given of our
+    environment; the longest first, since one may hold another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
 
 
 def _tail(written: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import replace
@@ -184,3 +185,48 @@ def test_a_program_gets_the_named_secrets_only_and_they_are_in_no_sentence() -> 
         CommandFleet(commands, environment).start(CHANGE)
     assert "*** None" in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+def test_what_a_program_says_to_people_holds_no_secret_and_what_goes_back_to_it_is_left_alone() -> None:
+    """Trouble of slots, instructions, and what cannot be read; a name with such a text stays a name."""
+    slots = [{"name": "hush-1", "kind": "old", "state": "running", "trouble": "no hush-hush, no hush"}]
+    environment = {**os.environ, "DEPLOY_TOKEN": "hush-hush", "SHORT": "hush"}
+
+    def fleet(observed: object) -> CommandFleet:
+        told = json.dumps({"instruction": "curl -H hush-hush, then go"})
+        commands = CommandSettings(
+            start=(sys.executable, "-c", f"print({told!r})"),
+            observe=(sys.executable, "-c", f"print({json.dumps(observed)!r})"),
+            undo=("u",),
+            environment=("SHORT", "DEPLOY_TOKEN"),
+        )
+        return CommandFleet(commands, environment)
+
+    (slot,) = fleet({"slots": slots}).slots("orders-app")
+    assert (slot.name, slot.trouble) == ("hush-1", "no ***, no ***")
+    asked = fleet({"slots": [{**slots[0], "name": name} for name in CHANGE.slots]}).start(CHANGE)
+    assert asked == Pending(change_id=CHANGE.change_id, instruction="curl -H ***, then go")
+    with pytest.raises(Rejected, match="cannot be read") as caught:
+        fleet({"slots": [{**slots[0], "state": "hush-hush"}]}).slots("orders-app")
+    assert "hush" not in str(caught.value)
+
+
+RUNS_BY_CANARY = '"slots": [{"name": "m1", "kind": "old", "state": "running", "change_id": "m-1:canary"}]'
+
+
+@pytest.mark.parametrize(
+    ("printed", "taken"),
+    [
+        ('{"slots": []}', False),
+        ('{"slots": [], "taken_up": true}', True),
+        ('{"slots": [{"name": "m1", "kind": "old", "state": "running", "change_id": "other"}]}', False),
+        ('{"slots": [{"name": "m1", "kind": "old", "state": "changing", "change_id": "m-1:canary"}]}', True),
+        (
+            f'{{"taken_up": false, {RUNS_BY_CANARY}}}',
+            False,
+        ),
+    ],
+)
+def test_a_program_says_whether_it_took_a_change_up_or_its_slots_do(printed: str, *, taken: bool) -> None:
+    """What it says itself counts first."""
+    assert _fleet("", observe=f"print({printed!r})").took_up(CHANGE) is taken

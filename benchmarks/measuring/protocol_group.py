@@ -1,0 +1,199 @@
+"""A group whose protocol a benchmark changes: with the tool, or by stopping and starting everybody."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.fleet.process import ProcessFleet
+from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
+from groupshift.bootstrap import App
+from groupshift.bootstrap.connections import connect
+from groupshift.cli.live import Agreed
+from groupshift.cli.runner import Runner, claim
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.evidence import Moment
+from groupshift.domain.judgement import ActOutcome, Judgement
+from groupshift.domain.moves import MoveName, MoveRequest, Until
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Stage
+from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.protocol.planning import KIND
+from groupshift.ports.fleet import Change
+from groupshift.sandbox.client_members.commands import CLIENTS
+from groupshift.sandbox.client_members.events import delivered, overlapping, owned, read_events
+from groupshift.sandbox.down import down
+from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic, log_ends
+from groupshift.sandbox.processes import known, stop, wait_until
+from groupshift.sandbox.state import write_document
+from groupshift.sandbox.up import UpOptions, start_producer, start_supervisor
+from groupshift.settings import parse
+from measuring.owner_gaps import all_unowned_s, longest_gaps_s
+
+MEMBERS, PARTITIONS, RATE = 5, 6, 20.0
+PATIENCE_S = 240.0
+_CLIENT = CLIENTS[0]
+
+
+class _Quiet:
+    """A listener that says nothing."""
+
+    def stage(self, stage: Stage) -> None:
+        """See `groupshift.cli.runner.Listener`, as for the others."""
+
+    def doing(self, text: str) -> None:
+        """Nothing."""
+
+    def acted(self, stage: Stage, outcome: ActOutcome) -> None:
+        """Nothing."""
+
+    def judged(self, stage: Stage, moment: Moment, judged: Judgement) -> None:
+        """Nothing."""
+
+    def ended(self, stage: Stage) -> None:
+        """Nothing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ProtocolGroup:
+    """A running group with its own supervisor and producer; `protocol_group` makes one. ``began_ms`` are the
+    moments at which its protocol began to be changed."""
+
+    home: Home
+    bootstrap: str
+    name: str
+    app: App
+    began_ms: list[int] = field(default_factory=list)
+
+    @property
+    def _driver(self) -> ProcessFleet:
+        return ProcessFleet(self.home.supervisor_socket)
+
+    def move(self, to: Protocol) -> float:
+        """With the tool, one member after the other; how many seconds it took. Fails when it was not."""
+        run = f"bench-{self.name}-{len(self.began_ms)}"
+        asked = MoveRequest(
+            move=MoveName.PROTOCOL, group=self.name, to=to, way=Way.ONLINE, until=Until.ROLL, soak_s=0,
+            execute=True, actor="bench", run=run,
+        )  # fmt: skip
+        migration = self.app.plan(asked).migration
+        self.began_ms.append(_now())
+        runner = Runner(
+            app=self.app, claimed=claim(self.app, migration, run, "bench"), decide=Agreed(),
+            listener=_Quiet(), clock=SystemClock(), settle_s=int(PATIENCE_S),
+        )  # fmt: skip
+        closing = runner.forward()
+        assert closing.phase is Phase.MOVED, closing.reason
+        return (_now() - self.began_ms[-1]) / 1000
+
+    def restart(self, to: Protocol) -> float:
+        """Without the tool: SIGTERM to all, and when all have ended all are started with the other protocol;
+        how many seconds until every partition had an owner."""
+        self.began_ms.append(_now())
+        number = len(self.began_ms)
+        self.change(f"stop-{number}", MemberKind.VACANT)
+        self.change(f"start-{number}", KIND[to])
+        self.await_owned()
+        return (_now() - self.began_ms[-1]) / 1000
+
+    def change(self, change_id: str, to: MemberKind) -> None:
+        """Every place by the fleet driver; waits until it is done."""
+        slots = tuple(slot.name for slot in self._driver.slots(self.name))
+        change = Change(change_id=change_id, group=self.name, slots=slots, to=to, fence="bench", token=1)
+        self._driver.start(change)
+        wait_until(lambda: self._driver.observe(change).done, PATIENCE_S, f"{change_id} done", every_s=0.1)
+
+    def await_owned(self) -> None:
+        """Wait until every partition has one owner."""
+
+        def whole() -> bool:
+            now = [[each for each in found if each.to_ms is None] for found in self.owners().values()]
+            return [len(each) for each in now] == [1] * PARTITIONS
+
+        wait_until(whole, PATIENCE_S, "every partition has an owner", every_s=0.2)
+
+    def owners(self) -> dict[TopicPartition, list[Any]]:
+        """Who owned each partition from when to when."""
+        return dict(owned(self._events()))
+
+    def figures(self) -> dict[str, Any]:
+        """Ends the producer, waits until all it wrote is delivered, and draws everything up; seconds."""
+        producer = known(self.home, "producer")
+        assert producer is not None
+        stop(producer, 60.0)
+        ended = _now()
+        ends = log_ends(self.bootstrap, self.name, PARTITIONS)
+        wait_until(lambda: not self._missing(ends), PATIENCE_S, "all records are delivered", every_s=0.5)
+        owners, moments = self.owners(), [*self.began_ms, ended]
+        twice = [pair for intervals in owners.values() for pair in overlapping(intervals)]
+        return {
+            "moves": len(self.began_ms),
+            "unowned_s": longest_gaps_s(owners, moments),
+            "all_unowned_s": all_unowned_s(owners, moments),
+            "records": sum(ends.values()),
+            "lost": self._missing(ends),
+            "overlaps": len(twice),
+        }
+
+    def _missing(self, ends: Mapping[TopicPartition, int]) -> int:
+        came = delivered(self._events())
+        return sum(len(set(range(end)) - set(came.get(at, ()))) for at, end in ends.items())
+
+    def _events(self) -> list[Any]:
+        files = sorted(self.home.members.glob("*.events.jsonl"))
+        return [event for file in files for event in read_events(file)]
+
+
+@contextmanager
+def protocol_group(root: Path, bootstrap: str, name: str, *, static: bool) -> Iterator[ProtocolGroup]:
+    """Five classic members of confluent-kafka with the assignor range and stock settings, and a writer."""
+    home = Home(root / name).create()
+    create_topic(bootstrap, name, PARTITIONS)
+    slots = tuple(
+        SlotDefinition(
+            name=f"m{number}", kind=MemberKind.VACANT, client=_CLIENT, assignor="range",
+            remote_assignor="range", instance_id=f"{name}-m{number}" if static else "",
+        )
+        for number in range(1, MEMBERS + 1)
+    )  # fmt: skip
+    definition = FleetDefinition(group=name, topics=(name,), bootstrap=bootstrap, slots=slots, stop_s=120.0)
+    write_document(home.fleet_file, definition.to_json())
+    try:
+        start_supervisor(home)
+        with _app(home, bootstrap) as app:
+            group = ProtocolGroup(home=home, bootstrap=bootstrap, name=name, app=app)
+            group.change("begin", MemberKind.PLAIN)
+            group.await_owned()
+            start_producer(home, UpOptions(topic=name, partitions=PARTITIONS, rate=RATE), bootstrap)
+            yield group
+    finally:
+        ended = down(home)
+        sys.stdout.write(f"  {name}: {ended} processes ended\n")
+
+
+def _app(home: Home, bootstrap: str) -> App:
+    """The tool's use cases; before and after of a stage are compared in this process instead of by Spark."""
+    settings = parse(
+        {
+            "kafka": {"bootstrap_servers": bootstrap},
+            "fleet": {"driver": "process", "socket": str(home.supervisor_socket)},
+            "journal": {"url": f"sqlite:///{home.root}/journal.db"},
+            "evidence": {"root": str(home.root / "evidence")},
+            "thresholds": {"patience_s": 150, "settle_s": int(PATIENCE_S), "commit_interval_ms": 1000},
+        }
+    )
+    evidence = MemoryEvidence()
+    return App(replace(connect(settings), evidence=evidence, proof=MemoryProof(evidence)))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
