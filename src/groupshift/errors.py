@@ -31,6 +31,10 @@ class Conflict(GroupshiftError):
     exit_code = 3
 
 
+class Void(Conflict):
+    """An approval no longer holds, because what it was given for changed; approve again to go on."""
+
+
 class Transient(GroupshiftError):
     """A dependency failed after a bounded retry; repeating the call is safe."""
 

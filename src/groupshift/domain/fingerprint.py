@@ -32,16 +32,21 @@ class Fingerprint:
 
     def changes(self, now: Fingerprint) -> tuple[str, ...]:
         """What differs in ``now``, one clause each; evidence taken since does not count."""
-        return tuple(
-            f"{aspect} {item}: {then} is now {today}"
-            for aspect, items in self.parts.items()
-            for item, then, today in _differences(items, now.parts[aspect], grows=aspect == "evidence")
-        )
+        return changes(self.parts, now.parts)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Fingerprint:
         """The fingerprint whose ``parts`` were journaled."""
         return cls(parts={aspect: dict(items) for aspect, items in data.items()})
+
+
+def changes(then: Parts, now: Parts) -> tuple[str, ...]:
+    """What differs in ``now`` of the aspects of ``then``, one clause each; evidence may grow."""
+    return tuple(
+        f"{aspect} {item}: {before} is now {today}"
+        for aspect, items in then.items()
+        for item, before, today in _differences(items, now[aspect], grows=aspect == "evidence")
+    )
 
 
 def _differences(
@@ -55,11 +60,16 @@ def _differences(
     ]
 
 
+def members(view: GroupView) -> dict[str, str]:
+    """The aspect ``members``: who is in the group, by id."""
+    return {m.member_id: f"{m.kind} {m.version or 'unversioned'}" for m in view.members}
+
+
 def fingerprint(view: GroupView, plan_hash: str, evidence: Mapping[str, str]) -> Fingerprint:
     """The fingerprint of a group now; ``evidence`` maps ``stage/moment`` to the manifest's digest."""
     return Fingerprint(
         parts={
-            "members": {m.member_id: f"{m.kind} {m.version or 'unversioned'}" for m in view.members},
+            "members": members(view),
             "subscriptions": {
                 m.member_id: f"{m.pattern} {','.join(f'{topic}:{n}' for topic, n in m.subscription)}"
                 for m in view.members

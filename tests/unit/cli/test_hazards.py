@@ -94,8 +94,8 @@ def test_the_table_shows_what_is_met_with_its_remedy(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--broker", "newest"), "version 'newest' is none"),
-        (("--broker", "7.6.0-ccs"), "version '7.6.0-ccs' is numbered by a distribution"),
+        (("--broker", "newest"), "--broker 'newest' is no version"),
+        (("--broker", "7.6.0-ccs"), "--broker '7.6.0-ccs' is numbered by a distribution"),
         (("--client", "java=4.0.0"), "--client java=4.0.0 is not known"),
         (("--target", "3.9.2"), "--target 3.9.2 is for --move downgrade only"),
         (("--with", "online", "--without", "online"), "online is named by --with and by --without"),

@@ -97,8 +97,10 @@ COORDINATORS = (
         remedy="let the replay lint (rule N5) read the log first, or go to 4.0.2 or newer",
         source=KAFKA + "16898",
         sure=Sure.VERIFIED,
-        seen="rule N5 of the replay lint, provoked on 3.9.2 (tests/matrix/test_replay_lint.py); classes of"
-        " 4.0.0 have the fix",
+        seen="rule N5 of the replay lint, provoked on 3.9.2 (tests/matrix/test_replay_lint.py); a group that"
+        " was half-way back to classic while its log was compacted: 3.9.2 answers NOT_COORDINATOR, 4.0.2"
+        " loads the same log whole (tests/matrix/test_conversion_compaction.py); classes of 4.0.0 have the"
+        " fix",
     ),
     Hazard(
         number="H15",

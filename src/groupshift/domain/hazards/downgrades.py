@@ -5,11 +5,14 @@ Sources: specs/group-coordinator.md §§4, 5.5, 6, 8.4; specs/verified-coordinat
 
 from __future__ import annotations
 
+from groupshift.domain.downgrade.levels import LEVELS
 from groupshift.domain.hazards.entries import DOWN, EXPANSION, JIRA, KAFKA, since, until
 from groupshift.domain.hazards.model import Action, Hazard, Role, Sure, Trait
 
 _BEFORE_FLOOR = (until("3.4.1", last="3.4.0"),)
 _DOWN = frozenset({DOWN})
+CHANGING = tuple(each.name for each in LEVELS.values() if each.changes)
+"""Names of the levels of metadata.version that changed the metadata log, in their order."""
 
 DOWNGRADES = (
     Hazard(
@@ -64,21 +67,23 @@ DOWNGRADES = (
     ),
     Hazard(
         number="H04",
-        bug="metadata 4.3-IV0",
-        title="metadata.version 4.3-IV0 changes the format of the metadata log",
-        happens='the older node ends with "Can\'t read version 4 of BrokerEndpoint", and no downgrade of'
-        " metadata.version across that change is allowed",
+        bug="metadata levels",
+        title="levels of metadata.version that changed the metadata log cannot be undone",
+        happens="the older node ends at its start, below 4.3-IV0 with \"Can't read version 4 of "
+        f'BrokerEndpoint", and no release lowers metadata.version across one of them: {", ".join(CHANGING)}',
         moves=_DOWN,
         affected={
-            Role.BROKER: (since("4.3.0", last="4.4.0"),),
-            Role.TARGET: (until("4.3.0", last="4.2.1"),),
+            Role.BROKER: (since("3.5.0", last="4.4.0"),),
+            Role.TARGET: (until("4.4.0", last="4.3.1"),),
         },
         traits=frozenset({Trait.METADATA_CHANGED}),
         action=Action.REFUSE,
-        remedy="there is no way back; keep metadata.version below 4.3-IV0 as long as one is wanted",
+        remedy="there is no way back across such a level; keep metadata.version below it as long as one is"
+        " wanted",
         source="https://kafka.apache.org/43/getting-started/upgrade/",
         sure=Sure.VERIFIED,
-        seen="4.3.1 at 4.3-IV0 to 4.2.1 and 4.0.2: dies; 4.4.0 at 4.3-IV0 to 4.3.1: 9 of 9 groups equal",
+        seen="4.3.1 at 4.3-IV0 to 4.2.1 and 4.0.2: dies; 4.4.0 at 4.3-IV0 to 4.3.1: 9 of 9 groups equal; the"
+        " controllers of 3.9.2, 4.0.2, 4.2.1 and 4.4.0 refuse to go below exactly these levels",
     ),
     Hazard(
         number="H05",

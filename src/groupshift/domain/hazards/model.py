@@ -62,7 +62,8 @@ MEANS: Mapping[Trait, str] = {
     Trait.STREAMS_GROUPS: "there are streams groups",
     Trait.NEW_RECORDS: "the offsets topic holds records of type 3 or above, tombstones included",
     Trait.GROUP_VERSION: "group.version is above 0, or no newer metadata snapshot covers its change",
-    Trait.METADATA_CHANGED: "metadata.version is 4.3-IV0 or above",
+    Trait.METADATA_CHANGED: "the target is below a level of metadata.version that changed the metadata log"
+    " and that was reached",
     Trait.GROUP_CONFIGS: "groups have dynamic configurations",
     Trait.FORMATTED_NEWER: "storage was formatted by the kafka-storage tool of 4.4 or newer",
     Trait.COMMIT_METADATA: "commits carry metadata",

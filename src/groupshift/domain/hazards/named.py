@@ -20,7 +20,7 @@ def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tupl
     """What --broker and --target say, by role; nothing of what was not named. Raises `Rejected`."""
     found = {Role.BROKER: brokers, Role.TARGET: (target,) if target else ()}
     return {
-        role: tuple(Met(where=role.value, version=met(text), said=text) for text in texts)
+        role: tuple(Met(where=role.value, version=met(text, f"--{role.value}"), said=text) for text in texts)
         for role, texts in found.items()
         if texts
     }
@@ -40,7 +40,7 @@ def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
                 f"--client {each} is not known; name one of {', '.join(CLIENTS)} with its version, such as "
                 f"{_BOUND}=2.16.1, or {NOBODY}"
             )
-        version = met(text)
+        version = met(text, f"--client {name}")
         if name == _BOUND and isinstance(version, Version):
             version = _line(version)
         role = Role.LIBRDKAFKA if name == _BOUND else Role(name)

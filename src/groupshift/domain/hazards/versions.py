@@ -27,18 +27,20 @@ class Version:
     text: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Version:
-        """``3.9.2``, ``4.0.0-rc1``, ``2.16.1rc2``, ``0.10.2.2``.
+    def parse(cls, text: str, field: str = "version") -> Version:
+        """``3.9.2``, ``4.0.0-rc1``, ``2.16.1rc2``, ``0.10.2.2``; ``field`` is where it was given.
 
         Raises `Rejected` for what is no version, for a line such as ``3.9`` (see `met`), and for the numbers
         of a distribution (``7.6.0-ccs``), which are not those of Apache Kafka."""
         found = _FORM.fullmatch(text.strip())
         if found is None or found[1].count(".") + 1 < _COMPLETE:
-            raise Rejected(f"version {text!r} is none; give all its numbers, such as 3.9.2 or 4.0.0-rc1")
+            raise Rejected(
+                f"{field} {text!r} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
+            )
         stage = _RELEASE if found[2] is None else _BEFORE_RELEASE.get(found[2].lower())
         if stage is None:
             raise Rejected(
-                f"version {text!r} is numbered by a distribution; give the version of Apache Kafka or of the "
+                f"{field} {text!r} is numbered by a distribution; give the version of Apache Kafka or of the "
                 "library that it contains, such as 3.9.2"
             )
         return cls(_filled(found[1]), stage, int(found[3] or 0), text.strip().removeprefix("v"))
@@ -132,7 +134,7 @@ class Span:
         return f"{self.since} and later" if self.before is None else f"{self.since} to before {self.before}"
 
 
-def met(text: str) -> Version | Span | None:
+def met(text: str, field: str = "version") -> Version | Span | None:
     """What somebody says about a version: exactly (``3.9.2``), by its line (``3.9``), or ``unknown``.
 
     Raises `Rejected` as `Version.parse` does."""
@@ -144,7 +146,7 @@ def met(text: str) -> Version | Span | None:
         return Span(
             since=Version.parse(f"{major}.{minor}.0"), before=Version.parse(f"{major}.{minor + 1}.0").lowest
         )
-    return Version.parse(bare)
+    return Version.parse(bare, field)
 
 
 def _filled(numbers: str) -> tuple[int, ...]:

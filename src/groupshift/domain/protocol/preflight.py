@@ -55,6 +55,7 @@ RULES = tuple(
         ("P17", "what members say about themselves can be read", members.readable),
         ("P18", "the coordinator tells which protocol each member speaks", members.told_apart),
         ("P19", "sessions stay as they are", members.sessions),
+        ("P20", "partitions change hands at once", members.handed_over),
     )
 )
 """Every rule, in the order in which they are asked."""

@@ -31,11 +31,6 @@ def told(facts: ProtocolFacts) -> Iterator[Complaint]:
 def alike(facts: ProtocolFacts) -> Iterator[Complaint]:
     """Whichever broker coordinates the group reads its own settings (group-coordinator.md, section 5.1)."""
     brokers = facts.view.brokers
-    for name in ALIKE:
-        values = _by_value((each.settings.properties.get(name, "unset"), each.node_id) for each in brokers)
-        if len(values) > 1:
-            verdict = Verdict.FAIL if name in _DECISIVE else Verdict.INCONCLUSIVE
-            yield verdict, f"{name} is {_said(values)}", "give all brokers the same value"
     serving = _by_value(("no" if each.settings.serves else "yes", each.node_id) for each in brokers)
     releases = _by_value((_release(each.settings.heartbeats, each.settings.descriptions), each.node_id)
                          for each in brokers)  # fmt: skip
@@ -48,6 +43,11 @@ def alike(facts: ProtocolFacts) -> Iterator[Complaint]:
     elif len(releases) > 1:
         reason = f"the brokers are of several releases: {_said(releases)}"
         yield Verdict.INCONCLUSIVE, reason, "finish the brokers' update first"
+    for name in ALIKE:
+        values = _by_value((each.settings.properties.get(name, "unset"), each.node_id) for each in brokers)
+        if len(values) > 1:
+            verdict = Verdict.FAIL if name in _DECISIVE else Verdict.INCONCLUSIVE
+            yield verdict, f"{name} is {_said(values)}", "give all brokers the same value"
 
 
 def one_coordinator(facts: ProtocolFacts) -> Iterator[Complaint]:

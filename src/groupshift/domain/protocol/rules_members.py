@@ -10,6 +10,12 @@ from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.model import AWAY, Kind, Protocol, Way
 from groupshift.domain.verdict import Verdict
 
+_SHORTER = (
+    "nothing, where that is short enough (offline is not shorter); else give members a group.instance.id, or "
+    "shorten heartbeats: group.consumer.heartbeat.interval.ms and its minimum at the brokers, "
+    "heartbeat.interval.ms of classic members"
+)
+
 
 def readable(facts: ProtocolFacts) -> Iterator[Complaint]:
     """What members say about themselves is understood."""
@@ -58,3 +64,16 @@ def sessions(facts: ProtocolFacts) -> Iterator[Complaint]:
             reason,
             "remove session.timeout.ms and heartbeat.interval.ms from its configuration",
         )
+
+
+def handed_over(facts: ProtocolFacts) -> Iterator[Complaint]:
+    """A dynamic member that is replaced gives its partitions to others, who learn of it at their next
+    heartbeat (docs/protocol.md, what was seen); a static one's wait for its twin."""
+    members = facts.group.members
+    dynamic = sum(not member.instance_id for member in members)
+    if facts.way is Way.ONLINE and dynamic:
+        reason = (
+            f"{dynamic} of {len(members)} members are dynamic: with stock heartbeats single partitions have "
+            "no owner for up to about 5 s while members are replaced one by one"
+        )
+        yield Verdict.INCONCLUSIVE, reason, _SHORTER
