@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from groupshift.cli.main import main
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.protocol.model import Kind
 from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.processes import marked, stop, wait_until
 from native_member import NativeMember
 
@@ -35,6 +36,25 @@ def cluster_of(folder: Path, options: KraftOptions) -> Iterator[KraftCluster]:
     finally:
         for process in reversed(marked(home)):
             stop(process, 20.0)
+
+
+QUIET = {
+    "group.consumer.max.session.timeout.ms": "1800000",
+    "group.consumer.session.timeout.ms": "1800000",
+}
+"""A native member that says nothing for half an hour is still one."""
+SNAPSHOTS = {"metadata.log.max.snapshot.interval.ms": "5000"}
+
+
+def new_392(readable_by: str, partitions: int, properties: Mapping[str, str] = {}) -> KraftOptions:
+    """One node of 3.9.2 with its NEW coordinator, whose metadata an older release can read; ``partitions``
+    are those of the offsets topic."""
+    return KraftOptions(
+        release="3.9.2",
+        heap="320m",
+        format_arguments=("--release-version", readable_by),
+        properties={**CONSUMER_PROTOCOL, "offsets.topic.num.partitions": str(partitions), **properties},
+    )
 
 
 def offsets_of(bootstrap: str, groups: Sequence[str]) -> dict[tuple[str, int], int]:
@@ -78,6 +98,15 @@ class Groups:
         member.join()
         member.sync(assignment({self._topic: [0]}))
         member.leave()
+
+    def classic(self, group: str, partitions: int) -> ClassicMember:
+        """A classic member that has all partitions, and is one for half an hour without another word."""
+        member = ClassicMember(
+            self._coordinator(group), group, [self._topic], session=dt.timedelta(minutes=30)
+        )
+        member.join()
+        member.sync(assignment({self._topic: range(partitions)}))
+        return member
 
     def await_kinds(self, wanted: Mapping[str, Kind]) -> None:
         """Wait until these groups are listed so."""

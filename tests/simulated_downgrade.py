@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,13 +18,14 @@ from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.downgrade.record_bytes import LiveCommit
 from groupshift.domain.downgrade.view import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.protocol.broker import PROTOCOLS
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.broker_replacement import Accepted, NodeState, NodeStatus, Replacement
+from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.snapshot_compare import Compared
 
@@ -49,8 +50,9 @@ class Group:
 @dataclass
 class World:
     """``releases`` and ``coordinators`` are by node; ``lose`` are groups that are gone when a node gets
-    another release; ``dies`` are nodes that do not come up; ``answers_lost`` is asked after each act whether
-    its answer is lost."""
+    another release; ``dies`` are nodes that do not come up with it; ``answers_lost`` is asked after each act
+    whether its answer is lost; during the next ``loading`` looks no broker lists a group; a driver that does
+    not know (``knows`` False) only instructs; ``later`` lies at the end of the log."""
 
     groups: dict[str, Group]
     releases: dict[int, str]
@@ -68,6 +70,10 @@ class World:
     snapshots: dict[str, ClusterState] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     compares: int = 0
+    loading: int = 0
+    knows: bool = True
+    later: list[Line] = field(default_factory=list)
+    hashes: dict[str, tuple[LiveCommit, ...]] = field(default_factory=dict)
 
     def end(self) -> tuple[object, ...]:
         """What a run leaves behind."""
@@ -88,10 +94,16 @@ class World:
             for name, each in self.groups.items()
         ]
         nodes = []
-        for number, (node, release) in enumerate(sorted(self.releases.items())):
+        up = [(node, release) for node, release in sorted(self.releases.items()) if node not in self.down]
+        if not up:
+            raise Transient("no broker answers")
+        loading, self.loading = bool(self.loading), max(0, self.loading - 1)
+        rows = [] if loading else rows
+        for number, (node, release) in enumerate(up):
             new = self.coordinators.get(node) is Coordinator.NEW and release.startswith("3.9")
             properties = {PROTOCOLS: "classic,consumer"} if new else {}
-            nodes.append(broker(node, release, groups=rows if not number else (), properties=properties))
+            found = broker(node, release, groups=rows if not number else (), properties=properties)
+            nodes.append(replace(found, loading=loading))
         configs = {name: dict(each) for name, each in self.group_configs.items() if each}
         four = any(release.startswith("4") for release in self.releases.values())
         asked = Asked.EVERY if four else Asked.NONE
@@ -114,7 +126,7 @@ class World:
         for name, each in self.groups.items():
             lines.append(commit(name, offset=each.offset))
             lines += consumer_group(name) if each.kind is Kind.CONSUMER else []
-        return (record(line, number) for number, line in enumerate(lines))
+        return (record(line, number) for number, line in enumerate([*lines, *self.later]))
 
     # ClusterActs
     def convert_empty(self, group: str) -> None:
@@ -178,12 +190,23 @@ class World:
 
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port."""
-        return ""
+        if self.down >= set(self.releases):
+            raise Transient("no broker answers")
+        gone = sorted(self.down & set(brokers))
+        return f"broker {gone[0]} is not registered" if gone else ""
+
+    @property
+    def down(self) -> set[int]:
+        """Nodes that were given a release and did not come up with it."""
+        return {node for node, (_, release) in self.replaced.items() if self.releases[node] != release}
 
     # BrokerReplacement
-    def start(self, replacement: Replacement) -> Accepted:
+    def start(self, replacement: Replacement) -> Accepted | ForPerson:
         """See the port."""
         node, wanted = replacement.node_id, (replacement.change_id, replacement.release)
+        if not self.knows:
+            self.asked.append(f"instruct {node} {replacement.release}")
+            return ForPerson(change_id=replacement.change_id, instruction=f"start {replacement.release}")
         if self.replaced.get(node) != wanted:
             self.replaced[node] = wanted
             if node not in self.dies or replacement.release in self.releases.values():
@@ -195,6 +218,8 @@ class World:
 
     def observe(self, node_id: int) -> NodeStatus:
         """See the port."""
+        if not self.knows:
+            return NodeStatus(node_id=node_id, state=NodeState.UNKNOWN, snapshot=self.checkpoint)
         change, release = self.replaced.get(node_id, ("", ""))
         up = not release or self.releases[node_id] == release
         return NodeStatus(
@@ -254,6 +279,24 @@ class Shelf:
         return Compared(verdict=Verdict.FAIL if lost else Verdict.PASS, reasons=tuple(lost))
 
 
+class Hashes:
+    """What was written of a world's log."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def write(self, path: Path, commits: Sequence[LiveCommit]) -> str:
+        """See `CommitHashes`."""
+        if str(path) in self._world.hashes:
+            raise Rejected(f"{path} is there")
+        self._world.hashes[str(path)] = tuple(commits)
+        return "d"
+
+    def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
+        """See `CommitHashes`."""
+        return self._world.hashes[str(path)]
+
+
 class KillAt:
     """Ends the process when a crash point is reached for the n-th time."""
 
@@ -279,6 +322,7 @@ def tools_of(world: World, *, kill_at: int = 0) -> DowngradeTools:
         reader=shelf,
         store=shelf,
         compare=shelf,
+        commits=Hashes(world),
         nodes=world,
         runs=MemoryClusterRuns(),
         clock=ManualClock(),

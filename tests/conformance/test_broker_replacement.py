@@ -109,6 +109,24 @@ def test_a_program_may_hand_the_work_to_a_person_and_must_name_the_change() -> N
         CommandReplacement(programs("/nowhere/deployer")).observe(1)
 
 
+def test_what_a_program_says_to_people_holds_no_secret() -> None:
+    """Its instruction, the trouble of a node, and an answer that cannot be used."""
+    told = saying('print(\'{"instruction": "curl -H s3cret"}\')', environment=("TOKEN",))
+    assert told.start(change(1, "3.9.2")) == ForPerson(
+        change_id="run/01_replace_1", instruction="curl -H ***"
+    )
+    down = saying('print(\'{"state": "down", "trouble": "s3cret was refused"}\')', environment=("TOKEN",))
+    assert down.observe(1).trouble == "*** was refused"
+    for answer, said in (
+        ('{"change_id": "s3cret"}', "instead of"),
+        ('{"state": "s3cret"}', "cannot be read"),
+    ):
+        wrong = saying(f"print({answer!r})", environment=("TOKEN",))
+        with pytest.raises(Rejected, match=said) as raised:
+            wrong.start(change(1, "3.9.2")) if "change_id" in answer else wrong.observe(1)
+        assert "s3cret" not in str(raised.value)
+
+
 def test_a_person_is_told_everything_and_the_cluster_decides() -> None:
     """Node, release, coordinator and what to leave out; nothing is claimed to be known."""
     driver = ManualReplacement()

@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from groupshift.application import acts
-from groupshift.application.approval import demand_approved
+from groupshift.application.approval import demand_approved, outdated, void, voided
 from groupshift.application.environment import Environment
-from groupshift.application.observe import patient
+from groupshift.application.observe import LOOK_AGAIN_S, patient
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import ActOutcome, ActState, Judgement
-from groupshift.domain.moves import StageName
+from groupshift.domain.moves import Gate, StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Stage
-from groupshift.domain.steps import Soak
+from groupshift.domain.steps import ReplaceMembers, Soak
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.crash import CrashPoint
@@ -86,7 +86,10 @@ def _resume(
     env: Environment, found: Migration, stage: Stage, step: StepRecord, scribe: _Scribe
 ) -> StepRecord:
     """Go on with an act that was begun. One that was not made yet is allowed anew first, and where
-    somebody else changed what was met it starts over (F7: on a bad version start over)."""
+    somebody else changed what was met it starts over (F7: on a bad version start over).
+
+    Members are replaced as they were approved: who joined or left since the intent makes the approval
+    void, unless the fleet has taken the change up. The way back never asks."""
     scribe.write(EventKind.RESUMED, {"from": step.state.value})
     if step.state is not StepState.INTENDED:
         return step
@@ -94,6 +97,7 @@ def _resume(
         case acts.Standing.MADE:
             return step
         case acts.Standing.AS_MET:
+            _demand_as_approved(env, found, stage, step, scribe)
             _demand_allowed(env, found, stage)
             acts.take_fence(env, found, stage, scribe.token)
             return step
@@ -128,6 +132,25 @@ def _demand_phase(found: Migration, name: StageName) -> None:
             f"migration {found.id} is {found.phase}, so stage {name} may not act{plan_only}; "
             f"look at it with: groupshift status {found.id}"
         )
+
+
+def _demand_as_approved(
+    env: Environment, found: Migration, stage: Stage, step: StepRecord, scribe: _Scribe
+) -> None:
+    """Raise `Void`, and journal it once, when the members are not the approved ones any more; looked at
+    again as long as patience lasts."""
+    if not isinstance(stage.step, ReplaceMembers) or stage.name.undoes:
+        return
+    deadline = env.clock.now_ms() + env.thresholds.patience_s * 1000
+    while changed := outdated(env, found, stage, step.intent.get("members")):
+        known = voided(found)
+        if known is None and env.clock.now_ms() < deadline:
+            env.clock.sleep(LOOK_AGAIN_S)
+            continue
+        gate = stage.gate or Gate.PLAN
+        if known is None:
+            scribe.write(EventKind.VOIDED, {"gate": gate.value, "changes": list(changed)})
+        raise void(gate, changed)
 
 
 def _demand_allowed(env: Environment, found: Migration, stage: Stage) -> None:

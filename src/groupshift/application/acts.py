@@ -8,7 +8,9 @@ from typing import Any
 
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
+from groupshift.application.taken import change_of, taken_up
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode
+from groupshift.domain.fingerprint import members
 from groupshift.domain.holder import Holder
 from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
@@ -23,11 +25,13 @@ def intent(env: Environment, found: Migration, stage: Stage) -> Data:
     """What will be wanted, and the state met: enough to recognise the act after a crash."""
     match stage.step:
         case ReplaceMembers():
+            view = env.groups.read(found.record.group)
             return {
                 "change_id": f"{found.id}:{stage.name}",
                 "slots": list(stage.step.slots),
                 "to": stage.step.new.value,
-                "met": members_of(env, found, stage.step.new),
+                "met": len(view.of_kind(stage.step.new)),
+                "members": members(view),
                 "undoes": _taken_back(found, stage.name),
             }
         case SetMode():
@@ -52,31 +56,13 @@ def _taken_back(found: Migration, name: StageName) -> list[str]:
     return [str(step.intent["change_id"]) for step in steps]
 
 
-def members_of(env: Environment, found: Migration, kind: MemberKind) -> int:
-    """How many members of a kind the group has now."""
-    return len(env.groups.read(found.record.group).of_kind(kind))
-
-
-def change_of(found: Migration, intended: Data, token: int = 0) -> Change:
-    """The fleet change that an intent describes."""
-    return Change(
-        change_id=str(intended["change_id"]),
-        group=found.record.group,
-        slots=tuple(intended["slots"]),
-        to=MemberKind(intended["to"]),
-        fence=found.id,
-        token=token,
-        undoes=tuple(intended.get("undoes", ())),
-    )
-
-
 class Standing(StrEnum):
     """What became of an intended act whose end nobody wrote down."""
 
     AS_MET = "as_met"
     """Everything is as it was when the act was intended: it was not made."""
     MADE = "made"
-    """It was made, or the one who makes it (a fleet driver) recognises it by its id."""
+    """It was made, or whoever makes it (a fleet driver) has taken it up."""
     OTHER = "other"
     """Somebody else changed what was met."""
 
@@ -84,7 +70,9 @@ class Standing(StrEnum):
 def standing(env: Environment, found: Migration, stage: Stage, intended: Data) -> Standing:
     """Where an act stands that was intended and not journaled as made."""
     step = stage.step
-    if not isinstance(step, SetMode | DeleteModeNode):
+    if isinstance(step, ReplaceMembers):
+        return Standing.MADE if taken_up(env, found, stage, intended) else Standing.AS_MET
+    if isinstance(step, Soak):
         return Standing.MADE
     node, expected = env.mode.read(found.record.group), _node_from(intended["expected"])
     if _is(node, expected):

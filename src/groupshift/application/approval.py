@@ -7,18 +7,41 @@ from collections.abc import Mapping
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
 from groupshift.domain.evidence import Moment
-from groupshift.domain.fingerprint import Fingerprint, fingerprint
+from groupshift.domain.fingerprint import Fingerprint, changes, fingerprint
+from groupshift.domain.group import GroupView
 from groupshift.domain.moves import Choice, Gate
-from groupshift.errors import Conflict
+from groupshift.domain.plan import Stage
+from groupshift.domain.protocol.model import Kind
+from groupshift.errors import Conflict, Void
 from groupshift.ports.journal import Event, EventKind
 
+REBALANCE_S = 30
+"""How long a look for an approval waits for the end of a rebalance."""
+_LOOKS_AGAIN_S = 0.5
 _YES = frozenset({Choice.APPROVE.value, Choice.FINALISE.value})
 
 
 def current(env: Environment, migration: Migration) -> Fingerprint:
     """The fingerprint of the group and the evidence now. Raises `Broken` for altered evidence."""
-    view = env.groups.read(migration.record.group)
+    view = _told(env, migration.record.group)
     return fingerprint(view, migration.record.plan_hash, _evidence(env, migration))
+
+
+def _told(env: Environment, group: str) -> GroupView:
+    """The group when its coordinator tells what each member subscribes to: of a classic group that rebalances
+    it tells nothing, and an approval given for that would be void a second later. As it is then, when that
+    lasts longer than `REBALANCE_S`."""
+    end = env.clock.now_ms() + REBALANCE_S * 1000
+    while True:
+        view = env.groups.read(group)
+        if not _hides(view) or env.clock.now_ms() >= end:
+            return view
+        env.clock.sleep(_LOOKS_AGAIN_S)
+
+
+def _hides(view: GroupView) -> bool:
+    classic = view.protocol is not None and view.protocol.group.kind is Kind.CLASSIC
+    return classic and not all(each.subscription for each in view.members)
 
 
 def _evidence(env: Environment, migration: Migration) -> Mapping[str, str]:
@@ -58,13 +81,50 @@ def answered(migration: Migration, gate: Gate) -> Event | None:
     return None
 
 
+def voided(migration: Migration) -> Event | None:
+    """The last approval that became void and was not answered anew since."""
+    void = migration.latest(EventKind.VOIDED)
+    answer = answered(migration, Gate(void.body["gate"])) if void else None
+    return None if answer and void and answer.seq > void.seq else void
+
+
+def outdated(
+    env: Environment, migration: Migration, stage: Stage, met: Mapping[str, str] | None
+) -> tuple[str, ...]:
+    """What makes the approval of an act void that was intended and not taken up by anybody; empty while it
+    holds: the group is as it was approved, or, further on in the plan, its members are those ``met`` when
+    the act was intended (None in journals that do not tell).
+
+    Raises `Conflict` when the gate is not approved at all."""
+    gate = stage.gate or Gate.PLAN
+    void, now = voided(migration), current(env, migration)
+    if void is not None and void.stage is stage.name:
+        return tuple(void.body["changes"])
+    changed = _approved(migration, gate).changes(now)
+    if not changed or stage.gate is not None:
+        return changed
+    return () if met is None else changes({"members": met}, now.parts)
+
+
+def void(gate: Gate, changed: tuple[str, ...]) -> Void:
+    """The error that says so."""
+    return Void(
+        f"approval void: since gate {gate} was answered, {'; '.join(changed[:5])}; nothing was changed: look "
+        f"at the group and answer gate {gate} again"
+    )
+
+
 def demand_approved(env: Environment, migration: Migration, gate: Gate) -> None:
     """Raise `Conflict` unless the gate was approved and what was approved still holds."""
+    demand_unchanged(_approved(migration, gate), current(env, migration), gate)
+
+
+def _approved(migration: Migration, gate: Gate) -> Fingerprint:
+    """What was approved. Raises `Conflict` when nothing was."""
     answer = answered(migration, gate)
     if answer is None or answer.body["choice"] not in _YES:
         said = answer.body["choice"] if answer else "not answered"
         raise Conflict(
             f"gate {gate} of migration {migration.id} is {said}, so nothing may be changed; approve it first"
         )
-    approved = shown(migration, gate, str(answer.body["fingerprint"]))
-    demand_unchanged(approved, current(env, migration), gate)
+    return shown(migration, gate, str(answer.body["fingerprint"]))

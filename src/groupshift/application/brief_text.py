@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from groupshift.application.approval import voided
 from groupshift.application.records import Migration, findings_from
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.fingerprint import Fingerprint
@@ -9,7 +10,7 @@ from groupshift.domain.moves import Gate, StageName, Until
 from groupshift.domain.plan import Plan
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.ports.journal import EventKind
+from groupshift.ports.journal import Event, EventKind
 
 _KIND = {
     MemberKind.OLD: "old ZooKeeper consumer",
@@ -56,9 +57,10 @@ def body(
     mark: Fingerprint,
 ) -> str:
     """Markdown: what was asked, the plan, the findings, the evidence and their hashes."""
+    lost = voided(migration) if gate is Gate.PLAN else None
     parts = [
         f"**Group** `{migration.record.group}` · **migration** `{migration.id}` · phase `{migration.phase}`",
-        _question(gate, migration.plan, stage),
+        _question(gate, migration.plan, stage) if lost is None else _again(lost),
         "### Plan",
         _plan_table(migration.plan),
     ]
@@ -86,6 +88,16 @@ def _question(gate: Gate, plan: Plan, stage: StageName | None) -> str:
         Gate.FINALISE: "**Finalise** deletes the mode node and cannot be taken back. **Keep** leaves it.",
         Gate.REVIEW: f"Stage `{stage}` could not be judged as passed. Approving goes on, rejecting stops.",
     }[gate]
+
+
+def _again(lost: Event) -> str:
+    """The question of an approval that became void between the intent of an act and the act."""
+    changed = "\n".join(f"- {clause}" for clause in lost.body["changes"])
+    return (
+        f"The group changed before stage `{lost.stage}` acted, so the approval of the plan is void:"
+        f"\n\n{changed}\n\n"
+        "Approving lets the run make this act and those after it with the group as it is now."
+    )
 
 
 def _plan_table(plan: Plan) -> str:

@@ -130,7 +130,7 @@ def _reached(found: Migration) -> Closing:
 
 
 def _unfinished(found: Migration) -> Closing | None:
-    for gate in (Gate.TOGGLE, Gate.REVIEW, Gate.FINALISE):
+    for gate in (Gate.PLAN, Gate.TOGGLE, Gate.REVIEW, Gate.FINALISE):
         said = answered(found, gate)
         if said and said.body["choice"] == Choice.REJECT.value:
             reason = (

@@ -26,11 +26,12 @@ from groupshift.ports.log_copies import OffsetsLog
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeRequest:
     """Where the brokers are to go, what people say they run now (None: as far as the brokers tell), and
-    whether the log is a copy."""
+    whether the log is a copy; ``brokers_only``: controllers of their own keep their release."""
 
     target: Target
     said: Version | None = None
     copied: bool = False
+    brokers_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,9 @@ def look_at(
     """What the rules look at: the cluster, then its log. Raises as `assess_downgrade`."""
     view = views.look()
     read = None if log is None else _log(log, view, asked, told)
-    return DowngradeFacts(view=view, target=asked.target, log=read, said=asked.said)
+    return DowngradeFacts(
+        view=view, target=asked.target, log=read, said=asked.said, brokers_only=asked.brokers_only
+    )
 
 
 def _log(log: OffsetsLog, view: ClusterView, asked: DowngradeRequest, told: LogProgress | None) -> LogFacts:

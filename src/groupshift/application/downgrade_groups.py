@@ -10,29 +10,60 @@ from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
 from groupshift.domain.downgrade.inventory import InventoryGroup, inventory
 from groupshift.domain.downgrade.progress import Seen
 from groupshift.domain.downgrade.run_plan import RunAct, RunStep
+from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.protocol.model import Kind
-from groupshift.errors import Conflict
+from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import RunStepRecord
 
 _CHURN_S = 1.0
 
 
-def _listed(work: Work, group: str) -> InventoryGroup | None:
-    """The group as the brokers list it now."""
-    found = inventory(work.tools.views.look(), None)
-    return next((each for each in found if each.group == group), None)
+def _hidden(work: Work, view: ClusterView) -> str:
+    """Why brokers may not list all groups now, so that an empty answer proves nothing; empty when they do."""
+    loading = [str(each.node_id) for each in view.brokers if each.loading]
+    absent = sorted(set(work.plan.brokers) - {each.node_id for each in view.brokers})
+    if loading:
+        return f"broker {', '.join(loading)} still loads coordinator partitions and lists not all its groups"
+    if absent:
+        return f"broker {', '.join(map(str, absent))} is not registered, and lists no groups"
+    if view.leaderless:
+        return f"partition {view.leaderless[0]} of the offsets topic has no leader, its groups are not listed"
+    return ""
+
+
+def _whole_view(work: Work) -> ClusterView:
+    """A view in which every broker lists all its groups. Raises `Transient` when there is none in time."""
+    end = work.tools.clock.now_ms() + work.terms.patience_s * 1000
+    while hidden := _hidden(work, view := work.tools.views.look()):
+        if work.tools.clock.now_ms() >= end:
+            raise Transient(f"{hidden}; nothing was changed, run it again")
+        work.tools.clock.sleep(work.terms.every_s)
+    return view
+
+
+def _listed(view: ClusterView, group: str) -> InventoryGroup | None:
+    """The group as the brokers list it."""
+    return next((each for each in inventory(view, None) if each.group == group), None)
+
+
+def _looked(work: Work, group: str) -> tuple[InventoryGroup | None, str]:
+    """The group as listed now, and why that may not be all."""
+    view = work.tools.views.look()
+    return _listed(view, group), _hidden(work, view)
 
 
 def _convert(work: Work, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Where somebody stopped all members, the group is converted as an empty one."""
-    found = _listed(work, step.subject)
+    found = _listed(_whole_view(work), step.subject)
     if found is not None and Kind.CONSUMER in found.kinds and found.empty:
         work.tools.cluster.convert_empty(step.subject)
     return {}
 
 
 def _converted(work: Work, step: RunStep, _record: RunStepRecord) -> Look:
-    found = _listed(work, step.subject)
+    found, hidden = _looked(work, step.subject)
+    if hidden:
+        return Look(seen=Seen.NOT_YET, detail=hidden)
     if found is None or Kind.CONSUMER not in found.kinds:
         return HOLDS
     if found.empty:
@@ -43,7 +74,9 @@ def _converted(work: Work, step: RunStep, _record: RunStepRecord) -> Look:
 
 def _converted_empty(work: Work, step: RunStep, _record: RunStepRecord) -> Look:
     """Classic, and our member is gone again: a process that was cut off may have left it behind."""
-    found = _listed(work, step.subject)
+    found, hidden = _looked(work, step.subject)
+    if hidden:
+        return Look(seen=Seen.NOT_YET, detail=hidden)
     if found is None or (found.empty and Kind.CONSUMER not in found.kinds):
         return HOLDS
     left = "has a member still" if not found.empty else "is still listed as consumer"
@@ -52,7 +85,7 @@ def _converted_empty(work: Work, step: RunStep, _record: RunStepRecord) -> Look:
 
 def _convert_empty(work: Work, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Raises `Conflict` when a member joined since the plan was approved."""
-    found = _listed(work, step.subject)
+    found = _listed(_whole_view(work), step.subject)
     if found is None or Kind.CONSUMER not in found.kinds:
         return {}
     if not found.empty:
@@ -64,26 +97,52 @@ def _convert_empty(work: Work, step: RunStep, _intent: Mapping[str, Any]) -> Map
     return {}
 
 
-def _delete_configs(work: Work, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    present = work.tools.views.look().group_configs.get(step.subject, {})
+def _configs_met(work: Work, step: RunStep) -> Mapping[str, Any]:
+    """What the group is configured with before anything is deleted: the plan's may be days old."""
+    return {"configs": dict(_whole_view(work).group_configs.get(step.subject, {}))}
+
+
+def _delete_configs(work: Work, step: RunStep, intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Only what is written down. Raises `Conflict` when somebody changed it since."""
+    present = dict(_whole_view(work).group_configs.get(step.subject, {}))
+    written = intent.get("configs", step.args["configs"])  # begun by a release that wrote nothing down
+    new = sorted(name for name, value in present.items() if written.get(name) != value)
+    if new:
+        raise Conflict(
+            f"{', '.join(new)} of group {step.subject} was set while it was being deleted: delete it there, "
+            "then run it again"
+        )
     if present:
         work.tools.cluster.configure_group(step.subject, dict.fromkeys(present))
-    return {"deleted": dict(present)}
+    return {"deleted": present}
 
 
 def _configs_gone(work: Work, step: RunStep, _record: RunStepRecord) -> Look:
-    left = work.tools.views.look().group_configs.get(step.subject, {})
-    return Look(seen=Seen.NOT_YET, detail=f"{', '.join(left)} still told") if left else HOLDS
+    view = work.tools.views.look()
+    left = view.group_configs.get(step.subject, {})
+    why = f"{', '.join(left)} still told" if left else view.configs_problem or _hidden(work, view)
+    return Look(seen=Seen.NOT_YET, detail=why) if why else HOLDS
 
 
 def _set_configs(work: Work, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    work.tools.cluster.configure_group(step.subject, step.args["configs"])
+    work.tools.cluster.configure_group(step.subject, _configs_of(work, step))
     return {}
+
+
+def _configs_of(work: Work, step: RunStep) -> Mapping[str, str]:
+    """What the group was configured with when that was deleted; by the plan where nothing was."""
+    records = work.tools.runs.steps(work.run)
+    for each in work.plan.steps:
+        record = records.get(each.key)
+        if (each.act, each.subject) == (RunAct.DELETE_CONFIGS, step.subject) and record is not None:
+            met: Mapping[str, str] = record.intent.get("configs", step.args["configs"])
+            return met
+    return dict(step.args["configs"])
 
 
 def _configs_there(work: Work, step: RunStep, _record: RunStepRecord) -> Look:
     told = work.tools.views.look().group_configs.get(step.subject, {})
-    same = dict(told) == dict(step.args["configs"])
+    same = dict(told) == dict(_configs_of(work, step))
     return HOLDS if same else Look(seen=Seen.NOT_YET, detail="its configurations are not told yet")
 
 
@@ -131,8 +190,9 @@ def _topic_is(work: Work, wanted: Mapping[str, str | None]) -> Look:
     return Look(seen=Seen.NOT_YET, detail=f"{', '.join(other)} not told yet") if other else HOLDS
 
 
-def _compacted(work: Work, _step: RunStep, _record: RunStepRecord) -> Look:
-    """Commits once to every partition, then reads the whole log."""
+def _compacted(work: Work, _step: RunStep, record: RunStepRecord) -> Look:
+    """Commits once to every partition, then reads the whole log. Raises `Conflict` when fenced."""
+    work.hold(record)
     work.tools.cluster.churn()
     work.tools.clock.sleep(_CHURN_S)
     log = work.facts().log
@@ -157,6 +217,9 @@ def _settled(work: Work, _step: RunStep, _record: RunStepRecord) -> Look:
     left = sorted(work.tools.cluster.churning())
     if left:
         return Look(seen=Seen.NOT_YET, detail=f"{left[0]} is still listed")
+    hidden = _hidden(work, work.tools.views.look())
+    if hidden:
+        return Look(seen=Seen.NOT_YET, detail=hidden)
     return _topic_is(work, _written_down(work))
 
 
@@ -170,7 +233,7 @@ def _written_down(work: Work) -> Mapping[str, str | None]:
 HANDLERS: Mapping[RunAct, Handler] = {
     RunAct.CONVERT: Handler(act=_convert, read_back=_converted),
     RunAct.CONVERT_EMPTY: Handler(act=_convert_empty, read_back=_converted_empty),
-    RunAct.DELETE_CONFIGS: Handler(act=_delete_configs, read_back=_configs_gone),
+    RunAct.DELETE_CONFIGS: Handler(intend=_configs_met, act=_delete_configs, read_back=_configs_gone),
     RunAct.SET_CONFIGS: Handler(act=_set_configs, read_back=_configs_there),
     RunAct.LOWER: Handler(act=_lower, read_back=_at_level),
     RunAct.RAISE: Handler(act=_raise, read_back=_at_level),

@@ -4,42 +4,35 @@ journal, so that any instruction may be the last of a process."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from groupshift.application import downgrade_groups, downgrade_nodes
+from groupshift.application import downgrade_groups, downgrade_nodes, downgrade_replace
 from groupshift.application.downgrade import DowngradeRequest, look_at
+from groupshift.application.downgrade_demands import demand_cluster
+from groupshift.application.downgrade_stands import journaled
 from groupshift.application.downgrade_work import DowngradeTools, Handler, Look, RunTerms, Work
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.progress import (
-    AFTER,
-    Doing,
-    Journaled,
-    Next,
-    Seen,
-    Stand,
-    next_of,
-    obstacles,
-)
-from groupshift.domain.downgrade.run_plan import (
-    RunAct,
-    RunPlan,
-    RunStep,
-    from_json,
-    run_plan,
-    to_json,
-    way_back,
-)
+from groupshift.domain.downgrade.progress import AFTER, Doing, Next, Seen, Stand, next_of, obstacles
+from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, RunStep, from_json, run_plan, to_json
+from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Finding
-from groupshift.errors import Rejected
+from groupshift.errors import Conflict, Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState, RunStepRecord
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import StepState
+from groupshift.ports.run_sealing import SEALED
 
-_HANDLERS: Mapping[RunAct, Handler] = {**downgrade_groups.HANDLERS, **downgrade_nodes.HANDLERS}
+RUN_PREFIX = "downgrade-"
+"""What the id of every run begins with."""
+_HANDLERS: Mapping[RunAct, Handler] = {
+    **downgrade_groups.HANDLERS,
+    **downgrade_nodes.HANDLERS,
+    **downgrade_replace.HANDLERS,
+}
 
 
 class Ended(StrEnum):
@@ -55,6 +48,7 @@ class Ended(StrEnum):
     FAILED = "failed"
 
 
+_REACHED = {RunState.DONE: Ended.DONE, RunState.TAKEN_BACK: Ended.TAKEN_BACK}
 _ENDS = {
     Seen.PERSON: Ended.WAITING,
     Seen.NOT_YET: Ended.WAITING,
@@ -118,11 +112,11 @@ def begin(tools: DowngradeTools, planned: PlannedRun) -> ClusterRun:
     """Journal a run of this plan. Raises `Rejected` when it may not begin, `Conflict` when the cluster has an
     open one."""
     if not planned.possible:
-        said = "; ".join(f"{each.rule}: {each.reason}" for each in planned.against) or "there is no way"
+        said = "; ".join(_with_remedy(each) for each in planned.against) or "there is no way"
         raise Rejected(f"the downgrade may not begin, nothing was changed: {said}")
     now = tools.clock.now_ms()
     run = ClusterRun(
-        run=f"downgrade-{planned.plan.cluster_id}-{now}",
+        run=f"{RUN_PREFIX}{planned.plan.cluster_id}-{now}",
         cluster_id=planned.plan.cluster_id,
         state=RunState.OPEN,
         plan_hash=planned.plan.hash,
@@ -134,31 +128,59 @@ def begin(tools: DowngradeTools, planned: PlannedRun) -> ClusterRun:
     return run
 
 
-def go_on(tools: DowngradeTools, terms: RunTerms, run: ClusterRun) -> RunOutcome:
-    """Drive a run from where its journal says it stands, as far as it goes.
+def _with_remedy(finding: Finding) -> str:
+    said = f"{finding.rule}: {finding.reason}"
+    return f"{said} ({finding.hint})" if finding.hint else said
 
-    Raises `Conflict` when another process claimed it or an approval is void, `Transient` when something does
-    not answer (run again), `Rejected` when a broker or the driver refuses."""
+
+def go_on(tools: DowngradeTools, terms: RunTerms, run: ClusterRun) -> RunOutcome:
+    """Drive a run from where its journal says it stands, as far as it goes; one that reached its end is left
+    alone, for the process that brought it there may have died before it could say so.
+
+    Raises `Conflict` when another process claimed it or turned it since ``run`` was read, or an approval is
+    void, `Transient` when something does not answer (run again), `Rejected` when a broker or the driver
+    refuses, or another cluster's brokers answer."""
+    demand_cluster(tools, run)
+    if run.state in _REACHED:
+        return RunOutcome(run=run.run, ended=_REACHED[run.state])
     token = tools.runs.claim(run.run, terms.who, tools.clock.now_ms())
-    work = Work(tools=tools, terms=terms, plan=from_json(run.plan), run=run.run, token=token)
+    now = tools.runs.find(run.run).state
+    if now is not run.state:
+        raise Conflict(
+            f"run {run.run} was {run.state} and is {now} by another process since: nothing was changed here; "
+            "look at it with: groupshift downgrade status"
+        )
     steps = steps_of(tools.runs, run)
-    while following := next_of(steps, _journaled(tools, run.run), token):
+    work = Work(tools=tools, terms=terms, plan=from_json(run.plan), run=run.run, token=token, steps=steps)
+    while following := next_of(steps, journaled(work), token):
         if following.step.act not in terms.acts:
             return RunOutcome(run=run.run, ended=Ended.PAUSED, step=following.step.key)
         stopped = _advance(work, following)
         if stopped is not None:
             return _stopped(work, following.step, stopped)
-    back = run.state is RunState.GOING_BACK
-    tools.runs.move(run.run, token, RunState.TAKEN_BACK if back else RunState.DONE, tools.clock.now_ms())
-    return RunOutcome(run=run.run, ended=Ended.TAKEN_BACK if back else Ended.DONE)
+    end = RunState.TAKEN_BACK if run.state is RunState.GOING_BACK else RunState.DONE
+    _end(work, run, end)
+    return RunOutcome(run=run.run, ended=_REACHED[end])
+
+
+def _end(work: Work, run: ClusterRun, state: RunState) -> None:
+    """Seal the evidence, journal the manifest's hash, and close: nothing is journaled of a closed run."""
+    tools, now = work.tools, work.tools.clock.now_ms()
+    sealed = tools.seal(replace(run, state=state, updated_at_ms=now), tools.runs.steps(run.run))
+    if sealed:
+        done = RunStepRecord(step=SEALED, state=StepState.DONE, token=work.token, at_ms=now, result=sealed)
+        tools.runs.put(run.run, done)
+    tools.runs.move(run.run, work.token, state, now)
 
 
 def turn_back(tools: DowngradeTools, terms: RunTerms, run: ClusterRun) -> ClusterRun:
-    """Let an open run go back; one that does so already is left alone. Raises `Rejected` for a closed one."""
+    """Let an open run go back; one that does so already is left alone. Raises `Rejected` for a closed one,
+    and when another cluster's brokers answer."""
     if run.state is RunState.GOING_BACK:
         return run
     if not run.open:
         raise Rejected(f"run {run.run} is {run.state}: there is nothing to take back; plan a new one")
+    demand_cluster(tools, run)
     now = tools.clock.now_ms()
     tools.runs.move(run.run, tools.runs.claim(run.run, terms.who, now), RunState.GOING_BACK, now)
     return tools.runs.find(run.run)
@@ -189,11 +211,6 @@ def statuses(runs: ClusterRuns, run: ClusterRun) -> tuple[StepStatus, ...]:
     return tuple(found)
 
 
-def _journaled(tools: DowngradeTools, run: str) -> dict[str, Journaled]:
-    records = tools.runs.steps(run)
-    return {key: Journaled(stand=Stand(each.state.value), token=each.token) for key, each in records.items()}
-
-
 def _advance(work: Work, following: Next) -> Look | None:
     """One transition; a look when the run stops there."""
     step, handler, crash = following.step, _HANDLERS[following.step.act], work.tools.crash
@@ -207,19 +224,25 @@ def _advance(work: Work, following: Next) -> Look | None:
             crash.reached(step.key, CrashPoint.AFTER_JOURNAL)
             return None
         case Doing.ACT:
-            intent = record.intent if record else {}
+            work.hold(_begun(step, record))
+            intent = _begun(step, record).intent
             result = handler.act(work, step, intent)
             crash.reached(step.key, CrashPoint.AFTER_ACT)
             _put(work, step, StepState.ACTED, (intent, result))
             return None
         case Doing.READ_BACK:
-            if record is None:
-                raise Rejected(f"step {step.key} is not in the journal; run it again")
+            record = _begun(step, record)
             look = _awaited(work, step, record)
             crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
             stand = StepState(AFTER[look.seen].value)
             _put(work, step, stand, (record.intent, {**record.result, **look.result}))
             return None if look.seen is Seen.HOLDS else look
+
+
+def _begun(step: RunStep, record: RunStepRecord | None) -> RunStepRecord:
+    if record is None:
+        raise Rejected(f"step {step.key} is not in the journal; run it again")
+    return record
 
 
 def _awaited(work: Work, step: RunStep, record: RunStepRecord) -> Look:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,24 @@ from groupshift.domain.downgrade.progress import Seen
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, RunStep
 from groupshift.domain.hazards.versions import Version
+from groupshift.errors import Conflict
 from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster_acts import ClusterActs
 from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
+from groupshift.ports.commit_hashes import CommitHashes
 from groupshift.ports.crash import NoStepCrash, StepCrashPoints
 from groupshift.ports.downgrade_views import DowngradeViews
 from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots
 from groupshift.ports.log_copies import OffsetsLog
+from groupshift.ports.run_sealing import RunSealing, not_sealed
 from groupshift.ports.snapshot_compare import SnapshotCompare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeTools:
-    """Every port that a run needs; ``evidence`` is the folder below which snapshots are kept."""
+    """Every port that a run needs; ``evidence`` is the folder below which snapshots are kept, and ``seal``
+    writes the report and the manifest there when a run ends."""
 
     views: DowngradeViews
     cluster: ClusterActs
@@ -34,11 +38,13 @@ class DowngradeTools:
     reader: GroupSnapshots
     store: ClusterSnapshotStore
     compare: SnapshotCompare
+    commits: CommitHashes
     nodes: BrokerReplacement
     runs: ClusterRuns
     clock: Clock
     evidence: Path
     crash: StepCrashPoints = field(default_factory=NoStepCrash)
+    seal: RunSealing = not_sealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,46 +63,78 @@ def _silent(_step: RunStep, _detail: str) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTerms:
     """How this process goes on: who answers (None: nobody can now), whether somebody says that what the run
-    waits for was seen (``seen``; only where nothing else can tell), how long a step may take
-    (``patience_s``) and how often it is looked at, and who is told. ``acts`` are the kinds of steps that it
-    does; it pauses before the first other one."""
+    waits for was seen (``seen``; only where nothing else can tell; ``seen_of``: of this step only), how long
+    a step may take (``patience_s``) and how often it is looked at, and who is told. ``acts`` are the kinds of
+    steps that it does; it pauses before the first other one."""
 
     decide: Callable[[Question], bool | None]
     who: str
     seen: bool = False
+    seen_of: str = ""
     patience_s: float = 1800.0
     every_s: float = 2.0
     told: Callable[[RunStep, str], None] = _silent
     acts: frozenset[RunAct] = frozenset(RunAct)
 
 
+_TAKING = frozenset({RunAct.SNAPSHOT, RunAct.COMPARE})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One claim of one run."""
+    """One claim of one run; ``steps`` are those that it walks now."""
 
     tools: DowngradeTools
     terms: RunTerms
     plan: RunPlan
     run: str
     token: int
+    steps: tuple[RunStep, ...] = ()
 
     @property
     def request(self) -> DowngradeRequest:
         """What the plan was made for."""
         target = target_of(self.plan.release, self.plan.coordinator)
-        return DowngradeRequest(target=target, said=Version.parse(self.plan.now))
+        said = Version.parse(self.plan.now)
+        return DowngradeRequest(target=target, said=said, brokers_only=self.plan.brokers_only)
 
     def facts(self) -> DowngradeFacts:
         """Cluster and log now. Raises as `assess_downgrade`."""
         return look_at(self.tools.views, self.tools.log, self.request)
 
-    def result_of(self, subject: str) -> Mapping[str, Any]:
-        """What the latest step of this subject came to; empty when it is not done."""
+    def snapshot_of(self, name: str) -> Mapping[str, Any]:
+        """What the step that took this snapshot came to: its ``folder``, and more. One that was cut off while
+        it was taken again gives way to the one that it is compared with.
+
+        Groups and nodes may be named like snapshots: only steps that take one are asked."""
         records = self.tools.runs.steps(self.run)
-        found = [
-            records[each.key] for each in self.plan.steps if each.subject == subject and each.key in records
-        ]
-        return found[-1].result if found else {}
+        step = next(each for each in self.plan.steps if each.act in _TAKING and each.subject == name)
+        record = records.get(step.key)
+        if record is not None and "folder" in record.result:
+            return record.result
+        if "base" not in step.args:
+            raise Conflict(f"snapshot {name} of run {self.run} was never taken; run it again")
+        return self.snapshot_of(str(step.args["base"]))
+
+    def asking(self, step: RunStep) -> Mapping[str, Any]:
+        """What is journaled of a step that asks a person for something: which claim asked first."""
+        record = self.tools.runs.steps(self.run).get(step.key)
+        first = record.result.get("asked_by") if record else None
+        return {"asked_by": first or self.token}
+
+    def said(self, record: RunStepRecord) -> bool:
+        """Whether somebody says that it was seen (`RunTerms.seen`), and knew of what: it was asked for by a
+        process before this one."""
+        meant = self.terms.seen and self.terms.seen_of in {"", record.step}
+        return meant and int(record.result.get("asked_by", self.token)) < self.token
+
+    def hold(self, record: RunStepRecord) -> None:
+        """Read the fence and take the step over, right before something is changed: raises `Conflict`, having
+        changed nothing, when another process claimed the run or it is closed.
+
+        What remains: a process that stops between this and its request, and wakes up much later, is held up
+        by nothing but the driver of nodes, which knows the token; brokers know none."""
+        self.tools.runs.put(self.run, replace(record, token=self.token, at_ms=self.tools.clock.now_ms()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ def event_text(event: Event) -> str:  # noqa: PLR0911 - one sentence a kind
     match event.kind:
         case EventKind.GATE_ANSWERED:
             return f"{body['gate']}: {body['choice']} by {body['who']}"
+        case EventKind.VOIDED:
+            return f"{body['gate']}: {'; '.join(body['changes'])}"
         case EventKind.GATE_SHOWN:
             return str(body["gate"])
         case EventKind.JUDGED:

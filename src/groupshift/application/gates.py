@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupshift.application.approval import current, demand_unchanged, shown
+from groupshift.application.approval import current, demand_unchanged, shown, voided
 from groupshift.application.brief_text import body, subject
 from groupshift.application.environment import Environment
 from groupshift.application.observe import look
@@ -26,9 +26,10 @@ def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None 
     """See `App.brief`. What was shown is journaled, so that an answer can be held against it."""
     found = load(env, migration)
     book, request = found.book, found.request
-    rules = book.looked if gate is Gate.PLAN else _rules(found, gate)
+    again = gate is Gate.PLAN and voided(found) is not None
+    rules = book.looked if gate is Gate.PLAN and not again else _rules(found, gate)
     seen = look(env, found.record.group, found.plan.driver, rules, book.aim(request))
-    findings = book.assess(request, seen) if gate is Gate.PLAN else ask(rules, seen)
+    findings = ask(rules, seen) if again or gate is not Gate.PLAN else book.assess(request, seen)
     mark = current(env, found)
     env.journal.append(
         Entry(
@@ -44,7 +45,13 @@ def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None 
 
 
 def _rules(migration: Migration, gate: Gate) -> tuple[str, ...]:
-    """The preconditions of the stage behind the gate; none where both answers keep the mode node."""
+    """The preconditions of the stage behind the gate, or of the one whose approval became void; none where
+    both answers keep the mode node."""
+    lost = voided(migration)
+    if gate is Gate.PLAN and lost is not None:
+        return tuple(
+            rule for stage in migration.plan.stages if stage.name is lost.stage for rule in stage.before
+        )
     if gate is Gate.FINALISE and migration.plan.until is not Until.RETIRE:
         return ()
     return tuple(rule for stage in migration.plan.stages if stage.gate is gate for rule in stage.before)
@@ -92,6 +99,8 @@ def _usable(gate: Gate, given: Answer) -> None:
 
 def _repeated(found: Migration, gate: Gate, given: Answer) -> bool:
     """Whether this very answer is the last one at this gate (a killed task answers again)."""
+    if voided(found) is not None:
+        return False
     last: Event | None = next((e for e in reversed(found.events) if e.kind is EventKind.GATE_ANSWERED), None)
     return bool(
         last

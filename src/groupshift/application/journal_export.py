@@ -32,8 +32,10 @@ def exported(found: Migration) -> str:
 
 
 def snapshots_in(data: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 by path of each snapshot's manifest, as an exported journal has it."""
-    return {
+    """SHA-256 by path of each snapshot's manifest, as an exported journal has it: a migration's tells the
+    events, that of a run on a whole cluster the paths."""
+    of_cluster = {str(path): str(digest) for path, digest in data.get("snapshots", {}).items()}
+    return of_cluster | {
         f"{event['stage']}/{event['body']['moment']}/{MANIFEST}": str(event["body"]["digest"])
         for event in data["events"]
         if event["kind"] == EventKind.SNAPSHOT.value

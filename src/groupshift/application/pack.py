@@ -98,7 +98,7 @@ def _composed(env: Environment, found: Migration) -> Pack:
         sealed_at_ms=env.clock.now_ms(),
         files=files,
         approvals=approvals(found.events),
-        versions=_versions(env.evidence, files, found.id),
+        versions=versions_named(env.evidence, files, found.id),
         brokers=_brokers(found.events),
         doubts=_doubts(env, found, files),
     )
@@ -237,7 +237,7 @@ def _renewed(found: Migration) -> tuple[str, ...]:
     )
 
 
-def _versions(
+def versions_named(
     evidence: EvidenceStore, files: tuple[StoredFile, ...], migration: str
 ) -> dict[str, tuple[str, ...]]:
     """Versions named by manifests of snapshots and by verdicts, each once."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from groupshift.ports.cluster_acts import ClusterActs
 from groupshift.ports.cluster_runs import ClusterRuns
+from groupshift.ports.commit_hashes import CommitHashes
 from groupshift.ports.crash import NoStepCrash, StepCrashPoints
 from groupshift.ports.downgrade_views import DowngradeViews
+from groupshift.ports.evidence import EvidenceStore
 from groupshift.settings import KafkaSettings
 
 
@@ -39,8 +42,26 @@ def cluster_runs(url: str) -> ClusterRuns:
     return SqlClusterRuns(url)
 
 
+def commit_hashes() -> CommitHashes:
+    """Where the hashes of live commits are kept: JSON files beside the snapshots."""
+    from groupshift.adapters.commit_hashes import CommitHashFiles
+
+    return CommitHashFiles()
+
+
+def run_evidence(folder: Path) -> EvidenceStore:
+    """The evidence of runs, each in a folder of its id below this one."""
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+
+    return ParquetEvidence(folder)
+
+
 def step_crash_points(environ: Mapping[str, str]) -> StepCrashPoints:
-    """None outside tests. Raises `Rejected` for a point that does not exist."""
+    """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT_STEP`` asks for.
+
+    Raises `Rejected` for a point that does not exist."""
+    if environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
+        return NoStepCrash()
     from groupshift.adapters.crash import KillAtStep
 
     return KillAtStep.from_environment(environ) or NoStepCrash()

@@ -16,7 +16,8 @@ from groupshift.bootstrap.downgrade import downgrade_views
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
 from groupshift.cli.downgrade_log import log_at
-from groupshift.cli.downgrade_run import back, run, status
+from groupshift.cli.downgrade_report import report
+from groupshift.cli.downgrade_run import BrokersOnly, back, run, status
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.levels import METADATA, name_of
@@ -64,6 +65,7 @@ app = typer.Typer(
 app.command("run")(run)
 app.command("status")(status)
 app.command("back")(back)
+app.command("report")(report)
 
 
 @app.command("assess")
@@ -73,6 +75,7 @@ def assess(  # noqa: PLR0913 - the options of a verb
     runs: Runs = "",
     coordinator: Kind = None,
     segments: Segments = "",
+    brokers_only: BrokersOnly = False,
     everything: All = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
@@ -83,8 +86,10 @@ def assess(  # noqa: PLR0913 - the options of a verb
     changed.
 
     Exit code 1: the way is not open."""
-    said = Version.parse(runs) if runs else None
-    asked = DowngradeRequest(target=target_of(to, coordinator), said=said, copied=bool(segments))
+    said = Version.parse(runs, "--from") if runs else None
+    asked = DowngradeRequest(
+        target=target_of(to, coordinator), said=said, copied=bool(segments), brokers_only=brokers_only
+    )
     one_cluster(bootstrap_servers, settings_file)
     named = KafkaSettings(bootstrap_servers=bootstrap_servers) if bootstrap_servers else None
     kafka = named or settings(settings_file).kafka
@@ -93,7 +98,8 @@ def assess(  # noqa: PLR0913 - the options of a verb
         found = assess_downgrade(
             views, log, asked, lambda done, of: progress("reading the offsets topic", done, of)
         )
-    following = _following(found, _again(to, runs, coordinator, segments))
+    again = _again(to, runs, coordinator, segments) + (" --brokers-only" if brokers_only else "")
+    following = _following(found, again)
     if as_json:
         render.print_json(_document(found, asked, following))
     else:

@@ -14,6 +14,7 @@ from rich.prompt import Confirm
 
 from groupshift.application import downgrade_run
 from groupshift.application.downgrade import DowngradeRequest
+from groupshift.application.downgrade_demands import Wanted, demand_forward, demand_same
 from groupshift.application.downgrade_work import DowngradeTools, Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli import render
@@ -24,9 +25,9 @@ from groupshift.cli.options import Execute
 from groupshift.cli.session import Json, SettingsFile, settings, who
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunStep, from_json
+from groupshift.domain.downgrade.run_plan import RunStep
 from groupshift.domain.hazards.versions import Version
-from groupshift.errors import Rejected
+from groupshift.errors import Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
 from groupshift.sandbox.java import java_home
 from groupshift.sandbox.replacement import driver_of
@@ -61,8 +62,23 @@ Yes = Annotated[bool, typer.Option("--yes", help="Approve the plan, and what is 
 Checked = Annotated[
     bool, typer.Option("--seen", help="Say that you saw what the run waits for, where only a person can.")
 ]
+RunId = Annotated[
+    str,
+    typer.Option(
+        "--run",
+        metavar="RUN",
+        help="The run, where no broker answers to tell its cluster.",
+        show_default=False,
+    ),
+]
 Live = Annotated[bool, typer.Option("--live", help="Commits go on while brokers are replaced.")]
+BrokersOnly = Annotated[
+    bool,
+    typer.Option("--brokers-only", help="Controllers of their own keep their release; only brokers change."),
+]
 Patience = Annotated[float, typer.Option(help="Seconds that one step may take.", min=1.0)]
+_RECENT = 100
+"""How many runs are looked through for open ones."""
 
 
 def run(  # noqa: PLR0913 - the options of a verb
@@ -75,6 +91,7 @@ def run(  # noqa: PLR0913 - the options of a verb
     yes: Yes = False,
     seen: Checked = False,
     live: Live = False,
+    brokers_only: BrokersOnly = False,
     patience: Patience = 1800.0,
     bootstrap_servers: Servers = "",
     state: State = None,
@@ -86,17 +103,23 @@ def run(  # noqa: PLR0913 - the options of a verb
     plan is shown.
 
     Exit code 1: it may not begin, or it stopped; 6: somebody else has to act, then run it again."""
-    place = _place(bootstrap_servers, state, settings_file)
+    place = place_of(bootstrap_servers, state, settings_file)
     with _tools(place, nodes, timeout) as tools:
         opened = tools.runs.open_of(tools.reader.cluster_id())
         if opened is None:
-            planned = downgrade_run.plan_run(tools, _asked(to, runs, coordinator), live=live)
+            planned = downgrade_run.plan_run(
+                tools, _asked(to, runs, coordinator, brokers_only=brokers_only), live=live
+            )
             if not execute or not planned.possible:
                 return show_planned(planned, as_json=as_json)
             opened = downgrade_run.begin(tools, planned)
-        _same(opened, to, runs)
+        demand_same(
+            opened,
+            Wanted(release=to, now=runs, coordinator=coordinator, live=live, brokers_only=brokers_only),
+        )
         if not execute:
             return show_run(tools.runs, opened, as_json=as_json)
+        demand_forward(opened)
         console = Console(stderr=True)
         terms = _terms(console, yes=yes, seen=seen, patience_s=patience)
         return finish(tools.runs, downgrade_run.go_on(tools, terms, opened), as_json=as_json)
@@ -109,20 +132,23 @@ def status(
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """The latest downgrade, step by step; nothing is asked of the cluster."""
-    place = _place(bootstrap_servers, state, settings_file, cluster=False)
+    """The latest downgrade, step by step, and others that are open; nothing is asked of a cluster."""
+    place = place_of(bootstrap_servers, state, settings_file, cluster=False)
     with _journal(place) as runs:
         found = runs.recent(1)
         if not found:
             raise Rejected("the journal has no downgrade; begin one with: groupshift downgrade run --execute")
-        return show_run(runs, found[0], as_json=as_json)
+        others = tuple(each for each in runs.recent(_RECENT) if each.open and each.run != found[0].run)
+        return show_run(runs, found[0], as_json=as_json, others=others)
 
 
 def back(  # noqa: PLR0913 - the options of a verb
     *,
+    run_id: RunId = "",
     nodes: Nodes = None,
     execute: Execute = False,
     yes: Yes = False,
+    seen: Checked = False,
     patience: Patience = 1800.0,
     bootstrap_servers: Servers = "",
     state: State = None,
@@ -131,10 +157,10 @@ def back(  # noqa: PLR0913 - the options of a verb
     as_json: Json = False,
 ) -> int:
     """Undo an open downgrade, last step first: nodes, features, configurations; without --execute it is
-    shown. What is forward only stays as it is."""
-    place = _place(bootstrap_servers, state, settings_file)
+    shown. What is forward only stays as it is. Where no broker answers any more, --run names it."""
+    place = place_of(bootstrap_servers, state, settings_file)
     with _tools(place, nodes, timeout) as tools:
-        opened = tools.runs.open_of(tools.reader.cluster_id())
+        opened = tools.runs.find(run_id) if run_id else _open_of(tools)
         if opened is None:
             raise Rejected("no downgrade of this cluster is open: there is nothing to take back")
         console = Console(stderr=True)
@@ -143,32 +169,38 @@ def back(  # noqa: PLR0913 - the options of a verb
                 console.print(escape(f"{number}. {step.does}"), soft_wrap=True)
             render.next_command(console, "groupshift downgrade back --execute")
             return 0
-        terms = _terms(console, yes=yes, seen=False, patience_s=patience)
+        terms = _terms(console, yes=yes, seen=seen, patience_s=patience)
         turned = downgrade_run.turn_back(tools, terms, opened)
         return finish(tools.runs, downgrade_run.go_on(tools, terms, turned), as_json=as_json)
 
 
-def _asked(to: str, runs: str, coordinator: Coordinator | None) -> DowngradeRequest:
+def _open_of(tools: DowngradeTools) -> ClusterRun | None:
+    """The open run of the cluster that answers. Raises `Transient` with the remedy when none does."""
+    try:
+        return tools.runs.open_of(tools.reader.cluster_id())
+    except Transient as silent:
+        raise Transient(
+            f"{silent}; where its brokers are dead, name the run: groupshift downgrade status shows it, "
+            "groupshift downgrade back --run RUN --execute takes it back"
+        ) from silent
+
+
+def _asked(to: str, runs: str, coordinator: Coordinator | None, *, brokers_only: bool) -> DowngradeRequest:
     if not to:
         raise Rejected("no downgrade of this cluster is open; say the release to go to with --to")
     return DowngradeRequest(
-        target=target_of(to, coordinator), said=Version.parse(runs) if runs else None, copied=False
+        target=target_of(to, coordinator),
+        said=Version.parse(runs, "--from") if runs else None,
+        brokers_only=brokers_only,
     )
 
 
-def _same(opened: ClusterRun, to: str, runs: str) -> None:
-    """An open run goes on by its own plan. Raises `Rejected` where another one is asked for."""
-    plan = from_json(opened.plan)
-    if to not in {"", plan.release} or runs not in {"", plan.now}:
-        raise Rejected(
-            f"run {opened.run} from {plan.now} to {plan.release} is open: go on with it, or take it back "
-            "with: groupshift downgrade back --execute"
-        )
-
-
-def _place(
+def place_of(
     bootstrap_servers: str, state: Path | None, settings_file: Path | None, *, cluster: bool = True
 ) -> RunPlace:
+    """Where a run works and remembers; without ``cluster`` only journal and evidence are used.
+
+    Raises `Rejected` where the options name no such place."""
     one_cluster(bootstrap_servers, settings_file)
     with needing_spark():
         from groupshift.spark.downgrade_tools import RunPlace

@@ -12,6 +12,7 @@ from groupshift.application import downgrade_run
 from groupshift.application.downgrade_run import Ended, PlannedRun, RunOutcome
 from groupshift.cli import render
 from groupshift.domain.downgrade.progress import Stand
+from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import RunPlan, RunStep, from_json
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
 
@@ -24,7 +25,7 @@ def show_planned(planned: PlannedRun, *, as_json: bool) -> int:
     """The plan, or why there is none that may begin."""
     plan = planned.plan
     following = (
-        f"groupshift downgrade run --to {plan.release} --from {plan.now} --execute"
+        f"groupshift downgrade run --to {plan.release} --from {plan.now}{_flags(plan)} --execute"
         if planned.possible
         else next((each.hint for each in planned.against if each.hint), "see the findings")
     )
@@ -47,8 +48,21 @@ def show_planned(planned: PlannedRun, *, as_json: bool) -> int:
     return 0 if planned.possible else 1
 
 
-def show_run(runs: ClusterRuns, found: ClusterRun, *, as_json: bool) -> int:
-    """A run, step by step; the exit code."""
+def _flags(plan: RunPlan) -> str:
+    """What was asked for beside the releases, to be typed again."""
+    usual = target_of(plan.release).coordinator
+    asked = {
+        f" --coordinator {plan.coordinator}": plan.coordinator is not usual,
+        " --live": plan.live,
+        " --brokers-only": plan.brokers_only,
+    }
+    return "".join(flag for flag, given in asked.items() if given)
+
+
+def show_run(
+    runs: ClusterRuns, found: ClusterRun, *, as_json: bool, others: tuple[ClusterRun, ...] = ()
+) -> int:
+    """A run, step by step, and which others are open; the exit code."""
     steps = downgrade_run.statuses(runs, found)
     plan: RunPlan = from_json(found.plan)
     open_ = "groupshift downgrade run --execute" if found.state is RunState.OPEN else ""
@@ -58,11 +72,13 @@ def show_run(runs: ClusterRuns, found: ClusterRun, *, as_json: bool) -> int:
     if as_json:
         document: dict[str, Any] = {
             "run": found.run,
+            "cluster": found.cluster_id,
             "state": found.state,
             "hash": found.plan_hash,
             "to": plan.release,
             "from": plan.now,
             "steps": steps,
+            "others": [{"run": each.run, "cluster": each.cluster_id, "state": each.state} for each in others],
             "next": following,
         }
         render.print_json(document)
@@ -70,7 +86,11 @@ def show_run(runs: ClusterRuns, found: ClusterRun, *, as_json: bool) -> int:
     console = Console()
     marks = {each.step.key: _MARKS[each.stand] for each in steps}
     console.print(plan_table(tuple(each.step for each in steps), marks))
-    console.print(escape(f"run {found.run}: {found.state}"), soft_wrap=True)
+    console.print(escape(f"run {found.run} of cluster {found.cluster_id}: {found.state}"), soft_wrap=True)
+    for each in others:
+        console.print(
+            escape(f"also {each.state}: run {each.run} of cluster {each.cluster_id}"), soft_wrap=True
+        )
     render.next_command(console, following)
     return 0
 
@@ -88,11 +108,12 @@ def plan_table(steps: tuple[RunStep, ...], marks: dict[str, str]) -> Table:
 
 def finish(runs: ClusterRuns, outcome: RunOutcome, *, as_json: bool) -> int:
     """Where a run stopped and why, and what to type next; the exit code."""
+    back = runs.find(outcome.run).state is RunState.GOING_BACK
     following = {
         Ended.DONE: "groupshift downgrade status",
         Ended.TAKEN_BACK: "groupshift downgrade status",
         Ended.FAILED: "groupshift downgrade back --execute",
-    }.get(outcome.ended, "groupshift downgrade run --execute")
+    }.get(outcome.ended, f"groupshift downgrade {'back' if back else 'run'} --execute")
     if as_json:
         steps = downgrade_run.statuses(runs, runs.find(outcome.run))
         render.print_json({"outcome": outcome, "steps": steps, "next": following})

@@ -18,17 +18,15 @@ from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
 from groupshift.bootstrap.connections import verifier
 from groupshift.cli import render
+from groupshift.cli.downgrade_report import verified_run
 from groupshift.cli.options import MigrationId
+from groupshift.cli.pages import Output, write_page
 from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.domain.pack import Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
 
 _COLOUR = {State.SOUND: "green", State.UNCHECKED: "yellow", State.UNSEALED: "yellow"}
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", help="Write the page here too (one HTML file).", show_default=False),
-]
 PublicKey = Annotated[
     str,
     typer.Option(
@@ -54,7 +52,7 @@ def report(
         where, pack, troubles = written(opened, migration)
         (found,) = opened.status(migration)
     if output is not None:
-        _write(output, where[1])
+        write_page(output, where[1])
     shown = str(output.absolute()) if output else where[0]
     if as_json:
         stages = {each.stage.name.value: render.plain(each.validations) for each in found.stages}
@@ -83,21 +81,8 @@ def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack, tuple[s
     return (where, text), opened.seal(migration), told.troubles
 
 
-def _write(path: Path, text: str) -> None:
-    """Write beside the target, then rename onto it. Raises `Rejected` or `Transient` where that cannot be."""
-    from groupshift.adapters.parquet.writing import unwritable
-
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise unwritable(f"--output {path}", error) from error
-
-
 def verify_evidence(
-    what: Annotated[str, typer.Argument(metavar="MIGRATION|FOLDER", show_default=False)],
+    what: Annotated[str, typer.Argument(metavar="MIGRATION|RUN|FOLDER", show_default=False)],
     public_key: PublicKey = "",
     settings: SettingsFile = None,
     *,
@@ -105,7 +90,8 @@ def verify_evidence(
 ) -> int:
     """Hash every file of an evidence pack again; exit code 5 names what is missing, altered or unknown.
 
-    A FOLDER (with a slash in it) is checked without journal and settings, wherever it was copied to."""
+    RUN is a downgrade's. A FOLDER (with a slash in it) is checked without journal and settings, wherever it
+    was copied to."""
     console = Console(stderr=True)
     columns = (TextColumn("hashing"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -114,22 +100,27 @@ def verify_evidence(
         def told(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        found = _checked(what, settings, public_key, told)
+        found, verbs = _checked(what, settings, public_key, told)
     if as_json:
         render.print_json({**render.plain(found), "sound": not found.troubles})
     else:
-        _show(Console(), found)
+        _show(Console(), found, verbs)
     return Broken.exit_code if found.troubles else 0
 
 
 def _checked(
     what: str, settings: Path | None, public_key: str, told: Callable[[int, int], None]
-) -> Verification:
+) -> tuple[Verification, str]:
+    """What became of it, and the verbs that tell more of it."""
     if "/" in what or Path(what).is_dir():
-        return _of_folder(Path(what), verifier(public_key), told)
+        return _of_folder(Path(what), verifier(public_key), told), "groupshift"
+    of_run = verified_run(what, settings, told)
+    if of_run is not None:
+        return of_run, "groupshift downgrade"
     opened, parsed = open_app(settings)
     with opened:
-        return opened.verify_evidence(what, verifier(public_key or parsed.evidence.public_key), told)
+        key = verifier(public_key or parsed.evidence.public_key)
+        return opened.verify_evidence(what, key, told), "groupshift"
 
 
 def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], None]) -> Verification:
@@ -141,7 +132,7 @@ def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], No
     return verify_folder(ParquetEvidence(where.parent), where.name, key, told)
 
 
-def _show(console: Console, found: Verification) -> None:
+def _show(console: Console, found: Verification, verbs: str) -> None:
     """What is not sound, one line each; then how many were checked and what that proves."""
     counts = Counter(check.state for check in found.checks)
     shown = [check for check in found.checks if check.state is not State.SOUND]
@@ -158,8 +149,10 @@ def _show(console: Console, found: Verification) -> None:
     console.print(f"pack sealed with SHA-256 {found.digest}, plan hash {found.plan_hash}", soft_wrap=True)
     if found.troubles:
         console.print("[red]broken[/]: take no decision on this evidence before a person knows why")
-        render.next_command(console, f"groupshift status {found.migration}")
+        render.next_command(
+            console, f"{verbs} status {found.migration}" if verbs == "groupshift" else f"{verbs} status"
+        )
     else:
         signed = "signed" if found.signed else "not signed"
         console.print(f"[green]sound[/]: every file is the one that was sealed ({signed})")
-        render.next_command(console, f"groupshift report {found.migration}")
+        render.next_command(console, f"{verbs} report {found.migration}")

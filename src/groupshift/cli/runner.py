@@ -19,10 +19,11 @@ from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Stage
 from groupshift.domain.steps import Soak
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Broken, Rejected, Transient
+from groupshift.errors import Broken, Rejected, Transient, Void
 from groupshift.ports.clock import Clock
 from groupshift.ports.journal import StepState
 
+_ASKED_AGAIN = 3
 LOOK_S = 1.0
 """Pause between two looks at a stage that has not settled."""
 
@@ -119,7 +120,7 @@ class Runner:
         (status,) = self.app.status(self.claimed.migration)
         try:
             for progress in status.stages:
-                if progress.stage.name.undoes:
+                if progress.stage.name.undoes and not progress.passed:
                     self._stage(progress.stage)
         except StageFailed:
             pass
@@ -161,11 +162,19 @@ class Runner:
         if not self._begun(stage):
             self._measure(stage, Moment.BEFORE)
         if not isinstance(stage.step, Soak):
-            outcome = self.app.act(self.claimed.migration, stage.name, self.claimed.token)
-            self.listener.acted(stage, outcome)
+            self.listener.acted(stage, self._act(stage))
         self._wait(stage)
         self._measure(stage, Moment.AFTER)
         self.listener.ended(stage)
+
+    def _act(self, stage: Stage) -> ActOutcome:
+        """The act; where its approval became void after it was intended, the gate is asked again."""
+        for _ in range(_ASKED_AGAIN):
+            try:
+                return self.app.act(self.claimed.migration, stage.name, self.claimed.token)
+            except Void:
+                self._ask(stage.gate or Gate.PLAN)
+        return self.app.act(self.claimed.migration, stage.name, self.claimed.token)
 
     def _wait(self, stage: Stage) -> None:
         """Until it has settled; a stage that does not in time is judged as it is."""

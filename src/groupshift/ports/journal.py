@@ -23,6 +23,7 @@ class EventKind(StrEnum):
     PROOF_REQUESTED = "proof_requested"
     INTENDED = "intended"
     RESUMED = "resumed"
+    VOIDED = "voided"
     ACTED = "acted"
     READ_BACK = "read_back"
     JUDGED = "judged"

@@ -10,11 +10,19 @@ from pathlib import Path
 
 from groupshift.adapters.clock import SystemClock
 from groupshift.application.downgrade_work import DowngradeTools
-from groupshift.bootstrap.downgrade import cluster_acts, cluster_runs, downgrade_views, step_crash_points
+from groupshift.bootstrap.downgrade import (
+    cluster_acts,
+    cluster_runs,
+    commit_hashes,
+    downgrade_views,
+    run_evidence,
+    step_crash_points,
+)
 from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
 from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.settings import KafkaSettings
 from groupshift.spark.direct_log import DirectLog
+from groupshift.spark.downgrade_report.sealing import ReportAndPack
 from groupshift.spark.fetched import Brokers
 from groupshift.spark.snapshot_compare import SparkSnapshotCompare
 
@@ -54,9 +62,11 @@ def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -
             reader=reader,
             store=cluster_snapshot_store(),
             compare=SparkSnapshotCompare(java_home=place.java_home),
+            commits=commit_hashes(),
             nodes=nodes,
             runs=runs,
             clock=SystemClock(),
             evidence=place.evidence,
             crash=step_crash_points(os.environ),
+            seal=ReportAndPack(evidence=run_evidence(place.evidence)),
         )

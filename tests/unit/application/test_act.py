@@ -53,6 +53,23 @@ def test_killed_going_back_and_run_again(stage: StageName, point: CrashPoint) ->
     assert bench.world.mode_writes == 2
 
 
+@pytest.mark.parametrize("point", [CrashPoint.AFTER_ACT, CrashPoint.AFTER_READ_BACK])
+def test_a_way_back_that_goes_on_waits_for_no_stage_that_the_next_one_has_undone(point: CrashPoint) -> None:
+    """Aware members came back and were replaced by old ones: nobody waits for aware ones any more."""
+    bench = make_bench()
+    migration, _ = bench.move(Until.RETIRE)
+    with pytest.raises(Killed):
+        bench.runner(migration, "back-1", CrashOnce(StageName.UNDO_MEMBERS, point)).back(WayBack.OLD_MEMBERS)
+    bench.clock.sleep(1)
+    found = bench.app().watch(migration, StageName.UNDO_RETIRE)
+    assert (found.settled, found.detail) == (True, "stage undo_toggle has begun since")
+    begun_ms = bench.clock.now_ms()
+    bench.watcher.lines.clear()
+    assert bench.roll_back(migration, run="back-2").verdict is Verdict.PASS
+    assert [line for line in bench.watcher.lines if "undo_retire" in line] == []
+    assert bench.clock.now_ms() - begun_ms < bench.runner(migration, "look").settle_s * 1000
+
+
 def test_a_fenced_run_may_not_act(bench: Bench) -> None:
     """After another run has claimed the migration, nothing is changed by the former one."""
     migration = bench.plan()

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator_story import commit
+from coordinator_vectors import T
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import Ended, begin, go_on, plan_run, statuses, turn_back
 from groupshift.application.downgrade_work import DowngradeTools, RunTerms
@@ -253,3 +255,46 @@ def test_a_process_may_do_some_kinds_of_steps_and_pause_before_the_first_other()
         assert (paused.ended, paused.step) == (Ended.PAUSED, before)
     assert world.asked == ["convert left"]
     assert go_on(tools, yes(), run).ended is Ended.DONE
+
+
+def test_a_commit_between_two_snapshots_stops_the_run_although_all_offsets_are_equal() -> None:
+    """Before the first node is touched; with --live it is none of the run's business."""
+    for live, stops in ((False, "C0"), (True, "")):
+        world = two_of_43()
+        tools = tools_of(world)
+        run = begin(tools, plan_run(tools, TO_39, live=live))
+        with pytest.raises(Killed):
+            go_on(again(tools, kill_at=17), yes(), run)
+        assert "B" in [each.step.subject for each in statuses(tools.runs, run) if each.stand is Stand.DONE]
+        world.later.append(commit("simple", offset=7, at=T + 1))
+        found = go_on(again(tools), yes(), run)
+        assert found.ended is (Ended.FAILED if stops else Ended.DONE)
+        assert found.step.endswith(stops)
+        assert ("commit of group 'simple'" in found.detail) is bool(stops)
+
+
+def test_a_snapshot_of_an_older_groupshift_has_no_hashes_to_compare_with() -> None:
+    """The run does not go on as if they were equal."""
+    world = two_of_43()
+    tools = tools_of(world)
+    run = begun(tools)
+    with pytest.raises(Killed):
+        go_on(again(tools, kill_at=9), yes(), run)
+    ((key, record),) = ((k, v) for k, v in tools.runs.steps(run.run).items() if k.endswith("snapshot A"))
+    result = {name: value for name, value in record.result.items() if not name.startswith("commits")}
+    token = tools.runs.claim(run.run, "older", 1)
+    tools.runs.put(run.run, replace(record, result=result, token=token))
+    found = go_on(again(tools), yes(), run)
+    assert (key, found.ended) == ("02 snapshot A", Ended.FAILED)
+    assert "has no hashes of records" in found.detail
+
+
+def test_consumers_may_commit_anew_while_they_are_converted() -> None:
+    """Between A and B: a client commits when it is restarted; offsets are compared all the same."""
+    world = two_of_43()
+    tools = tools_of(world)
+    run = begun(tools)
+    with pytest.raises(Killed):
+        go_on(again(tools, kill_at=9), yes(), run)
+    world.later.append(commit("simple", offset=7, at=T + 1))
+    assert go_on(again(tools), yes(), run).ended is Ended.DONE

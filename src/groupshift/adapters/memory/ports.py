@@ -117,6 +117,10 @@ class MemoryFleet:
                 occupant.incarnation += 1
         self.world.tick()
 
+    def took_up(self, change: Change) -> bool:
+        """See the port."""
+        return change.change_id in self.accepted
+
     def observe(self, change: Change) -> ChangeStatus:
         """See the port."""
         if self.pending:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupshift.adapters.fleet.arguments import problems, put
-from groupshift.adapters.fleet.program import Ran, run_program
+from groupshift.adapters.fleet.program import Ran, masked, run_program
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 
@@ -75,7 +75,7 @@ class CommandReplacement:
         }
         answer = self._ask("start", values, {"without": replacement.without})
         if isinstance(answer.get("instruction"), str):
-            return ForPerson(change_id=replacement.change_id, instruction=answer["instruction"])
+            return ForPerson(change_id=replacement.change_id, instruction=self._masked(answer["instruction"]))
         if answer.get("change_id") != values["change_id"]:
             said = f"change_id {answer.get('change_id')!r} instead of {values['change_id']!r}"
             raise Rejected(self._unusable("start", said))
@@ -125,11 +125,9 @@ class CommandReplacement:
 
     def _unusable(self, name: str, said: str) -> str:
         return (
-            f"the program of command.{name} ({self._templates[name][0]}) printed {said}; "
+            f"the program of command.{name} ({self._templates[name][0]}) printed {self._masked(said)}; "
             f"let it print one JSON object and nothing else: {ANSWERS[name]}"
         )
 
     def _masked(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return masked(text, self._secrets)

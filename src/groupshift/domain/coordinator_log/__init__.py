@@ -5,8 +5,8 @@
 Source: specs/group-coordinator.md §§1 and 2.
 """
 
-from groupshift.domain.coordinator_log.decoding import decode
+from groupshift.domain.coordinator_log.decoding import commit_place, decode
 from groupshift.domain.coordinator_log.records import Decoded, DecodeStatus, LogRecord
 from groupshift.domain.coordinator_log.writing import encode_key, encode_value
 
-__all__ = ["DecodeStatus", "Decoded", "LogRecord", "decode", "encode_key", "encode_value"]
+__all__ = ["DecodeStatus", "Decoded", "LogRecord", "commit_place", "decode", "encode_key", "encode_value"]

@@ -24,6 +24,7 @@ from groupshift.domain.placement import partition_of
 
 _INT16 = struct.Struct(">h")
 _GUESS = TYPES[3].key
+_COMMITS = frozenset({0, 1})
 _REMEMBERED = 1 << 14
 _READABLE = frozenset({DecodeStatus.OK, DecodeStatus.TRAILING_BYTES})
 _WORSE = frozenset({DecodeStatus.ERROR, DecodeStatus.UNKNOWN_VERSION})
@@ -93,6 +94,15 @@ def _columns(record: LogRecord, key: _Key, value: Value, partitions: int | None)
         expected_partition=expected,
         is_foreign=None if expected is None else expected != record.partition,
     )
+
+
+def commit_place(key: bytes | None) -> tuple[str, str, int] | None:
+    """Group, topic and partition of a commit's key (types 0 and 1); None for every other key, and for one
+    that cannot be read. Never raises."""
+    found = _key(key)
+    if found.number not in _COMMITS or found.status not in _READABLE:
+        return None
+    return found.fields["group"], found.fields["topic"], found.fields["partition"]
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -16,12 +16,14 @@ from groupshift.domain.hazards.versions import Span, Version
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeFacts:
     """A cluster, where its brokers are to go, and its log (None: not read). ``said`` is the release that
-    people say the brokers run: within a line brokers tell none."""
+    people say the brokers run: within a line brokers tell none. ``brokers_only``: controllers of their own
+    keep their release, so what only controllers read is not judged."""
 
     view: ClusterView
     target: Target
     log: LogFacts | None = None
     said: Version | None = None
+    brokers_only: bool = False
 
     @property
     def groups(self) -> Inventory:
@@ -55,6 +57,14 @@ class DowngradeFacts:
                 commits=None if self.log is None else self.log.commits,
             ),
             self.target,
+        )
+
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """Voters of the metadata quorum that serve no clients."""
+        brokers = {broker.node_id for broker in self.view.brokers}
+        return tuple(
+            node for node in (self.view.quorum.voters if self.view.quorum else ()) if node not in brokers
         )
 
     @property

@@ -12,8 +12,6 @@ from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Finding
 
 _MEMBERS = frozenset({Role.LIBRDKAFKA, Role.KAFKA_CLIENTS, Role.MIRROR_MAKER})
-_CHANGED = 30
-"""metadata.version 4.3-IV0."""
 
 
 def bugs(facts: DowngradeFacts) -> tuple[Finding, ...]:
@@ -39,16 +37,19 @@ def _said(facts: DowngradeFacts) -> str:
 
 
 def _traits(facts: DowngradeFacts) -> dict[Trait, bool]:
-    view, level = facts.view, facts.view.finalised.get("metadata.version")
+    view = facts.view
     known = {
         Trait.KRAFT: view.kraft,
         Trait.STREAMS_GROUPS: bool(of_kind(facts.groups, Kind.STREAMS)),
-        Trait.GROUP_CONFIGS: bool(view.group_configs),
         Trait.NEW_COORDINATOR: facts.target.coordinator is Coordinator.NEW,
         Trait.OLD_COORDINATOR: facts.target.coordinator is Coordinator.OLD,
-        Trait.METADATA_CHANGED: level is not None and level >= _CHANGED,
+        Trait.METADATA_CHANGED: bool(facts.path.changes),
     }
-    if view.finalised.get(GROUP):
+    if not view.configs_problem:
+        known[Trait.GROUP_CONFIGS] = bool(view.group_configs)
+    if facts.brokers_only:
+        known[Trait.GROUP_VERSION] = False  # it is controllers that die of it; W11 asks for the brokers
+    elif view.finalised.get(GROUP):
         known[Trait.GROUP_VERSION] = True
     elif not facts.path.snapshot:
         known[Trait.GROUP_VERSION] = False

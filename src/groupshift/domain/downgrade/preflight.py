@@ -54,6 +54,7 @@ RULES = tuple(
         ("W15", "the log has exactly the groups that the brokers list", groups.logged),
         ("W16", "the target's coordinator loads every group from this log", groups.replayed),
         ("W17", "the offsets topic needs no compaction for the target", cluster.compaction),
+        ("W18", "where only brokers are replaced, controllers are nodes of their own", cluster.apart),
     )
 )
 """Every rule, in the order in which they are asked."""

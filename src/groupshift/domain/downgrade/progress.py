@@ -56,20 +56,23 @@ made again."""
 
 AFTER: Mapping[Seen, Stand] = {
     Seen.HOLDS: Stand.DONE,
-    Seen.NOT_YET: Stand.ACTED,
+    Seen.NOT_YET: Stand.INTENDED,
     Seen.PERSON: Stand.INTENDED,
     Seen.REFUSED: Stand.INTENDED,
     Seen.FAILED: Stand.INTENDED,
 }
-"""How a step stands after it was read back; a run that is told to go on acts again where it failed."""
+"""How a step stands after it was read back; a run that is told to go on acts again where it failed, and where
+what it did was not seen in time: it may never have been taken up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journaled:
-    """What the journal has of a step: how far it is, and by which claim."""
+    """What the journal has of a step: how far it is, and by which claim; ``taken`` says that the replacement
+    of a node was begun by whoever makes it, or may have been."""
 
     stand: Stand
     token: int
+    taken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,23 +86,32 @@ class Next:
 def next_of(steps: Sequence[RunStep], journal: Mapping[str, Journaled], token: int) -> Next | None:
     """The first step that is not done; None when all are. Never raises.
 
-    A step that must be ``fresh`` counts as untouched when another claim did it, until a node was touched."""
-    touched = any(each.act is RunAct.REPLACE and each.key in journal for each in steps)
+    A step that must be ``fresh`` counts as untouched when another claim did it, until a node was touched; so
+    does a replacement that another claim wrote down and nobody began."""
+    nodes = [journal[each.key] for each in steps if each.act is RunAct.REPLACE and each.key in journal]
+    touched = any(each.taken or each.stand is not Stand.INTENDED for each in nodes)
     for step in steps:
         found = journal.get(step.key)
         stand = found.stand if found else Stand.UNTOUCHED
-        if found and step.fresh and not touched and found.token != token:
-            stand = Stand.UNTOUCHED
+        if found and found.token != token:
+            old = step.fresh and not touched
+            stand = Stand.UNTOUCHED if old or _only_written_down(step, found) else stand
         doing = NEXT[stand]
         if doing is not None:
             return Next(step=step, doing=doing)
     return None
 
 
+def _only_written_down(step: RunStep, found: Journaled) -> bool:
+    return step.act is RunAct.REPLACE and found.stand is Stand.INTENDED and not found.taken
+
+
 _PREPARED = frozenset({"W07", "W10", "W11", "H01", "H03", "H05"})
 """Rules whose complaints the steps of a plan answer; the go/no-go asks them again."""
 _BY_COMPACTION = frozenset({"W16", "W17"})
 _FILES = "W14"
+_CONFIGURED = "W10"
+"""Group configurations: what could not be read is not deleted either."""
 _LEFT_OUT = frozenset({PROTOCOLS, ASSIGNORS})
 _CURED = frozenset({"L0", "O1", "O4"})
 """Rules of the replay lint that are no harm, or that conversion and compaction cure."""
@@ -124,6 +136,8 @@ def _answered(facts: DowngradeFacts, rule: str) -> bool:
         return False
     if rule in _BY_COMPACTION:
         return facts.path.compaction is Compaction.NEEDED and _curable(facts)
+    if rule == _CONFIGURED and facts.view.configs_problem:
+        return False
     return rule in _PREPARED or (rule == _FILES and _droppable(facts))
 
 

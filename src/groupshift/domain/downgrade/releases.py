@@ -103,7 +103,7 @@ def target_of(text: str, coordinator: Coordinator | None = None) -> Target:
 
     Raises `Rejected` for what is no release, for one of a line that we do not know, and for a coordinator
     that it does not have."""
-    version = Version.parse(text)
+    version = Version.parse(text, "--to")
     line = line_of_version(version)
     if line is None:
         raise Rejected(

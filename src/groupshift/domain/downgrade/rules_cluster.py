@@ -136,15 +136,31 @@ def snapshot(facts: DowngradeFacts) -> Iterator[Complaint]:
     """A newer metadata snapshot hides the records that the target does not know."""
     if not facts.path.snapshot or facts.view.quorum is None:
         return
+    ends = "broker may not serve with it" if facts.brokers_only else "node that replays it ends at its start"
     reason = (
         f"{facts.target.release} knows lower levels of features than what runs: a record of a higher one may "
-        "lie in the metadata log, and a node that replays it ends at its start"
+        f"lie in the metadata log, and a {ends}"
     )
+    where = "every broker" if facts.brokers_only else "every node with process.roles"
     hint = (
-        "wait on every node with process.roles for __cluster_metadata-0/<offset>-<epoch>.checkpoint with an "
+        f"wait on {where} for __cluster_metadata-0/<offset>-<epoch>.checkpoint with an "
         f"offset of {facts.view.quorum.high_watermark} or above (metadata.log.max.snapshot.interval.ms)"
     )
     yield Verdict.INCONCLUSIVE, reason, hint
+
+
+def apart(facts: DowngradeFacts) -> Iterator[Complaint]:
+    """Where only brokers are replaced, controllers are nodes of their own."""
+    if not facts.brokers_only:
+        return
+    if not facts.view.kraft:
+        reason = "with ZooKeeper every node is a broker: there are no controllers that keep their release"
+        yield Verdict.FAIL, reason, "leave --brokers-only out"
+    voters = set(facts.view.quorum.voters) if facts.view.quorum else set()
+    both = [str(broker.node_id) for broker in facts.view.brokers if broker.node_id in voters]
+    if both:
+        reason = f"broker {sentence_list(both)} is a controller too: it cannot keep its release and change it"
+        yield Verdict.FAIL, reason, "leave --brokers-only out: such nodes are replaced whole"
 
 
 def compaction(facts: DowngradeFacts) -> Iterator[Complaint]:

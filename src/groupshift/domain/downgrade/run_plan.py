@@ -74,7 +74,7 @@ class RunStep:
 class RunPlan:
     """``release`` and ``coordinator`` are the target's, ``now`` and ``running`` what is left; ``brokers`` are
     the nodes that serve clients; ``met`` is what was approved: consumer groups, features and brokers;
-    ``live`` says that commits go on."""
+    ``live`` says that commits go on, ``brokers_only`` that controllers keep their release."""
 
     cluster_id: str
     release: str
@@ -85,6 +85,7 @@ class RunPlan:
     met: Mapping[str, str]
     steps: tuple[RunStep, ...]
     live: bool = False
+    brokers_only: bool = False
 
     @property
     def hash(self) -> str:
@@ -104,8 +105,9 @@ def run_plan(facts: DowngradeFacts, *, live: bool = False) -> RunPlan:
         running=newest,
         brokers=tuple(broker.node_id for broker in facts.view.brokers),
         met=met(facts),
-        steps=_numbered(_executed(found, facts)) if found else (),
+        steps=numbered(_executed(found, facts)) if found else (),
         live=live,
+        brokers_only=facts.brokers_only,
     )
 
 
@@ -122,26 +124,12 @@ def met(facts: DowngradeFacts) -> dict[str, str]:
     return groups | features | brokers
 
 
-def way_back(plan: RunPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
-    """What undoes the steps with these keys, last one first, after an approval of its own; steps that are
-    forward only, or change nothing, are left out."""
-    known = frozenset(begun)
-    undoing = [undo for each in reversed(plan.steps) if each.key in known for undo in _undo(plan, each)]
-    if not undoing:
-        return ()
-    nodes = [each for each in undoing if each.act is RunAct.REPLACE]
-    undoing[len(nodes) : len(nodes)] = [_compare("D", "C0", Comparison.DOWNGRADE)] if nodes else []
-    approve = RunStep(
-        key="", act=RunAct.APPROVE, subject="back", does=f"approve to undo {len(undoing)} steps"
-    )
-    return tuple(replace(each, key=f"back {each.key}") for each in _numbered([approve, *undoing]))
-
-
 def _is_new(coordinator: Coordinator) -> bool:
     return coordinator is Coordinator.NEW
 
 
-def _numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
+def numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
+    """The steps with their keys: place, act and subject."""
     return tuple(
         replace(each, key=f"{number:02} {each.act}{' ' if each.subject else ''}{each.subject}")
         for number, each in enumerate(found, 1)
@@ -150,19 +138,27 @@ def _numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
 
 def _executed(found: tuple[DowngradeStep, ...], facts: DowngradeFacts) -> Iterator[RunStep]:
     base = ""
-    yield RunStep(key="", act=RunAct.APPROVE, subject="plan", does="approve this plan")
+    yield RunStep(key="", act=RunAct.APPROVE, subject="plan", does=f"approve this plan{_staying(facts)}")
     for each in found:
         if each.act is Act.SNAPSHOT and not base:
             base = "A"
             yield _step(each, RunAct.SNAPSHOT, "A")
         elif each.act is Act.SNAPSHOT:
             yield _prove(facts)
-            yield _compare("C0", base, Comparison.DOWNGRADE, fresh=True)
+            yield compare_step("C0", base, Comparison.DOWNGRADE, fresh=True)
         elif each.act is Act.COMPARE:
-            yield _compare("B", base, Comparison.PROTOCOL_BACK)
+            yield compare_step("B", base, Comparison.PROTOCOL_BACK)
             base = "B"
         else:
             yield from _one(each, facts)
+
+
+def _staying(facts: DowngradeFacts) -> str:
+    """Which nodes keep their release, where only brokers are replaced."""
+    nodes = ", ".join(map(str, facts.controllers))
+    return (
+        f": only brokers are replaced, controllers ({nodes}) keep their release" if facts.brokers_only else ""
+    )
 
 
 def _one(each: DowngradeStep, facts: DowngradeFacts) -> Iterator[RunStep]:
@@ -180,7 +176,7 @@ def _one(each: DowngradeStep, facts: DowngradeFacts) -> Iterator[RunStep]:
             return  # told to whoever replaces the node
         case Act.REPLACE:
             yield _step(each, RunAct.REPLACE, args={"without": _unknown(facts, int(each.subject))})
-            yield _compare(f"C{each.subject}", "C0", Comparison.DOWNGRADE)
+            yield compare_step(f"C{each.subject}", "C0", Comparison.DOWNGRADE)
         case _:
             yield _step(each, RunAct(each.act.value))
 
@@ -199,14 +195,18 @@ def _step(
     )
 
 
-def _compare(name: str, base: str, move: Comparison, *, fresh: bool = False) -> RunStep:
+def compare_step(
+    name: str, base: str, move: Comparison, *, fresh: bool = False, anew: bool = False
+) -> RunStep:
+    """A comparison of all groups with an earlier snapshot; it has no key yet. ``anew``: commits went on in
+    between, and a person may accept what is found."""
     return RunStep(
         key="",
         act=RunAct.COMPARE,
         subject=name,
         does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
         proof="no problem and no difference",
-        args={"base": base, "move": move.value},
+        args={"base": base, "move": move.value, **({"anew": True} if anew else {})},
         fresh=fresh,
     )
 
@@ -263,22 +263,6 @@ def _unknown(facts: DowngradeFacts, node: int) -> list[str]:
     """Properties of a node's file that the older release does not take."""
     files = [each.properties for each in facts.view.brokers if each.node_id == node]
     return [each.name for properties in files for each in misfits(properties, facts.target)]
-
-
-def _undo(plan: RunPlan, step: RunStep) -> Iterator[RunStep]:
-    match step.act:
-        case RunAct.REPLACE:
-            does = f"stop node {step.subject} cleanly, start {plan.now} over the same folder"
-            yield replace(step, does=does, proof="it is registered and in sync", args={"back": True})
-        case RunAct.LOWER:
-            yield replace(step, act=RunAct.RAISE, does=step.inverse, args={"to": step.args["from"]})
-        case RunAct.DELETE_CONFIGS:
-            yield replace(step, act=RunAct.SET_CONFIGS, does=step.inverse)
-        case RunAct.QUICKEN:
-            settle = next(each for each in plan.steps if each.act is RunAct.SETTLE)
-            yield settle
-        case _:
-            return
 
 
 def to_json(plan: RunPlan) -> str:

@@ -68,12 +68,12 @@ def steps(facts: DowngradeFacts) -> tuple[DowngradeStep, ...]:
     )
 
 
-def node_order(view: ClusterView) -> tuple[int, ...]:
+def node_order(view: ClusterView, *, brokers_only: bool = False) -> tuple[int, ...]:
     """Node ids in the order of their replacement: brokers that do not vote, then voters (controllers of
-    their own among them), the leader of the metadata quorum last."""
+    their own among them, unless only brokers are replaced), the leader of the metadata quorum last."""
     voters = set(view.quorum.voters) if view.quorum else set()
     leader = view.quorum.leader if view.quorum else view.controller
-    nodes = {broker.node_id for broker in view.brokers} | voters
+    nodes = {broker.node_id for broker in view.brokers} | (set() if brokers_only else voters)
     return tuple(sorted(nodes, key=lambda node: (node == leader, node in voters, node)))
 
 
@@ -153,9 +153,15 @@ def _features(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
             act=Act.AWAIT_SNAPSHOT,
             subject="__cluster_metadata",
             does="wait for a metadata snapshot that is newer than the last change of a feature",
-            proof="every node with process.roles has a checkpoint at or above the high watermark of that "
-            "change",
+            proof=f"{_readers(facts)} has a checkpoint at or above the high watermark of that change",
         )
+
+
+def _readers(facts: DowngradeFacts) -> str:
+    """Whose metadata snapshots the older release starts from."""
+    if facts.brokers_only:
+        return "every broker (controllers keep their release: theirs do not matter)"
+    return "every node with process.roles"
 
 
 def _files(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
@@ -190,7 +196,7 @@ def _nodes(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
         proof="the snapshot has no problems",
     )
     brokers = {broker.node_id for broker in facts.view.brokers}
-    for node in node_order(facts.view):
+    for node in node_order(facts.view, brokers_only=facts.brokers_only):
         kind = "broker" if node in brokers else "controller"
         yield DowngradeStep(
             act=Act.REPLACE,

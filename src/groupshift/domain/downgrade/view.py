@@ -85,11 +85,13 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumView:
-    """The metadata quorum: its leader (-1: none), its voters, and up to which offset its log is committed."""
+    """The metadata quorum: its leader (-1: none), its voters, up to which offset its log is committed, and
+    the voters whose copy ends before that."""
 
     leader: int
     voters: tuple[int, ...]
     high_watermark: int
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

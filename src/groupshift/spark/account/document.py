@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from groupshift.application.account import Account
 from groupshift.domain.chronicle import KnownBy, hand_overs, lags
+from groupshift.domain.coordination import MemberKind
 from groupshift.domain.moves import MoveName
 from groupshift.domain.pack import Pack
 from groupshift.spark import picture
 from groupshift.spark.account import tables
 from groupshift.spark.account.axis import Axis, axis_of, clock
-from groupshift.spark.account.headline import Headline, headline
+from groupshift.spark.account.banner import banner
+from groupshift.spark.account.headline import headline
 from groupshift.spark.account.lag_picture import lag_picture
 from groupshift.spark.account.owners_picture import left_out, owners_picture
 from groupshift.spark.account.run_picture import run_picture
@@ -47,7 +49,7 @@ def render(account: Account, sealed: tuple[tuple[str, object], ...] = ()) -> str
     top, axis = headline(account), _axis(account)
     lead = f"Migration {account.status.migration}, planned {moment_utc(account.status.created_at_ms)}"
     sections = [
-        _banner(top, account),
+        banner(top, *_alarms(account)),
         _summary(account),
         _run(account, axis),
         tables.findings(account),
@@ -70,21 +72,8 @@ def _axis(account: Account) -> Axis:
     return axis_of([*times, account.status.created_at_ms])
 
 
-def _banner(top: Headline, account: Account) -> Markup:
-    todo = [tag("li", text, " " if command else "", _command(command)) for text, command in top.now]
-    troubles = [tag("div", tag("strong", "Evidence: "), each, class_="alarm") for each in account.troubles]
-    return tag(
-        "section",
-        tag("p", top.sentence, class_="said"),
-        tag("h2", "What to do now"),
-        tag("ul", *todo),
-        *troubles,
-        class_=f"banner {top.verdict}",
-    )
-
-
-def _command(text: str) -> Markup:
-    return tag("code", text) if text else Markup()
+def _alarms(account: Account) -> list[Markup]:
+    return [tag("div", tag("strong", "Evidence: "), each, class_="alarm") for each in account.troubles]
 
 
 def _summary(account: Account) -> Markup:
@@ -98,7 +87,7 @@ def _summary(account: Account) -> Markup:
         ("took", duration(account.ended_ms - account.status.created_at_ms)),
         ("partitions", len(last.owners) if last else None),
         ("members met", ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or None),
-        ("mode now", _mode(account)),
+        _now(account),
         ("offsets lost", lost["lost"]),
         ("offsets gone back", lost["regressed"]),
         ("hand-overs", sum(hand_overs(account.tenures).values()) if account.tenures else None),
@@ -110,11 +99,18 @@ def _summary(account: Account) -> Markup:
     return section("At a glance", facts([*pairs, ("seen", span)]))
 
 
-def _mode(account: Account) -> str | None:
-    """None where the move has to do with no mode."""
-    if account.plan.move is not MoveName.COORDINATION:
-        return None
-    return account.modes[-1][1] if account.modes else "zookeeper (never written)"
+_SPOKEN = {MemberKind.PLAIN.value: "classic", MemberKind.NATIVE.value: "consumer"}
+"""The rebalance protocol of members of a kind."""
+
+
+def _now(account: Account) -> tuple[str, str]:
+    """The mode, or, where the move has to do with none, the protocols of those who owned partitions last."""
+    if account.plan.move is MoveName.COORDINATION:
+        return "mode now", account.modes[-1][1] if account.modes else "zookeeper (never written)"
+    last = account.sightings[-1].owners.values() if account.sightings else ()
+    kinds = {account.members.get(owner, "") for owners in last for owner in owners}
+    spoken = sorted({_SPOKEN[kind] for kind in kinds if kind in _SPOKEN})
+    return "protocol now", " and ".join(spoken) or "nobody owned a partition"
 
 
 def _run(account: Account, axis: Axis) -> Markup:

@@ -9,6 +9,7 @@ from groupshift.application.account import Account
 from groupshift.domain.books import BOOKS
 from groupshift.domain.moves import MoveName, Until
 from groupshift.domain.phases import Phase
+from groupshift.domain.protocol.model import Way
 from groupshift.domain.verdict import Verdict
 
 
@@ -120,7 +121,7 @@ def _proven(account: Account) -> str:
 
 def _now(account: Account) -> tuple[tuple[str, str], ...]:
     status = account.status
-    me, group = status.migration, status.group
+    me = status.migration
     back = ("To take it back:", f"groupshift roll-back {me}")
     check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {me}")
     stopped = ("A person stopped it here. The group consumes; decide whether it stays.", "")
@@ -128,7 +129,7 @@ def _now(account: Account) -> tuple[tuple[str, str], ...]:
     go_on = ("To go on where it stopped:", f"groupshift run --migration {me}")
     start = ("To run it:", f"groupshift run --migration {me}")
     once = "" if status.verdict is Verdict.PASS else ", once the findings below are understood"
-    ready = (f"To try again{once}:", f"groupshift assess --group {group}")
+    ready = (f"To try again{once}:", _verb(account, "assess"))
     correct = (
         "Correct what the first finding below names, then run this again:",
         f"groupshift roll-back {me}",
@@ -146,4 +147,13 @@ def _now(account: Account) -> tuple[tuple[str, str], ...]:
         Phase.RUNNING: (go_on, back),
         Phase.PLANNED: (start,),
         Phase.APPROVED: (start,),
-    }.get(status.phase, (("To plan it again:", f"groupshift run --group {group}"),))
+    }.get(status.phase, (("To plan it again:", _verb(account, "run")),))
+
+
+def _verb(account: Account, verb: str) -> str:
+    """What to type for this group and this move."""
+    plan, group = account.plan, account.status.group
+    if plan.move is not MoveName.PROTOCOL:
+        return f"groupshift {verb} --group {group}"
+    offline = " --offline" if plan.way is Way.OFFLINE else ""
+    return f"groupshift protocol {verb} --group {group} --to {plan.to}{offline}"

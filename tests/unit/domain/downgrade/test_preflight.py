@@ -22,11 +22,13 @@ from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.coordinator_log import Decoded
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
+from groupshift.domain.downgrade.levels import LEVELS
 from groupshift.domain.downgrade.log import LogFacts, log_facts
 from groupshift.domain.downgrade.preflight import RULES, ask
 from groupshift.domain.downgrade.properties import INTER_BROKER
-from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.downgrade.releases import LINES, Line, target_of
 from groupshift.domain.downgrade.view import Asked, ClusterView, Property
+from groupshift.domain.hazards import BOOK
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
@@ -272,3 +274,36 @@ def test_dynamic_properties_are_not_of_the_file() -> None:
 def test_an_empty_log_says_that_there_is_nothing() -> None:
     """No commit, no newer type, no group."""
     assert log_facts([], target_of("3.4.0")) == LogFacts()
+
+
+def reader_of(level: int) -> str:
+    """The newest release of the first line that knows this level of metadata.version."""
+    return next(line.newest for line in LINES if line.metadata >= level)
+
+
+@pytest.mark.parametrize(
+    ("level", "line"),
+    [
+        pytest.param(level, line, id=f"{level}-{line.name}")
+        for level in LEVELS
+        for line in LINES
+        if line.metadata < level
+    ],
+)
+def test_every_level_that_changed_the_metadata_log_refuses_and_no_other(level: int, line: Line) -> None:
+    """H04 and W12 from that level down to each target below it, at both borders of each."""
+    found = asked(cluster(broker(release=reader_of(level)), features={MV: level}), line.newest)
+    crossed = any(LEVELS[each].changes for each in range(line.metadata + 1, level + 1))
+    assert (found["H04"].verdict is FAILS if "H04" in found else False) is crossed
+    assert (found["W12"].verdict is FAILS) is crossed
+    assert (LEVELS[level].name in found["W12"].reason) is crossed
+
+
+def test_the_hazard_book_names_every_level_that_changed_the_metadata_log() -> None:
+    """As the table has them."""
+    (hazard,) = (each for each in BOOK if each.number == "H04")
+    told = hazard.happens.partition(": ")[2].split(", ")
+    named = [each.name for each in LEVELS.values() if each.name in told]
+    assert named == told
+    assert named == [each.name for each in LEVELS.values() if each.changes]
+    assert (len(named), named[0], named[-1]) == (15, "3.0-IV1", "4.4-IV2")

@@ -47,7 +47,7 @@ def test_brokers_are_of_the_line_whose_newest_level_they_support() -> None:
         ("2.8.0", "no release that groupshift knows"),
         ("5.0.0", "no release that groupshift knows"),
         ("3.9", "give all its numbers"),
-        ("latest", "version 'latest' is none"),
+        ("latest", "--to 'latest' is no version"),
         ("7.6.0-ccs", "numbered by a distribution"),
     ],
 )

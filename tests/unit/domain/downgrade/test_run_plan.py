@@ -15,7 +15,8 @@ from groupshift.domain.downgrade.log import log_facts
 from groupshift.domain.downgrade.progress import Journaled, Stand, next_of, no_go, obstacles
 from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, from_json, run_plan, to_json, way_back
+from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, from_json, run_plan, to_json
+from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.downgrade.view import Asked, ClusterView
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.protocol.broker import PROTOCOLS
@@ -154,7 +155,12 @@ def test_a_fresh_step_is_done_again_by_another_process_until_a_node_is_touched()
     assert first is not None
     assert later is not None
     assert (first.step.act, later.step.act) == (RunAct.REPLACE, RunAct.PROVE)
-    touched = {**done, steps[10].key: Journaled(stand=Stand.INTENDED, token=1)}
+    written = {**done, steps[10].key: Journaled(stand=Stand.INTENDED, token=1)}
+    only, own = next_of(steps, written, 2), next_of(steps, written, 1)
+    assert only is not None
+    assert own is not None
+    assert (only.step.act, own.step.act, own.doing.value) == (RunAct.PROVE, RunAct.REPLACE, "act")
+    touched = {**done, steps[10].key: Journaled(stand=Stand.INTENDED, token=1, taken=True)}
     found = next_of(steps, touched, 2)
     assert found is not None
     assert (found.step.key, found.doing.value) == (steps[10].key, "act")

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from groupshift.application.account import Account, Compared
-from groupshift.domain.chronicle import KnownBy, Tenure
+from groupshift.domain.chronicle import KnownBy, Sighting, Tenure
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import Until
+from groupshift.domain.moves import MoveName, Until
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
+from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import Event, EventKind
 from groupshift.spark.account.axis import LEFT, axis_of
@@ -197,6 +198,14 @@ def test_every_phase_says_what_to_do_now(
     assert any(command in typed for _, typed in told.now)
 
 
+def test_a_move_of_the_protocol_is_tried_again_by_its_own_verb(account: Account) -> None:
+    """With the protocol and the way that were planned."""
+    plan = replace(account.plan, move=MoveName.PROTOCOL, to=Protocol.CONSUMER, way=Way.OFFLINE)
+    status = replace(account.status, phase=Phase.REJECTED, verdict=Verdict.FAIL)
+    ((_, typed),) = headline(replace(account, plan=plan, status=status)).now
+    assert typed == f"groupshift protocol run --group {status.group} --to consumer --offline"
+
+
 def test_a_long_wait_is_cut_out_of_the_axis() -> None:
     """A night at a gate does not squeeze what happened before and after it into one pixel."""
     night = 8 * 3600_000
@@ -232,3 +241,25 @@ def test_lost_offsets_and_refused_rows_are_shown(account: Account) -> None:
     assert "orders-3 zookeeper" in text
     assert "And 11 more in differences.parquet" in text
     assert text.index("orders-3: it is gone") < text.index("Owners over time")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (("native", "native"), "consumer"),
+        (("plain", "plain"), "classic"),
+        (("plain", "native"), "classic and consumer"),
+        ((), "nobody owned a partition"),
+    ],
+)
+def test_a_move_of_the_protocol_tells_the_protocol_and_no_mode(
+    account: Account, kinds: tuple[str, ...], said: str
+) -> None:
+    """By those who owned partitions at the last look."""
+    members = {f"c{number}": kind for number, kind in enumerate(kinds)}
+    owners = {TopicPartition("orders", number): (name,) for number, name in enumerate(members)}
+    plan = replace(account.plan, move=MoveName.PROTOCOL, to=Protocol.CONSUMER)
+    last = Sighting(at_ms=account.sightings[-1].at_ms, what="look", owners=owners)
+    page = render(replace(account, plan=plan, members=members, sightings=(*account.sightings[:-1], last)))
+    assert f"<dt>protocol now</dt><dd>{said}</dd>" in page
+    assert "mode now" not in page

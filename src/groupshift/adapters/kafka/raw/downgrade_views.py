@@ -81,7 +81,12 @@ class LiveDowngradeViews:
             return {"quorum_problem": str(why) or type(why).__name__}
         return {
             "quorum": QuorumView(
-                leader=found.leader, voters=tuple(sorted(found.voters)), high_watermark=found.high_watermark
+                leader=found.leader,
+                voters=tuple(sorted(found.voters)),
+                high_watermark=found.high_watermark,
+                behind=tuple(
+                    sorted(node for node, end in found.voters.items() if end < found.high_watermark)
+                ),
             )
         }
 

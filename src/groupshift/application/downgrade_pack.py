@@ -1,0 +1,108 @@
+"""Sealing the evidence of a downgrade, and holding it against its files and the journal.
+
+Layout: ``<evidence>/downgrades/<run>/{pack.json, journal.json, report.html, <snapshot>-<claim>/…}``, as that
+of a migration (`groupshift.domain.pack`). It is not signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from groupshift.application.downgrade_account import account_of, decisions, folder_of
+from groupshift.application.pack import Known, Progress, Verification, measured, verified, versions_named
+from groupshift.domain.evidence import MANIFEST
+from groupshift.domain.pack import JOURNAL, PACK, Approval, Pack
+from groupshift.errors import Rejected
+from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunStepRecord
+from groupshift.ports.evidence import EvidenceStore
+from groupshift.ports.run_sealing import SEALED
+
+Steps = Mapping[str, RunStepRecord]
+
+
+def seal_run(evidence: EvidenceStore, run: ClusterRun, steps: Steps) -> Mapping[str, Any]:
+    """Write journal and manifest over every file of the run, its report among them; what is journaled of it.
+
+    Raises `Transient` or `Rejected` where the evidence cannot be written."""
+    evidence.write_text(run.run, JOURNAL, text=exported(run, steps))
+    files = tuple(measured(evidence, run.run))
+    pack = Pack(
+        migration=run.run,
+        group=f"cluster {run.cluster_id}",
+        plan_hash=run.plan_hash,
+        phase=run.state.value,
+        sealed_at_ms=run.updated_at_ms,
+        files=files,
+        approvals=_approvals(run, steps),
+        versions=versions_named(evidence, files, run.run),
+    )
+    text = pack.to_json()
+    evidence.write_text(run.run, PACK, text=text)
+    return {"digest": hashlib.sha256(text.encode()).hexdigest(), "files": len(files)}
+
+
+def verify_run(
+    evidence: EvidenceStore, runs: ClusterRuns, run_id: str, told: Progress = lambda *_: None
+) -> Verification:
+    """Hold the files of a run against its manifest, and that against the journal. Raises `Rejected` for a run
+    that is not known or not sealed, `Broken` for a manifest that is gone or unreadable."""
+    run, steps = runs.find(run_id), runs.steps(run_id)
+    if SEALED not in steps:
+        raise Rejected(
+            f"run {run_id} has no sealed evidence: it is sealed when it is done or taken back, and it is "
+            f"{run.state}; see: groupshift downgrade status"
+        )
+    known = Known(
+        sealed=(str(steps[SEALED].result["digest"]),),
+        snapshots=snapshots_of(steps),
+        plan=(run.plan, run.plan_hash),
+    )
+    return verified(evidence, run_id, known, None, told)
+
+
+def exported(run: ClusterRun, steps: Steps) -> str:
+    """The journal of the run as the text of ``journal.json``: the plan, every step, and the SHA-256 of each
+    snapshot's manifest by path."""
+    data = {
+        "version": 1,
+        **asdict(run),
+        "state": run.state.value,
+        "events": [],
+        "snapshots": snapshots_of(steps),
+        "steps": {
+            key: {
+                "state": each.state.value,
+                "at_ms": each.at_ms,
+                "intent": dict(each.intent),
+                "result": dict(each.result),
+            }
+            for key, each in steps.items()
+        },
+    }
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+def snapshots_of(steps: Steps) -> dict[str, str]:
+    """SHA-256 of each snapshot's manifest by its path below the folder of the run."""
+    return {
+        f"{folder_of(each.result)}/{MANIFEST}": str(each.result["manifest_sha256"])
+        for each in steps.values()
+        if "manifest_sha256" in each.result
+    }
+
+
+def _approvals(run: ClusterRun, steps: Steps) -> tuple[Approval, ...]:
+    return tuple(
+        Approval(
+            gate=each.subject,
+            choice="approve" if each.approved else "reject",
+            who=each.who,
+            at_ms=each.at_ms,
+        )
+        for each in decisions(account_of(run, steps))
+        if each.approved is not None
+    )

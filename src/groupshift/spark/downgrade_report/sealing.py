@@ -1,0 +1,34 @@
+"""Writing the report of a downgrade, and sealing it: `groupshift.ports.run_sealing.RunSealing`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from groupshift.application.downgrade_account import account_of
+from groupshift.application.downgrade_pack import seal_run
+from groupshift.application.pack import measured
+from groupshift.domain.pack import JOURNAL, REPORT
+from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
+from groupshift.ports.evidence import EvidenceStore
+from groupshift.spark.downgrade_report.document import render
+
+
+def written(evidence: EvidenceStore, run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> tuple[str, str]:
+    """(path, text) of the report as the run stands, written beside its snapshots."""
+    files = tuple(each for each in measured(evidence, run.run) if each.path not in {REPORT, JOURNAL})
+    text = render(account_of(run, steps), files)
+    return evidence.write_text(run.run, REPORT, text=text), text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportAndPack:
+    """The report first, so that the manifest names it; ``evidence`` has the runs as its folders."""
+
+    evidence: EvidenceStore
+
+    def __call__(self, run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> Mapping[str, Any]:
+        """See the port."""
+        written(self.evidence, run, steps)
+        return seal_run(self.evidence, run, steps)

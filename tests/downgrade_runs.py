@@ -1,0 +1,50 @@
+"""The verbs ``groupshift downgrade run | status | back`` over a cluster of the sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupshift.cli.main import main
+from groupshift.sandbox.layout import Cluster
+
+
+class Runs:
+    """The verbs of one cluster's downgrade, its nodes replaced by the sandbox."""
+
+    def __init__(self, cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._nodes = folder / "nodes.toml"
+        home = str(cluster.home.root)
+        self._nodes.write_text(
+            f'driver = "sandbox"\n[sandbox]\nhome = "{home}"\ncluster = "{cluster.options.name}"\n'
+        )
+        self._where = ["--bootstrap-servers", cluster.bootstrap, "--state", str(folder / "state")]
+        self._capsys = capsys
+
+    def killed(self, at: str, *options: str) -> None:
+        """The verb in a process of its own, which is killed at that point of a step."""
+        argv = [sys.executable, "-m", "groupshift.cli.main", "downgrade", "run", *self._where]
+        done = subprocess.run(
+            [*argv, "--nodes", str(self._nodes), "--timeout", "60", "--execute", "--yes", *options],
+            env={**os.environ, "GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT_STEP": at},
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+
+    def __call__(self, verb: str, *options: str) -> tuple[int, dict[str, Any]]:
+        """Exit code and document; errors are an empty one."""
+        nodes = [] if verb == "status" else ["--nodes", str(self._nodes), "--timeout", "60"]
+        self._capsys.readouterr()
+        code = main(["downgrade", verb, *self._where, *nodes, "--json", *options])
+        said = self._capsys.readouterr()
+        return code, json.loads(said.out) if said.out.strip() else {"error": said.err}

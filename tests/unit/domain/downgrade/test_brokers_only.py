@@ -1,0 +1,79 @@
+"""Only brokers go to the older release: which nodes are replaced, what is asked of them, and what of
+controllers is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from downgrade_clusters import broker, cluster, listed
+from groupshift.domain.downgrade.facts import DowngradeFacts
+from groupshift.domain.downgrade.log import LogFacts
+from groupshift.domain.downgrade.preflight import ask
+from groupshift.domain.downgrade.progress import obstacles
+from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.downgrade.run_plan import RunAct, from_json, run_plan, to_json
+from groupshift.domain.downgrade.view import ClusterView, QuorumView
+from groupshift.domain.hazards.versions import Version
+from groupshift.domain.verdict import Finding, Verdict
+
+APART = QuorumView(leader=101, voters=(101, 102), high_watermark=70)
+
+
+def facts(view: ClusterView, *, brokers_only: bool = True) -> DowngradeFacts:
+    """From 4.3.1 to 3.9.2, with an empty log."""
+    said, target = Version.parse("4.3.1"), target_of("3.9.2")
+    return DowngradeFacts(view=view, target=target, log=LogFacts(), said=said, brokers_only=brokers_only)
+
+
+def beside_controllers(level: int = 1) -> ClusterView:
+    """Two brokers under two controllers, with group.version at this level."""
+    features = {"metadata.version": 21, "group.version": level}
+    return cluster(broker(1, groups=[listed("g")]), broker(2), features=features, quorum=APART)
+
+
+def failed(found: tuple[Finding, ...]) -> set[str]:
+    """Numbers of the rules that say no."""
+    return {each.rule for each in found if each.verdict in {Verdict.FAIL, Verdict.ERROR}}
+
+
+def test_controllers_are_not_replaced_and_the_plan_says_so() -> None:
+    """Without the option they are."""
+    plan = run_plan(facts(beside_controllers()))
+    assert [each.subject for each in plan.steps if each.act is RunAct.REPLACE] == ["1", "2"]
+    said = "approve this plan: only brokers are replaced, controllers (101, 102) keep their release"
+    assert (plan.steps[0].does, plan.brokers_only) == (said, True)
+    (awaited,) = (each for each in plan.steps if each.act is RunAct.AWAIT_SNAPSHOT)
+    assert awaited.proof.startswith("every broker (controllers keep their release")
+    assert from_json(to_json(plan)) == plan
+    whole = run_plan(facts(beside_controllers(), brokers_only=False))
+    assert [each.subject for each in whole.steps if each.act is RunAct.REPLACE] == ["1", "2", "102", "101"]
+    assert whole.hash != plan.hash
+
+
+def test_features_are_judged_since_brokers_register_by_them_but_no_controller_dies() -> None:
+    """W11 asks for group.version, H03 is about controllers; the snapshot is the brokers'."""
+    found = ask(facts(beside_controllers()))
+    assert failed(found) == {"W11"}
+    assert failed(ask(facts(beside_controllers(), brokers_only=False))) == {"W11", "H03"}
+    (awaits,) = (each for each in found if each.rule == "W13")
+    assert (awaits.verdict, "on every broker for" in awaits.hint) == (Verdict.INCONCLUSIVE, True)
+    assert obstacles(facts(beside_controllers()), found) == ()
+    assert failed(ask(facts(beside_controllers(0)))) == set()
+
+
+def test_a_change_of_the_metadata_log_forbids_it_for_brokers_too() -> None:
+    """They read that log."""
+    view = replace(beside_controllers(0), finalised={"metadata.version": 30})
+    assert {"W12", "H04"} <= failed(ask(facts(view)))
+    assert run_plan(facts(view)).steps == ()
+
+
+def test_combined_nodes_and_zookeeper_have_no_controllers_that_could_stay() -> None:
+    """No step answers that: no run begins."""
+    combined = facts(cluster(broker(1), broker(2)))
+    (said,) = (each for each in ask(combined) if each.rule == "W18")
+    assert said.reason == "broker 1, 2 is a controller too: it cannot keep its release and change it"
+    assert [each.rule for each in obstacles(combined, ask(combined))] == ["W18"]
+    zookeeper = facts(cluster(broker(1), quorum=None, kraft=False, controller=1))
+    assert "W18" in failed(ask(zookeeper))
+    assert "W18" not in failed(ask(replace(combined, brokers_only=False)))
