@@ -15,7 +15,7 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import GroupView
 from groupshift.domain.moves import MoveRequest
 from groupshift.ports.journal import EventKind
-from groupshift.sandbox.airflow_api import AirflowApi
+from groupshift.sandbox.airflow_api import AirflowApi, Question
 from groupshift.sandbox.down import down
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.state import SandboxState
@@ -30,21 +30,26 @@ Watch = Callable[[dict[str, str]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Real:
-    """The sandbox and its Airflow."""
+    """The sandbox and its Airflow; a run may take ``run_s`` seconds."""
 
     home: Home
     api: AirflowApi
+    run_s: float = RUN_S
 
     def run(
         self, dag: str, run: str, conf: dict[str, Any], answers: dict[str, str], watch: Watch = lambda _: None
     ) -> str:
-        """Trigger and wait; gates get the answer for their task id, a gate without one is left alone."""
+        """Trigger and wait; gates get the answer for their task id, a gate without one is left alone.
+
+        A gate is answered when it was open at the look before, too: where it is answered in the instant in
+        which it parks, Airflow counts that try as failed and asks again."""
         self.api.trigger(dag, run, conf)
-        states = ["queued"]
-        for state in self.api.follow(dag, run, RUN_S):
+        states, parked = ["queued"], list[Question]()
+        for state in self.api.follow(dag, run, self.run_s):
             states.append(state)
-            for question in self.api.questions(dag, run):
-                if question.task in answers:
+            before, parked = parked, self.api.questions(dag, run)
+            for question in parked:
+                if question in before and question.task in answers:
                     self.api.answer(question, answers[question.task])
             watch(self.api.tasks(dag, run))
         return states[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from groupshift.application.downgrade_run import RunOutcome
     from groupshift.application.downgrade_work import DowngradeTools, RunTerms
-    from groupshift.ports.cluster_runs import ClusterRun
 
 NODES_VARIABLE = "GROUPSHIFT_NODES"
 """Environment variable that names the file of who replaces nodes (docs/downgrade.md); without it a person
@@ -38,6 +38,21 @@ BROKERS = frozenset({RunAct.PROVE, RunAct.COMPARE, RunAct.REPLACE})
 _TIMEOUT_S = 30.0
 _NODES = 50
 """Tries of a task that asks again for each node."""
+ASKED = "asked"
+"""XCom key of the step that a parked task shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What ``who`` said (None: nothing yet) of the step that was shown: a run that is driven from elsewhere
+    too may wait at another one when the answer comes."""
+
+    step: str = ""
+    said: bool | None = None
+    who: str = "airflow"
+
+
+NO_ANSWER = Answer()
 
 
 @contextmanager
@@ -79,24 +94,29 @@ class DowngradeTask(BaseOperator):
         self.run_id = run_id
         self.kafka_conn_id = kafka_conn_id
 
-    def terms(self, acts: Collection[RunAct], *, yes: bool | None = None, who: str = "airflow") -> RunTerms:
-        """What this task does; ``yes`` answers what it asks, None leaves that open."""
+    def terms(self, acts: Collection[RunAct], *, yes: Answer = NO_ANSWER) -> RunTerms:
+        """What this task does; ``yes`` answers the step that was shown to somebody, and no other one."""
         from groupshift.application.downgrade_work import RunTerms
 
         return RunTerms(
-            decide=lambda _asked: yes,
-            who=who,
-            seen=bool(yes),
+            decide=lambda asked: yes.said if asked.step.key == yes.step else None,
+            who=yes.who,
+            seen=bool(yes.said),
+            seen_of=yes.step,
             acts=frozenset(acts),
             told=lambda step, detail: self.log.info("%s: %s", step.key, detail),
         )
 
     def walk(self, terms: RunTerms) -> RunOutcome:
-        """Drive the run as far as these terms go; the task fails where the run does."""
+        """Drive the run as far as these terms go; the task fails where the run does. Raises `Conflict` for a
+        run that is being taken back."""
+        from groupshift.application.downgrade_demands import demand_forward
         from groupshift.application.downgrade_run import Ended, go_on
 
         with opened(self.kafka_conn_id) as tools:
-            outcome = go_on(tools, terms, tools.runs.find(self.run_id))
+            run = tools.runs.find(self.run_id)
+            demand_forward(run)
+            outcome = go_on(tools, terms, run)
         if outcome.ended in {Ended.FAILED, Ended.DECLINED}:
             for number, text in enumerate(outcome.undo, 1):
                 self.log.warning("way back %d: %s", number, text)
@@ -109,14 +129,18 @@ class Plan(DowngradeTask):
     cluster's open one, and returns its id."""
 
     def execute(self, context: Context) -> str:
-        """Raises `Rejected` when the run may not begin, `Conflict` when another one just did."""
+        """Raises `Rejected` when the run may not begin, or an open one is another than asked for, `Conflict`
+        when another one just began."""
+        from groupshift.application.downgrade_demands import demand_same
         from groupshift.application.downgrade_run import begin, plan_run
 
         params = context["params"]
         with opened(self.kafka_conn_id) as tools:
             going = tools.runs.open_of(tools.reader.cluster_id())
             if going is not None:
-                return self._shown(going)
+                demand_same(going, _wanted(params))
+                self.log.info("run %s of this cluster is open: it is gone on with", going.run)
+                return going.run
             planned = plan_run(tools, _request(params), live=params["live"])
             for finding in planned.judgement.findings:
                 self.log.info("%-12s %s: %s", finding.verdict, finding.rule, finding.reason)
@@ -126,19 +150,37 @@ class Plan(DowngradeTask):
                 return UNKNOWN
             return begin(tools, planned).run
 
-    def _shown(self, going: ClusterRun) -> str:
-        self.log.info("run %s of this cluster is open: it is gone on with", going.run)
-        return going.run
+
+def _coordinator(params: Any) -> Any:
+    """The one that was chosen, or None for the release's own."""
+    from groupshift.domain.coordinator_log.releases import Coordinator
+
+    chosen = params["coordinator"]
+    return None if chosen == "default" else Coordinator(chosen)
+
+
+def _wanted(params: Any) -> Any:
+    from groupshift.application.downgrade_demands import Wanted
+
+    return Wanted(
+        release=params["to"],
+        now=params["from"],
+        coordinator=_coordinator(params),
+        live=params["live"],
+        brokers_only=params.get("brokers_only", False),
+    )
 
 
 def _request(params: Any) -> Any:
     from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.domain.coordinator_log.releases import Coordinator
     from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.hazards.versions import Version
 
-    chosen = None if params["coordinator"] == "default" else Coordinator(params["coordinator"])
-    return DowngradeRequest(target=target_of(params["to"], chosen), said=Version.parse(params["from"]))
+    return DowngradeRequest(
+        target=target_of(params["to"], _coordinator(params)),
+        said=Version.parse(params["from"], "from"),
+        brokers_only=params.get("brokers_only", False),
+    )
 
 
 class Asking(DowngradeTask, HITLOperator):
@@ -150,17 +192,22 @@ class Asking(DowngradeTask, HITLOperator):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"subject": "groupshift", **kwargs})
 
-    def park(self, context: Context, subject: str, body: str) -> Any:
-        """Ask this. Does not return."""
+    def park(self, context: Context, step: str, subject: str, body: str) -> Any:
+        """Ask this of a step. Does not return."""
+        context["ti"].xcom_push(key=ASKED, value=step)
         self.subject, self.body = subject, body
         self.response_timeout = timedelta(seconds=context["params"]["gate_expiry_s"])
         return HITLOperator.execute(self, context)
 
-    def chosen(self, context: Context, event: dict[str, Any]) -> tuple[str, str]:
-        """(choice, who)."""
+    def answered(self, context: Context, event: dict[str, Any], yes: str) -> Answer:
+        """Whether this was chosen, of which step, and by whom. Raises `Transient` where nothing was shown."""
         answer = HITLOperator.execute_complete(self, context, event)
         user = answer["responded_by_user"]
-        return answer["chosen_options"][0], str((user.get("name") or user.get("id")) if user else NOBODY)
+        who = str((user.get("name") or user.get("id")) if user else NOBODY)
+        step = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
+        if not step:
+            raise Transient(f"nothing tells what {who} was shown; the next try asks again")
+        return Answer(step=str(step), said=answer["chosen_options"][0] == yes, who=who)
 
 
 class Approval(Asking):
@@ -170,26 +217,31 @@ class Approval(Asking):
         super().__init__(**{"options": [APPROVE, REJECT], "defaults": REJECT, **kwargs})
 
     def execute(self, context: Context) -> Any:
-        """Park with the plan."""
+        """Park with the plan. Raises `Conflict` for a run that is being taken back."""
+        from groupshift.application.downgrade_demands import demand_forward
         from groupshift.application.downgrade_run import statuses
         from groupshift.domain.downgrade.progress import Stand
 
         require_execute(context)
         with opened(self.kafka_conn_id) as tools:
             run = tools.runs.find(self.run_id)
+            demand_forward(run)
             left = [each.step for each in statuses(tools.runs, run) if each.stand is not Stand.DONE]
         if not left or left[0].act is not RunAct.APPROVE:
             return None
         rows = "".join(f"| {step.key} | {step.does} | {step.inverse or '-'} |\n" for step in left)
         head = "| step | what is done | way back |\n|---|---|---|\n"
         named = f"Plan `{run.plan_hash[:12]}` of run `{run.run}`"
-        return self.park(context, left[0].does, f"{named}\n\n{head}{rows}")
+        return self.park(context, left[0].key, left[0].does, f"{named}\n\n{head}{rows}")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
-        """Journal the answer. Raises `Conflict` when the approval is void."""
-        choice, who = self.chosen(context, event)
-        self.walk(self.terms(GATE, yes=choice == APPROVE, who=who))
-        self.log.info("approved by %s", who)
+        """Journal the answer. Raises `Conflict` when the approval is void, `Transient` where the run asks for
+        another one by now."""
+        answer = self.answered(context, event, APPROVE)
+        outcome = self.walk(self.terms(GATE, yes=answer))
+        if outcome.detail:
+            raise Transient(f"waiting at {outcome.step}: {outcome.detail}; the next try asks")
+        self.log.info("approved by %s", answer.who)
 
 
 class Walk(Asking):
@@ -208,10 +260,12 @@ class Walk(Asking):
         """Look again after a person acted; what only a person can see counts as seen.
 
         Raises `Transient` where somebody has to act again, such as for the next node."""
-        choice, who = self.chosen(context, event)
-        if choice != DEPLOYED:
-            raise AirflowFailException(f"{who} stopped; the run is open: trigger again, or take it back")
-        outcome = self.walk(self.terms(self.acts, yes=True, who=who))
+        answer = self.answered(context, event, DEPLOYED)
+        if not answer.said:
+            raise AirflowFailException(
+                f"{answer.who} stopped; the run is open: trigger again, or take it back"
+            )
+        outcome = self.walk(self.terms(self.acts, yes=answer))
         if outcome.detail:
             raise Transient(f"waiting at {outcome.step}: {outcome.detail}; the next try asks")
 
@@ -220,7 +274,7 @@ class Walk(Asking):
 
         if outcome.ended is not Ended.WAITING:
             return None
-        return self.park(context, f"By hand: {outcome.step}", outcome.detail)
+        return self.park(context, outcome.step, f"By hand: {outcome.step}", outcome.detail)
 
 
 class Verdict(DowngradeTask):

@@ -239,6 +239,13 @@ def downgrade() -> dict[str, Any]:
             section=_HOW,
             description_md="**On**: members consume while brokers are replaced; offsets must not go back.",
         ),
+        "brokers_only": Param(
+            False,
+            type="boolean",
+            title="Controllers stay",
+            section=_HOW,
+            description_md="**On**: controllers of their own keep their release, only brokers go back.",
+        ),
         "gate_expiry_s": _expiry(),
         "execute": _execute("**Off: plan only, nothing is changed.** On: act, after an approval."),
     }

@@ -22,6 +22,7 @@ POLICY = ExceptionRetryPolicy(
             exception=[
                 "groupshift.errors.Rejected",
                 "groupshift.errors.Conflict",
+                "groupshift.errors.Void",
                 "groupshift.errors.Broken",
                 "airflow.providers.standard.exceptions.HITLTimeoutError",
             ],

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 POKE_S = 5.0
 PATIENCE_S = 900.0
+LATE = 20
+"""Tries of a sensor that a busy scheduler may use up: it counts a look as failed whose end it hears of before
+it hears that the look had begun."""
 
 
 class Settled(UseCase, BaseSensorOperator):
@@ -26,7 +29,8 @@ class Settled(UseCase, BaseSensorOperator):
 
     def __init__(self, *, stage: str, **kwargs: Any) -> None:
         patience_s = PATIENCE_S + (MAX_WATCH_S if stage == StageName.CANARY else 0)
-        super().__init__(**{"mode": "reschedule", "poke_interval": POKE_S, "timeout": patience_s, **kwargs})
+        waiting = {"mode": "reschedule", "poke_interval": POKE_S, "timeout": patience_s, "retries": LATE}
+        super().__init__(**{**waiting, **kwargs})
         self.stage = stage
 
     def look(self, app: App) -> StageStatus:

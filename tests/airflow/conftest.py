@@ -279,3 +279,20 @@ def run(
         return done.state, {ti.task_id: ti.state for ti in done.get_task_instances()}
 
     return go
+
+
+@pytest.fixture(scope="module")
+def server(database: None) -> Iterator[Any]:
+    """Airflow's API server with the plugin, in this process."""
+    from airflow.api_fastapi.app import create_app
+    from fastapi.testclient import TestClient
+
+    with TestClient(create_app()) as client:
+        yield client
+
+
+@pytest.fixture
+def viewing(server: Any) -> dict[str, str]:
+    """Headers of a logged-in viewer."""
+    answer = server.post("/auth/token", json={"username": "viewer", "password": "viewer"})
+    return {"Authorization": f"Bearer {answer.json()['access_token']}"}

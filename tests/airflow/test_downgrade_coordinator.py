@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -14,39 +15,58 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.timezone import utcnow
 
 from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.application.downgrade_run import go_on
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.cluster_runs import RunState
 from groupshift_airflow import downgrades
-from simulated_downgrade import Group, World, tools_of, two_of_43
+from simulated_downgrade import Group, World, one_of_39, tools_of, two_of_43, yes
 
 PARAMS = {
     "to": "3.9.2",
     "from": "4.3.1",
     "coordinator": "default",
     "live": False,
+    "brokers_only": False,
     "execute": True,
     "gate_expiry_s": 60,
 }
 
 
 @dataclass
+class Try:
+    """What a task keeps between being asked and being answered."""
+
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        """Keep."""
+        self.kept[key] = value
+
+    def xcom_pull(self, *, key: str, **_of: str) -> Any:
+        """What was kept, if anything."""
+        return self.kept.get(key)
+
+
+@dataclass
 class Story:
-    """The tasks of the DAG in their order, over one world; ``parked`` are those that asked."""
+    """The tasks of the DAG in their order, over one world; ``parked`` are those that asked, ``tries`` what
+    each task keeps."""
 
     tasks: list[Any]
     world: World
     tools: DowngradeTools
     parked: list[Any]
     run: str = ""
+    tries: dict[str, Try] = field(default_factory=lambda: defaultdict(Try))
 
     def execute(self, name: str, **params: object) -> Any:
         """One task, as the first try."""
         task = next(each for each in self.tasks if each.task_id == name)
         task.run_id = self.run
-        found = task.execute({"params": {**PARAMS, **params}})
+        found = task.execute({"params": {**PARAMS, **params}, "ti": self.tries[name]})
         if name == "plan":
             self.run = found
         return found
@@ -61,7 +81,7 @@ class Story:
             "responded_at": utcnow(),
             "responded_by_user": {"id": "alice", "name": "alice"} if choice else None,
         }
-        task.execute_complete({"params": PARAMS}, event)
+        task.execute_complete({"params": PARAMS, "ti": self.tries[name]}, event)
 
 
 @pytest.fixture
@@ -100,6 +120,7 @@ def test_without_an_approval_nothing_is_changed(story: Any, choice: str | None) 
     """Rejected or expired, the task is red and the cluster free."""
     told = story(two_of_43())
     told.execute("plan")
+    told.execute("approve_plan")
     with pytest.raises(AirflowFailException, match="declined at 01 approve plan"):
         told.answer("approve_plan", choice)
     assert (told.world.asked, told.tools.runs.open_of("cluster")) == ([], None)
@@ -124,11 +145,13 @@ def test_a_person_is_asked_for_what_a_person_has_to_do(story: Any) -> None:
     world.groups["busy"] = Group(kind=Kind.CONSUMER, members=1)
     told = story(world, nodes=ManualReplacement())
     told.execute("plan")
+    told.execute("approve_plan")
     told.answer("approve_plan", "Approve")
     told.execute("convert")
     assert "group busy has members" in told.parked[-1].body
     with pytest.raises(AirflowFailException, match="alice stopped"):
         told.answer("convert", "Stop here")
+    told.execute("convert")
     world.groups["busy"] = Group(kind=Kind.CLASSIC, members=1)
     told.answer("convert", "Deployed")
     told.execute("lower")
@@ -140,6 +163,7 @@ def test_a_person_is_asked_for_what_a_person_has_to_do(story: Any) -> None:
     world.releases[2], world.coordinators[2] = "3.9.2", Coordinator.OLD
     with pytest.raises(Transient, match="Stop node 1 cleanly"):
         told.answer("brokers", "Deployed")
+    told.execute("brokers")
     world.releases[1], world.coordinators[1] = "3.9.2", Coordinator.OLD
     told.answer("brokers", "Deployed")
     told.execute("verdict")
@@ -152,6 +176,7 @@ def test_a_difference_is_red_with_the_way_back_and_a_new_run_of_the_dag_goes_on(
     world.lose = {"simple"}
     told = story(world)
     told.execute("plan")
+    told.execute("approve_plan")
     told.answer("approve_plan", "Approve")
     for name in ("convert", "lower", "checkpoint"):
         told.execute(name)
@@ -165,6 +190,54 @@ def test_a_difference_is_red_with_the_way_back_and_a_new_run_of_the_dag_goes_on(
     assert told.run == first
     told.execute("brokers")
     told.execute("verdict")
+
+
+def test_an_answer_counts_for_the_question_that_was_shown(story: Any) -> None:
+    """The plan was approved elsewhere while a gate showed it: that approves nothing that is forward only."""
+    told = story(one_of_39())
+    releases = {"to": "3.4.0", "from": "3.9.2"}
+    told.execute("plan", **releases)
+    told.execute("approve_plan", **releases)
+    run, plan = told.tools.runs.find(told.run), "01 approve plan"
+    go_on(told.tools, yes(decide=lambda asked: True if asked.step.key == plan else None), run)
+    with pytest.raises(Transient, match=r"waiting at .*forward-only"):
+        told.answer("approve_plan", "Approve")
+    records = told.tools.runs.steps(told.run)
+    assert [name for name, each in records.items() if each.result.get("approved")] == [plan]
+    told.execute("approve_plan", **releases)
+    told.answer("approve_plan", "Approve")
+    approved = [name for name, each in told.tools.runs.steps(told.run).items() if each.result.get("approved")]
+    assert len(approved) == 2
+
+
+def test_an_answer_without_a_question_asks_again(story: Any) -> None:
+    """Nothing tells what was shown."""
+    told = story(two_of_43())
+    told.execute("plan")
+    with pytest.raises(Transient, match="nothing tells what alice was shown"):
+        told.answer("approve_plan", "Approve")
+
+
+def test_an_open_run_to_another_release_is_not_gone_on_with(story: Any) -> None:
+    """Nobody approved it in this run of the DAG."""
+    told = story(two_of_43())
+    told.execute("plan")
+    with pytest.raises(Rejected, match=r"to 3\.8\.1 was asked for, and run .* is open"):
+        told.execute("plan", to="3.8.1")
+
+
+def test_a_task_that_died_after_the_last_step_is_green_when_tried_again(story: Any) -> None:
+    """The run is done, and Airflow was not told."""
+    told = story(two_of_43())
+    told.execute("plan")
+    told.execute("approve_plan")
+    told.answer("approve_plan", "Approve")
+    for name in ("convert", "lower", "checkpoint", "brokers"):
+        told.execute(name)
+    done = list(told.world.asked)
+    told.execute("brokers")
+    told.execute("verdict")
+    assert told.world.asked == done
 
 
 def test_what_no_step_answers_is_refused_by_the_plan(story: Any) -> None:

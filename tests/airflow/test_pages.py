@@ -145,26 +145,15 @@ def _migration(report: Path) -> MigrationStatus:
     )
 
 
-@pytest.fixture(scope="module")
-def server(database: None) -> Iterator[Any]:
-    """Airflow's API server with the plugin, in this process."""
-    from airflow.api_fastapi.app import create_app
-    from fastapi.testclient import TestClient
-
-    with TestClient(create_app()) as client:
-        yield client
-
-
 @pytest.fixture
-def viewer(server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+def viewer(viewing: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     """Headers of a logged-in viewer; the pages read a journal with one hostile migration."""
     from groupshift_airflow.web import pages
 
     report = tmp_path / "report.html"
     report.write_text("<h1>Compared</h1>")
     monkeypatch.setattr(pages, "build_reading_app", lambda: _Journal(report))
-    answer = server.post("/auth/token", json={"username": "viewer", "password": "viewer"})
-    return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+    return viewing
 
 
 @pytest.mark.parametrize(

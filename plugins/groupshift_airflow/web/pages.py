@@ -14,7 +14,7 @@ from groupshift.application.status import MigrationStatus
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app
-from groupshift_airflow.web import audit_pages, view
+from groupshift_airflow.web import audit_pages, downgrade_pages, view
 from groupshift_airflow.web.rendering import POLICY, rendered, sandboxed
 
 _LISTED = 100
@@ -29,6 +29,7 @@ pages = FastAPI(
     dependencies=[Depends(requires_access_view(AccessView.WEBSITE)), _READS_RUNS],
 )
 pages.include_router(audit_pages.audits)
+pages.include_router(downgrade_pages.downgrades)
 
 
 @pages.middleware("http")
@@ -64,9 +65,11 @@ def migrations(user: GetUserDep) -> str:
 
 @pages.get("/run", response_class=HTMLResponse)
 def of_run(dag_id: str, run_id: str) -> Response:
-    """The migration an Airflow run works on, or the audit it kept (the tab of a run)."""
+    """The migration or downgrade an Airflow run works on, or the audit it kept (the tab of a run)."""
     if dag_id == audit_pages.AUDIT_DAG:
         return audit_pages.of_run(run_id)
+    if dag_id == downgrade_pages.DOWNGRADE_DAG:
+        return downgrade_pages.of_run(run_id)
     key = f"{dag_id}/{run_id}"
     for found in _found(None):
         if view.made_by(found, key):
