@@ -17,7 +17,7 @@ from groupshift.sandbox.processes import wait_until
 
 _HEARTBEAT = 68
 _SHARE_HEARTBEAT = 76
-_LEAVE = -1
+_LEAVE, _PAUSE = -1, -2
 
 
 class NativeMember:
@@ -55,6 +55,11 @@ class NativeMember:
     def leave(self) -> None:
         """Leave the group."""
         self.epoch = _LEAVE
+        self._beat(dt.timedelta(milliseconds=-1), topics=None, owned=None)
+
+    def pause(self) -> None:
+        """Close as a static member does: it may come back until its session ends."""
+        self.epoch = _PAUSE
         self._beat(dt.timedelta(milliseconds=-1), topics=None, owned=None)
 
     def _beat(self, timeout: dt.timedelta, *, topics, owned) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.clock import SystemClock
@@ -22,6 +23,7 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.broker import POLICY
 from groupshift.domain.protocol.model import ProtocolGroup
+from groupshift.errors import Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Started
 from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, command
 from groupshift.sandbox.client_members.events import (
@@ -42,8 +44,24 @@ from groupshift.sandbox.processes import Running, marked, stop, wait_until
 from groupshift.sandbox.state import write_document
 from groupshift.sandbox.up import UpOptions, start_producer, start_supervisor, write_settings
 
-PATIENCE_S = 120.0
+PATIENCE_S = 180.0
+STOP_S = 120.0
 CONFLUENT = CLIENTS[0]
+T = TypeVar("T")
+
+
+def patiently(work: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    """What ``work`` returns; it is done again while a broker or the supervisor does not answer in time, for
+    on a machine with too much to do either may get no processor for ten seconds. ``work`` must be safe to
+    repeat. Raises what it raised last."""
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            return work()
+        except (Transient, KafkaException):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,11 +205,13 @@ class ProtocolFleet:
 
     def carry_out(self, change: Change, deadline_s: float = PATIENCE_S) -> ChangeStatus:
         """Start it at the driver and wait until it is done."""
-        assert self.driver.start(change) == Started(change_id=change.change_id)
-        wait_until(
-            lambda: self.driver.observe(change).done, deadline_s, f"{change.change_id} done", every_s=0.1
-        )
-        return self.driver.observe(change)
+        assert patiently(lambda: self.driver.start(change)) == Started(change_id=change.change_id)
+
+        def status() -> ChangeStatus:
+            return patiently(lambda: self.driver.observe(change))
+
+        wait_until(lambda: status().done, deadline_s, f"{change.change_id} done", every_s=0.1)
+        return status()
 
     def kill(self, slot: str) -> None:
         """SIGKILL to the present occupant; the supervisor starts another."""
@@ -205,7 +225,7 @@ class ProtocolFleet:
 
     def look(self) -> ProtocolGroup:
         """The group as its coordinator tells it."""
-        return self._views.look(self.options.group).group
+        return patiently(lambda: self._views.look(self.options.group).group)
 
     def await_group(self, holds: Callable[[ProtocolGroup], bool], what: str) -> ProtocolGroup:
         """Wait until the group is so, and give it."""
@@ -242,13 +262,23 @@ class ProtocolFleet:
     def ends(self) -> dict[TopicPartition, int]:
         """The log ends now."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "protocol-fleet-ends"})
+
+        def told() -> dict[TopicPartition, int]:
+            return {at: int(consumer.get_watermark_offsets(_as_asked(at), timeout=60.0)[1]) for at in wanted}
+
+        wanted = self.partitions
         try:
-            return {
-                at: int(
-                    consumer.get_watermark_offsets(KafkaPartition(at.topic, at.partition), timeout=60.0)[1]
-                )
-                for at in self.partitions
-            }
+            return patiently(told)
+        finally:
+            consumer.close()
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """The group's committed offsets now; below 0 where there is none."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.options.group})
+        asked = [_as_asked(at) for at in self.partitions]
+        try:
+            found = patiently(lambda: consumer.committed(asked, timeout=60.0))
+            return {TopicPartition(each.topic, each.partition): int(each.offset) for each in found}
         finally:
             consumer.close()
 
@@ -280,6 +310,10 @@ class ProtocolFleet:
         return account(self.events(), ends, self._killed_ms)
 
 
+def _as_asked(at: TopicPartition) -> KafkaPartition:
+    return KafkaPartition(at.topic, at.partition)
+
+
 def definition_of(bootstrap: str, options: FleetOptions) -> FleetDefinition:
     """What the supervisor runs: places that are empty at first, so that all are filled at once."""
     slots = tuple(
@@ -300,6 +334,7 @@ def definition_of(bootstrap: str, options: FleetOptions) -> FleetDefinition:
         bootstrap=bootstrap,
         slots=slots,
         properties=options.properties,
+        stop_s=STOP_S,
     )
 
 

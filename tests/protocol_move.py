@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,11 @@ from groupshift.domain.moves import MoveName, MoveRequest, Until, WayBack
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.sandbox.processes import wait_until
 from groupshift.settings import Settings, parse
-from protocol_fleet import PATIENCE_S, ProtocolFleet
+from protocol_fleet import PATIENCE_S, ProtocolFleet, patiently
 from simulated_move import Watcher
 
-SETTLE_S = 180
+SETTLE_S = 240
+RUN_S = 600.0
 
 
 def settings_of(fleet: ProtocolFleet, folder: Path, submit: str = "") -> Settings:
@@ -33,7 +35,7 @@ def settings_of(fleet: ProtocolFleet, folder: Path, submit: str = "") -> Setting
         "journal": {"url": f"sqlite:///{folder}/journal.db"},
         "evidence": {"root": str(folder / "evidence")},
         "spark": {"submit": submit},
-        "thresholds": {"patience_s": 60, "settle_s": SETTLE_S, "commit_interval_ms": 1000},
+        "thresholds": {"patience_s": 150, "settle_s": SETTLE_S, "commit_interval_ms": 1000},
     }
     return parse(told)
 
@@ -48,13 +50,14 @@ class ProtocolRun:
     watcher: Watcher
 
     def forward(self) -> Closing:
-        """To its end."""
-        return self.runner.forward()
+        """To its end; a run that a silent server ended is gone on with, as people are told to."""
+        return patiently(self.runner.forward, RUN_S)
 
     def back(self) -> Closing:
         """All the way back, as somebody asks for it afterwards."""
         later = claim(self.app, self.migration, f"back-{self.migration}", "test")
-        return replace(self.runner, claimed=later).back(WayBack.OLD_MEMBERS)
+        again = replace(self.runner, claimed=later)
+        return patiently(lambda: again.back(WayBack.OLD_MEMBERS), RUN_S)
 
 
 @dataclass(slots=True)
@@ -84,7 +87,7 @@ class ProtocolBench:
         bad: list[str] = []
 
         def ready() -> bool:
-            found = self.app.assess(request)
+            found = patiently(lambda: self.app.assess(request))
             bad[:] = [f"{each.rule} {each.verdict}: {each.reason}" for each in found.findings]
             return found.ready
 
@@ -92,9 +95,9 @@ class ProtocolBench:
 
     def run(self, to: Protocol, way: Way = Way.ONLINE, **values: Any) -> ProtocolRun:
         """A planned migration, not yet begun."""
-        request = self.request(to, way, **values)
+        request = self.request(to, way, **{"run": f"plan-{uuid.uuid4().hex}", **values})
         self.await_ready(request)
-        migration = self.app.plan(request).migration
+        migration = patiently(lambda: self.app.plan(request)).migration
         runner = Runner(
             app=self.app,
             claimed=claim(self.app, migration, f"test-{migration}", "test"),

@@ -65,20 +65,22 @@ class Bench:
 
     def app(self, crash: CrashPoints | None = None) -> App:
         """A fresh App over the same outside world, as a new process would have it."""
-        return App(
-            Environment(
-                groups=self.world,
-                mode=MemoryModeSwitch(self.world),
-                fleets=lambda _driver: self.fleet,
-                evidence=self.evidence,
-                ledger=self.world,
-                journal=self.journal,
-                proof=self.proof,
-                clock=self.clock,
-                job="validate.py",
-                thresholds=Thresholds(patience_s=5, settle_s=20),
-                crash=crash or NoCrash(),
-            )
+        return App(self.environment(crash))
+
+    def environment(self, crash: CrashPoints | None = None) -> Environment:
+        """What that App works with."""
+        return Environment(
+            groups=self.world,
+            mode=MemoryModeSwitch(self.world),
+            fleets=lambda _driver: self.fleet,
+            evidence=self.evidence,
+            ledger=self.world,
+            journal=self.journal,
+            proof=self.proof,
+            clock=self.clock,
+            job="validate.py",
+            thresholds=Thresholds(patience_s=5, settle_s=20),
+            crash=crash or NoCrash(),
         )
 
     def request(self, **values: object) -> MoveRequest:

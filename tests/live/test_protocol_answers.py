@@ -73,6 +73,22 @@ def test_policy_disabled_answers_as_predicted(disabled: str) -> None:
     assert found["classic, empty consumer"] == (Outcome.CONVERTS, 0)
 
 
+def test_coordinator_31d_a_classic_member_is_never_admitted_where_the_policy_is_disabled(
+    disabled: str,
+) -> None:
+    """It is answered 23 as often as it comes, and the native member keeps the group."""
+    with story(disabled) as told:
+        live = told.native()
+        for _ in range(3):
+            refused = told.join_classic(live.group)
+            refused.check()
+            assert refused.code == 23
+            live.beat()
+        found = told.look(live.group)
+    assert (found.kind, found.state) == (Kind.CONSUMER, "Stable")
+    assert [each.member_id for each in found.members] == [live.member_id]
+
+
 def test_a_feature_that_was_taken_back_is_seen_by_the_next_look(disabled: str) -> None:
     """With group.version at 0 native members are answered 35, and their group is told by the lists only; the
     connections are those of before. An empty group of theirs still converts to classic."""
@@ -106,7 +122,7 @@ def test_a_feature_that_was_taken_back_is_seen_by_the_next_look(disabled: str) -
         )
 
 
-def test_what_becomes_of_a_cooperative_group_of_librdkafka_is_said_before(
+def test_coordinator_23_a_cooperative_group_of_librdkafka_answers_a_native_member_as_predicted(
     kraft: KraftCluster, group: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Scenario 23. librdkafka fills the assignment's user data in some rebalances and in others not (both

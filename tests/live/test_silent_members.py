@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from client_processes import ClientProcess, client_processes, produce
+from downgrade_story import Assessed
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
 from groupshift.domain.placement import partition_of
@@ -175,13 +176,19 @@ def feature_off(bootstrap: str) -> Iterator[None]:
         cluster.close()
 
 
-def test_members_of_a_group_that_is_served_no_longer(own: KraftCluster, group: str, tmp_path: Path) -> None:
-    """group.version goes to 0 under two native members: both meet 35, and the stock one stays, silent."""
+def test_coordinator_29_the_feature_is_lowered_under_native_members(
+    own: KraftCluster, group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """group.version goes to 0 under two native members: both meet 35, and the stock one stays, silent. The
+    preflight of a downgrade had refused it and named the group."""
     topic = f"served-{group}"
     create_topic(own.bootstrap, topic, PARTITIONS)
     with scene(own, tmp_path) as (seen, start):
         seen.join(start, group, topic)
         seen.await_owners()
+        refused = Assessed(own.bootstrap, capsys, "3.9.2", "--from", "4.3.1")
+        assert (refused.code, {"W07", "W11"} <= refused.failed) == (1, True)
+        assert any(repr(group) in said and "with members" in said for said in refused.said("W07"))
         watch = seen.watch(group, seen.names)
         with feature_off(own.bootstrap):
             silent_ms, ended_ms = seen.check_stock_is_silent(), seen.check_tool_ended()

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from downgrade_story import Assessed, Groups, cluster_of, groups_at, offsets_of
+from downgrade_story import Assessed, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
+from groupshift.sandbox.kraft import KraftCluster
 from groupshift.sandbox.layout import to_release
 from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.rolling import replace_node
@@ -57,16 +57,7 @@ LOST = sorted([*SIMPLE[:2], *NATIVES])
 @pytest.fixture
 def newest(tmp_path: Path) -> Iterator[KraftCluster]:
     """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata."""
-    options = KraftOptions(
-        release="3.9.2",
-        heap="320m",
-        format_arguments=("--release-version", "3.4"),
-        properties={
-            **CONSUMER_PROTOCOL,
-            "offsets.topic.num.partitions": str(LOG),
-            "log.cleaner.backoff.ms": "500",
-        },
-    )
+    options = new_392("3.4", LOG, {"log.cleaner.backoff.ms": "500"})
     with cluster_of(tmp_path, options) as started:
         yield started
 
@@ -141,12 +132,21 @@ class Copies:
         return found[0]
 
 
-def test_a_copy_of_the_log_decides_the_way_to_340(
+def raw_swap(cluster: KraftCluster) -> list[str]:
+    """Groups without offsets at a 3.4.0 over that very folder; then 3.9.2 is started over it again."""
+    every = [*SIMPLE, CLASSIC, *NATIVES]
+    swapped, _ = replace_node(cluster, 1, to_release("3.4.0"))
+    found = {group for group, _ in offsets_of(swapped.bootstrap, every)}
+    replace_node(swapped, 1, to_release("3.9.2"))
+    return sorted(set(every) - found)
+
+
+def test_coordinator_31b_converting_is_not_enough_for_340_compacting_is(
     newest: KraftCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Raw: refused, the five named; converted only: still refused, the same five; compacted: open, and 9
     of 9 groups are found by a 3.4.0 over that folder. 3.4.1, and 3.9.2 with its OLD coordinator, need the
-    conversion only."""
+    conversion only. A 3.4.0 over the converted folder loses the five too."""
     bootstrap = newest.bootstrap
     create_topic(bootstrap, TOPIC, PARTITIONS)
     copies = Copies(newest, tmp_path / "copies", capsys)
@@ -165,6 +165,7 @@ def test_a_copy_of_the_log_decides_the_way_to_340(
         converted = copies.assess()
         assert (converted.code, converted.failed) == (1, {"W16", "W17", "H01"})
         assert lost(converted) == LOST
+        assert raw_swap(newest) == LOST
         assert copies.assess("3.4.1").code == 0
         flipped = copies.assess("3.9.2")
         assert (flipped.code, flipped.document["coordinator"]) == (0, "old")

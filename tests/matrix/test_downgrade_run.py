@@ -3,20 +3,14 @@ each."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from downgrade_story import Groups, cluster_of, groups_at, offsets_of
+from downgrade_runs import Runs
+from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.adapters.kafka.raw.alter_configs import topic_configs
-from groupshift.cli.main import main
 from groupshift.domain.downgrade.run_plan import COMPACTING
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
@@ -31,38 +25,6 @@ from groupshift.sandbox.rolling import replace_node
 pytestmark = pytest.mark.timeout(1200)
 
 TOPIC, PARTITIONS = "orders", 2
-
-
-class Runs:
-    """The verbs of one cluster's downgrade."""
-
-    def __init__(self, cluster: KraftCluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self._nodes = folder / "nodes.toml"
-        home = str(cluster.home.root)
-        self._nodes.write_text(f'driver = "sandbox"\n[sandbox]\nhome = "{home}"\ncluster = "kraft"\n')
-        self._where = ["--bootstrap-servers", cluster.bootstrap, "--state", str(folder / "state")]
-        self._capsys = capsys
-
-    def killed(self, at: str, *options: str) -> None:
-        """The verb in a process of its own, which is killed at that point of a step."""
-        argv = [sys.executable, "-m", "groupshift.cli.main", "downgrade", "run", *self._where]
-        done = subprocess.run(
-            [*argv, "--nodes", str(self._nodes), "--timeout", "60", "--execute", "--yes", *options],
-            env={**os.environ, "GROUPSHIFT_CRASH_AT_STEP": at},
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-        assert done.returncode == -signal.SIGKILL, done.stderr
-
-    def __call__(self, verb: str, *options: str) -> tuple[int, dict[str, Any]]:
-        """Exit code and document; errors are an empty one."""
-        nodes = [] if verb == "status" else ["--nodes", str(self._nodes), "--timeout", "60"]
-        self._capsys.readouterr()
-        code = main(["downgrade", verb, *self._where, *nodes, "--json", *options])
-        said = self._capsys.readouterr()
-        return code, json.loads(said.out) if said.out.strip() else {"error": said.err}
 
 
 def offsets(groups: list[str]) -> dict[str, dict[TopicPartition, tuple[int, str]]]:
@@ -139,19 +101,7 @@ LOST = sorted([*SIMPLE[:2], LIVE, LEFT, BACK])
 def for_34(tmp_path: Path) -> Iterator[KraftCluster]:
     """One node of 3.9.2 with its NEW coordinator, formatted so that 3.4 can read its metadata; a native
     member that says nothing for ten minutes is still one."""
-    options = KraftOptions(
-        release="3.9.2",
-        heap="320m",
-        format_arguments=("--release-version", "3.4"),
-        properties={
-            **CONSUMER_PROTOCOL,
-            "offsets.topic.num.partitions": str(LOG),
-            "log.cleaner.backoff.ms": "500",
-            "metadata.log.max.snapshot.interval.ms": "5000",
-            "group.consumer.max.session.timeout.ms": "900000",
-            "group.consumer.session.timeout.ms": "900000",
-        },
-    )
+    options = new_392("3.4", LOG, {**SNAPSHOTS, **QUIET, "log.cleaner.backoff.ms": "500"})
     with cluster_of(tmp_path, options) as started:
         yield started
 

@@ -22,7 +22,7 @@ from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
 from groupshift.sandbox.layout import to_release
-from groupshift.sandbox.processes import known, marked, stop
+from groupshift.sandbox.processes import known, marked, stop, wait_until
 from groupshift.sandbox.readiness import connect_to
 from groupshift.sandbox.rolling import replace_node
 from groupshift.sandbox.zookeeper import start_zookeeper
@@ -127,6 +127,25 @@ def test_brokers_of_two_releases_and_a_missing_controller_are_named(
     headless = Assessed(cluster.bootstrap, capsys, "3.8.1", "--timeout", "10")
     assert (headless.code, "W04" in headless.failed) == (1, True)
     assert headless.said("W04")[0].startswith("no controller answers: ")
+
+
+def test_a_voter_that_stands_still_is_behind(home: Home) -> None:
+    """Stopped, while the metadata log goes on; nobody is when all three run."""
+    cluster = start_kraft(home, KraftOptions(release="4.3.1", controllers=3, heap="320m"))
+    with groups_at(cluster.bootstrap, TOPIC) as groups:
+
+        def behind() -> tuple[int, ...]:
+            quorum = groups.look().quorum
+            return quorum.behind if quorum is not None else ()
+
+        quorum = groups.look().quorum
+        assert quorum is not None
+        wait_until(lambda: behind() == (), 60.0, "no voter is behind", every_s=0.2)
+        still = next(node for node in quorum.voters if node != quorum.leader)
+        process = known(home, cluster.node(still).name)
+        assert process is not None
+        stop(process, 60.0)
+        wait_until(lambda: behind() == (still,), 60.0, f"voter {still} is behind", every_s=0.2)
 
 
 def test_zookeeper_mode_goes_down_by_what_people_say(home: Home, capsys: pytest.CaptureFixture[str]) -> None:

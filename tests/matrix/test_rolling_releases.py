@@ -234,9 +234,9 @@ def test_brokers_with_zookeeper_change_their_release_too(home: Home, release: st
     assert offsets(state_of(cluster, IDLE)) == before
 
 
-def test_a_raw_swap_to_340_hides_the_groups_beside_a_native_one(home: Home) -> None:
+def test_coordinator_31_leftovers_hide_their_partition_under_340_and_are_ignored_by_341(home: Home) -> None:
     """One native group was enough: every group in its partition of the coordinator's log has no offsets under
-    3.4.0, without any error; back under 3.9.2 all have them again."""
+    3.4.0, without any error; back under 3.9.2, and under 3.4.1 with a warning a record, all have them."""
     properties = {**CONSUMER_PROTOCOL, "offsets.topic.num.partitions": "5"}
     cluster = start_kraft(
         home,
@@ -270,7 +270,11 @@ def test_a_raw_swap_to_340_hides_the_groups_beside_a_native_one(home: Home) -> N
     assert f"__consumer_offsets-{at}" in next(
         each.first for each in swapped.lines if each.pattern == "Error loading offsets"
     )
-    hidden = {group for group, _ in before} - {group for group, _ in offsets(state_of(cluster, IDLE))}
-    assert hidden == beside
+    swapped_state = state_of(cluster, IDLE)
+    assert swapped_state.problems == []
+    assert {group for group, _ in before} - {group for group, _ in offsets(swapped_state)} == beside
     cluster, _ = replace_node(cluster, 1, to_release("3.9.2"))
+    assert offsets(state_of(cluster, IDLE)) == before
+    cluster, fixed = replace_node(cluster, 1, to_release("3.4.1"))
+    assert (fixed.count("Error loading offsets"), fixed.count("Unknown message key") > 0) == (0, True)
     assert offsets(state_of(cluster, IDLE)) == before
