@@ -55,8 +55,8 @@ test-fast: $(READY)  ## unit, property, conformance and architecture tests (no s
 	$(PYTEST) -n 2 --dist worksteal tests/unit tests/properties tests/conformance tests/architecture
 
 .PHONY: test-spark
-test-spark: $(READY)  ## Spark jobs and checks
-	$(PYTEST) tests/spark
+test-spark: $(READY)  ## Spark jobs and checks (a session for each process: a file stays in one)
+	$(PYTEST) -n 2 --dist loadfile tests/spark
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeeper, Kafka and Scala members
