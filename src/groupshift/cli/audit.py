@@ -15,6 +15,7 @@ from rich.table import Table
 from groupshift.application.audit import AuditOptions
 from groupshift.cli import render
 from groupshift.cli.clusters import Groups, Servers, Timeout, ensemble, one_cluster, shown, wanted
+from groupshift.cli.placement import placement
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.audit import Audit, Mismatch
 from groupshift.domain.audit_rules import Weight
@@ -58,7 +59,13 @@ InSpark = Annotated[
 Limit = Annotated[int, typer.Option(help="Rows shown; --json and --output have all.", min=1)]
 
 
+app = typer.Typer(help="Hold what coordinators answer against what else tells it.")
+app.command("placement")(placement)
+
+
+@app.callback(invoke_without_command=True)
 def audit(  # noqa: PLR0913 - the options of a verb
+    context: typer.Context,
     *,
     groups: Groups = "",
     every: All = False,
@@ -78,6 +85,8 @@ def audit(  # noqa: PLR0913 - the options of a verb
 
     Exit code 0: every difference is explained (a commit in flight, a store within its interval); 1: not, or a
     source did not tell all of a group."""
+    if context.invoked_subcommand:
+        return 0
     try:
         from groupshift.spark.offsets_audit import AuditRequest
     except ModuleNotFoundError as missing:

@@ -8,11 +8,12 @@ import typer
 from rich.console import Console
 
 from groupshift.cli import render
-from groupshift.cli.audit import audit
+from groupshift.cli.audit import app as audit
 from groupshift.cli.compare import compare
 from groupshift.cli.demo import demo
 from groupshift.cli.downgrade import app as downgrade
 from groupshift.cli.evidence import report, verify_evidence
+from groupshift.cli.expansion import expansion
 from groupshift.cli.hazards import hazards
 from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
 from groupshift.cli.options import (
@@ -67,7 +68,7 @@ app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)
 app.command("snapshot")(snapshot)
-app.command("audit")(audit)
+app.add_typer(audit, name="audit")
 app.command("compare")(compare)
 app.command("hazards")(hazards)
 app.command("report")(report)
@@ -98,10 +99,16 @@ def assess(*, group: Group, driver: Driver = "", settings: SettingsFile = None, 
     return 0 if found.ready else 1
 
 
-@app.command("plan")
+plans = typer.Typer(help="What a move would do; nothing is moved.")
+plans.command("expansion")(expansion)
+app.add_typer(plans, name="plan")
+
+
+@plans.callback(invoke_without_command=True)
 def plan(  # noqa: PLR0913 - the options of a verb
+    context: typer.Context,
     *,
-    group: Group,
+    group: Annotated[str, typer.Option("--group", "-g", help="The group.", show_default=False)] = "",
     driver: Driver = "",
     canary: Canary = 1,
     canary_share: CanaryShare = 0.0,
@@ -112,7 +119,11 @@ def plan(  # noqa: PLR0913 - the options of a verb
     execute: Execute = False,
     as_json: Json = False,
 ) -> int:
-    """Assess and journal a plan; with --execute it may be run."""
+    """Assess and journal the plan of a group's move; with --execute it may be run."""
+    if context.invoked_subcommand:
+        return 0
+    if not group:
+        raise Rejected("plan needs --group NAME (a group's move), or: groupshift plan expansion --to M")
     asked = MoveRequest(
         group=group,
         driver=driver,

@@ -7,13 +7,20 @@ function with ``__transaction_state``.
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import mul
 
 from groupshift.errors import Rejected
 
 _BITS = 32
 _LOWEST = -(1 << (_BITS - 1))
+_MASK = (1 << _BITS) - 1
 _REMEMBERED = 1 << 16
+_LENGTHS = 512
+_UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
+"""What `memoryview` reads as 16 bits each."""
 
 
 def java_hash(text: str) -> int:
@@ -22,11 +29,19 @@ def java_hash(text: str) -> int:
     A character beyond the basic plane counts as its two surrogates; a surrogate that stands alone
     counts as itself, as in a JVM.
     """
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    units: Sequence[int]
+    if text.isascii():
+        units = text.encode("ascii")
+    else:
+        units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
+    value: int = sum(map(mul, units, _powers(len(units)))) & _MASK
     return value - (1 << _BITS) if value >> (_BITS - 1) else value
+
+
+@lru_cache(maxsize=_LENGTHS)
+def _powers(length: int) -> tuple[int, ...]:
+    """31 to the power of how many units follow each, modulo 2^32: the sum is made in C, not here."""
+    return tuple(pow(31, length - 1 - place, 1 << _BITS) for place in range(length))
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.properties import client_settings
 from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.raw.coordinator_calls import coordinators_told
 from groupshift.adapters.kafka.raw.login import LoginRefused
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, fill
 from groupshift.adapters.kafka.sentences import refused, silent, unusable_address, without_secrets
@@ -22,9 +22,6 @@ from groupshift.errors import Rejected
 T = TypeVar("T")
 
 _PAUSE_S = 0.1
-_GROUP = 0
-_BATCHED_COORDINATORS = 4
-_KEYS_A_REQUEST = 1000
 _METADATA = {"at_least": 4, "at_most": 9}
 """From 4 on a request can forbid making the topics it names; after 9 topics are named by id too."""
 
@@ -142,11 +139,9 @@ class KafkaCluster:
         """Node id of each group's coordinator, and the error code of each group that has none now."""
         connection = self._any()
         wanted = sorted(set(groups))
-        batched = connection.highest(Api.FIND_COORDINATOR) >= _BATCHED_COORDINATORS
-        found = _together(connection, wanted) if batched else _singly(connection, wanted)
         nodes: dict[str, int] = {}
         errors: dict[str, int] = {}
-        for group, each in found:
+        for group, each in coordinators_told(connection, wanted):
             if each.error_code:
                 errors[group] = int(each.error_code)
             else:
@@ -265,19 +260,3 @@ def _addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
             raise unusable_address(bootstrap_servers, f"{server.strip()!r} is no host:port")
         found.append((host.strip("[]"), int(port)))
     return found
-
-
-def _together(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    schema = connection.messages(Api.FIND_COORDINATOR, at_least=_BATCHED_COORDINATORS).FindCoordinatorRequest
-    remaining = iter(groups)
-    requests = []
-    while keys := tuple(islice(remaining, _KEYS_A_REQUEST)):
-        requests.append(schema(key_type=_GROUP, coordinator_keys=keys))
-    for answer in connection.ask_all(requests):
-        yield from ((each.key, each) for each in answer.coordinators)
-
-
-def _singly(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    schema = connection.messages(Api.FIND_COORDINATOR, at_most=_BATCHED_COORDINATORS - 1)
-    requests = (fill(schema.FindCoordinatorRequest, key=group, key_type=_GROUP) for group in groups)
-    return zip(groups, connection.ask_all(requests), strict=True)

@@ -1,0 +1,111 @@
+"""Live looks at placement, each broker by itself: `groupshift.ports.placement_views.PlacementViews`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from groupshift.adapters.kafka.raw.broker import BrokerConnection
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.coordinator_calls import named_by, served_by
+from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
+from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC, open_commits
+from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
+from groupshift.domain.downgrade.view import ClusterView
+from groupshift.domain.expansion.probing import Answers, probe_names
+from groupshift.domain.expansion.view import PlacementView, TopicView, configured
+from groupshift.ports.clock import Clock
+
+_UNKNOWN_TOPIC = 3
+_LEADER_NOT_AVAILABLE = 5
+_NOT_AVAILABLE = 15
+
+
+class LivePlacementViews:
+    """Looks through one `KafkaCluster`, which it closes."""
+
+    def __init__(self, cluster: KafkaCluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._brokers = LiveDowngradeViews(cluster, clock)
+
+    def look(self) -> PlacementView:
+        """See the port."""
+        cluster = self._brokers.look()
+        return self._cluster.attempt(lambda: self._read(cluster))
+
+    def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
+        """See the port."""
+        return self._cluster.attempt(lambda: self._owners(sorted(groups)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._brokers.close()
+
+    def _read(self, cluster: ClusterView) -> PlacementView:
+        before = self._topics(cluster)
+        topic = before[cluster.brokers[0].node_id]
+        answers: tuple[Answers, ...] = ()
+        if topic.leaders:  # asking for coordinators would make the topic
+            names = probe_names(topic.leaders, _smallest(cluster))
+            answers = tuple(
+                Answers(node_id=node, named=named_by(self._cluster.broker(node), names)) for node in before
+            )
+        after = self._topics(cluster)
+        if any(each.leaders != after[node].leaders for node, each in before.items()):
+            raise BrokerError(_NOT_AVAILABLE, f"leaders of {OFFSETS_TOPIC} changed meanwhile")
+        return PlacementView(
+            cluster=cluster,
+            topic=topic,
+            differing=tuple(node for node, each in before.items() if each.leaders != topic.leaders),
+            answers=answers,
+            open_transactions={
+                partition: tuple(sorted({each.transactional_id for each in found}))
+                for partition, found in open_commits(self._cluster).items()
+            },
+        )
+
+    def _topics(self, cluster: ClusterView) -> dict[int, TopicView]:
+        """The offsets topic as each broker tells it."""
+        return {broker.node_id: _topic(self._cluster.broker(broker.node_id)) for broker in cluster.brokers}
+
+    def _owners(self, groups: list[str]) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = dict.fromkeys(groups, ())
+        for node in self._cluster.brokers():
+            for group in served_by(self._cluster.broker(node.node_id), groups):
+                found[group] = (*found[group], node.node_id)
+        return found
+
+
+def _smallest(cluster: ClusterView) -> int:
+    """The smallest count that a broker is configured with; 0 where that tells nothing."""
+    return min((each for broker in cluster.brokers if (each := configured(broker))), default=0)
+
+
+def _topic(connection: BrokerConnection) -> TopicView:
+    module = connection.messages(Api.METADATA, at_least=4, at_most=9)
+    answer: Any = connection.ask(
+        fill(
+            module.MetadataRequest,
+            topics=(module.MetadataRequestTopic(name=OFFSETS_TOPIC),),
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+    )
+    (topic,) = answer.topics
+    if int(topic.error_code) == _UNKNOWN_TOPIC:
+        return TopicView()
+    if int(topic.error_code) != _LEADER_NOT_AVAILABLE:
+        raise_for(topic.error_code, f"topic {OFFSETS_TOPIC!r}")
+    partitions = sorted(topic.partitions, key=lambda each: int(each.partition_index))
+    late = {
+        int(each.partition_index): tuple(
+            sorted(set(map(int, each.replica_nodes)) - set(map(int, each.isr_nodes)))
+        )
+        for each in partitions
+    }
+    return TopicView(
+        leaders=tuple(int(each.leader_id) for each in partitions),
+        replicas=tuple(len(each.replica_nodes) for each in partitions),
+        behind={number: nodes for number, nodes in late.items() if nodes},
+    )

@@ -1,0 +1,152 @@
+"""``groupshift audit placement``: by which partition count each broker coordinates, and what that harms."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from groupshift.application.placement import PlacementAudit, audit_placement
+from groupshift.bootstrap.placement import placement_views
+from groupshift.cli import render
+from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
+from groupshift.cli.downgrade_log import log_at
+from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.domain.expansion.facts import PlacementFacts
+from groupshift.domain.expansion.view import configured
+from groupshift.domain.verdict import Verdict
+from groupshift.settings import KafkaSettings
+
+All = Annotated[bool, typer.Option("--all", help="Show the rules that passed too.")]
+NoLog = Annotated[
+    bool, typer.Option("--no-log", help="Ask the brokers only: what lies elsewhere in the log stays unknown.")
+]
+
+
+def placement(
+    *,
+    no_log: NoLog = False,
+    everything: All = False,
+    bootstrap_servers: Servers = "",
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Say by which partition count each broker coordinates groups, which groups two brokers serve, and what
+    lies where its coordinator does not look; nothing is changed.
+
+    Exit code 1: something is wrong, or could not be measured."""
+    kafka = cluster_of(bootstrap_servers, settings_file)
+    log = None if no_log else log_at(kafka, timeout)
+    with closing(placement_views(kafka, timeout_s=timeout)) as views, shown(Console(stderr=True)) as progress:
+        found = audit_placement(views, log, lambda done, of: progress("reading the offsets topic", done, of))
+    following = _next(found)
+    if as_json:
+        render.print_json({**_document(found), "next": following})
+    else:
+        _show(Console(), found, everything=everything)
+        render.next_command(Console(), following)
+    return 0 if found.clean else 1
+
+
+def cluster_of(bootstrap_servers: str, settings_file: Any) -> KafkaSettings:
+    """The brokers that are meant. Raises `Rejected` when both name a cluster."""
+    one_cluster(bootstrap_servers, settings_file)
+    if bootstrap_servers:
+        return KafkaSettings(bootstrap_servers=bootstrap_servers)
+    return settings(settings_file).kafka
+
+
+def counting_table(facts: PlacementFacts) -> Table:
+    """What every broker counts, row by row."""
+    counted, count = facts.view.counted.by_broker, facts.view.count
+    table = Table(title=f"__consumer_offsets: {count} partitions", title_justify="left")
+    for name in ("broker", "coordinator", "counts", "configured", "leads", "groups listed"):
+        table.add_column(name, justify="left" if name == "coordinator" else "right")
+    for broker in facts.view.cluster.brokers:
+        counts = counted.get(broker.node_id, ())
+        colour = "green" if count in counts else "red"
+        shown_counts = " or ".join(map(str, counts[:3])) + (" …" * (len(counts) > 3))  # noqa: PLR2004
+        static = configured(broker)
+        table.add_row(
+            str(broker.node_id),
+            broker.coordinator.value.upper(),
+            f"[{colour}]{shown_counts or '-'}[/]",
+            "-" if static is None else str(static),
+            str(facts.view.topic.leaders.count(broker.node_id)),
+            f"{len(broker.groups):,}",
+        )
+    return table
+
+
+def brokers_of(facts: PlacementFacts) -> dict[str, Any]:
+    """The same for programs."""
+    counted = facts.view.counted.by_broker
+    return {
+        str(broker.node_id): {
+            "coordinator": broker.coordinator,
+            "counts": counted.get(broker.node_id, ()),
+            "configured": configured(broker),
+            "leads": facts.view.topic.leaders.count(broker.node_id),
+            "groups": len(broker.groups),
+        }
+        for broker in facts.view.cluster.brokers
+    }
+
+
+def _document(found: PlacementAudit) -> dict[str, Any]:
+    facts, log = found.facts, found.facts.log
+    return {
+        "cluster_id": facts.view.cluster.cluster_id,
+        "verdict": found.judgement.verdict,
+        "partitions": facts.view.count,
+        "in_force": facts.in_force,
+        "brokers": brokers_of(facts),
+        "groups": len(facts.hashed.groups),
+        "served_by_other_than_one": facts.several_owners,
+        "asked_directly": facts.view.owned,
+        "moving_at_restart": [each.group for each in facts.moving_at_restart],
+        "open_transactions": facts.view.open_transactions,
+        "log": None
+        if log is None
+        else {
+            "records": log.records,
+            "held_against": log.count,
+            "elsewhere": [
+                {**render.plain(each), "lost": each.lost, "shadows": each.shadows} for each in log.elsewhere
+            ],
+            "others": log.others,
+            "unreadable": log.unreadable,
+            "loads": log.loads,
+        },
+        "findings": found.judgement.findings,
+    }
+
+
+def _show(console: Console, found: PlacementAudit, *, everything: bool) -> None:
+    facts = found.facts
+    console.print(counting_table(facts))
+    show_findings(console, found.judgement.findings, "placement", everything=everything)
+    passed = sum(each.verdict is Verdict.PASS for each in found.judgement.findings)
+    read = "the log was not read" if facts.log is None else f"{facts.log.records:,} records read"
+    groups = f"{len(facts.hashed.groups):,} groups, {read}"
+    verdict = render.verdict_text(found.judgement.verdict)
+    console.print(f"{verdict}: {escape(groups)}; {passed} rules passed (--all shows them)")
+
+
+def show_findings(console: Console, findings: Any, title: str, *, everything: bool) -> None:
+    """Those that did not pass, or all."""
+    chosen = [each for each in findings if everything or each.verdict is not Verdict.PASS or each.hint]
+    if chosen:
+        console.print(render.findings_table(chosen, title))
+
+
+def _next(found: PlacementAudit) -> str:
+    bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
+    if bad:
+        return f"{bad[0].hint}; then: groupshift audit placement"
+    return "nothing: repeat it before and after brokers restart"

@@ -1,0 +1,85 @@
+"""What the rules of an expansion look at: the cluster, its log held against the count in force, the aim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from groupshift.domain.downgrade.inventory import Inventory, inventory
+from groupshift.domain.expansion.counts import Hashed, Mover
+from groupshift.domain.expansion.log import LoggedPlaces, counts_by_newest
+from groupshift.domain.expansion.probing import several_owners
+from groupshift.domain.expansion.view import PlacementView
+
+
+def fitting(view: PlacementView, newest: Mapping[str, tuple[int, int]] | None) -> frozenset[int]:
+    """Every count that all brokers may use, by what they answer, and by where the newest commits lie
+    (``newest``, as `LoggedPlaces.newest`; None: the log was not read); none where brokers disagree.
+
+    The log decides only where answers do not: on one broker, which leads everything."""
+    alike = view.counted.alike
+    return counts_by_newest(newest, alike) if newest and len(alike) > 1 else alike
+
+
+def in_force(view: PlacementView, found: frozenset[int]) -> int | None:
+    """The count of `fitting` that is in force, where it can be told: the topic's if that fits."""
+    return view.count if view.count in found else next(iter(found)) if len(found) == 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementFacts:
+    """``log`` None: it was not read. ``to`` is the count that is wanted (None: a look only)."""
+
+    view: PlacementView
+    log: LoggedPlaces | None = None
+    to: int | None = None
+
+    @cached_property
+    def groups(self) -> Inventory:
+        """Every group that a broker lists."""
+        return inventory(self.view.cluster, None)
+
+    @cached_property
+    def hashed(self) -> Hashed:
+        """Every group that a broker lists or the log has."""
+        logged = set(self.log.groups) if self.log else set()
+        return Hashed({each.group for each in self.groups} | logged)
+
+    @cached_property
+    def fitting(self) -> frozenset[int]:
+        """See `fitting`."""
+        return fitting(self.view, None if self.log is None else self.log.newest)
+
+    @cached_property
+    def in_force(self) -> int | None:
+        """The count that all brokers use: the topic's where that fits; None where they disagree, or it cannot
+        be told."""
+        return in_force(self.view, self.fitting)
+
+    @property
+    def before(self) -> int:
+        """The count that groups move from."""
+        return self.in_force or self.view.count
+
+    @cached_property
+    def moving_at_restart(self) -> tuple[Mover, ...]:
+        """The groups that move when brokers start again, where they use another count than the topic has."""
+        return self.hashed.movers(self.in_force, self.view.count) if self.in_force and self.view.count else ()
+
+    @cached_property
+    def moving(self) -> frozenset[str]:
+        """The groups that the wanted count moves."""
+        if self.to is None or not self.before:
+            return frozenset()
+        return frozenset(each.group for each in self.hashed.movers(self.before, self.to))
+
+    @cached_property
+    def several_owners(self) -> Mapping[str, tuple[int, ...]]:
+        """Groups that two brokers serve, or none, by what each broker counts; empty where it cannot be
+        told."""
+        by_broker = self.view.counted.by_broker
+        using = {node: each[0] for node, each in by_broker.items() if len(each) == 1}
+        if len(using) != len(self.view.cluster.brokers) or len(set(using.values())) < 2:  # noqa: PLR2004
+            return {}
+        return dict(several_owners(self.hashed.groups, using, self.view.topic.leaders))

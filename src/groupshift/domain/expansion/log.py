@@ -1,0 +1,260 @@
+"""The log of ``__consumer_offsets`` as an expansion sees it: load by partition, and what lies elsewhere than
+the count in force says.
+
+Only keys are read of records at home; values are decoded of what lies elsewhere. Source:
+specs/group-coordinator.md §1.7 and §3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from groupshift.domain.coordinator_log import LogRecord, decode
+from groupshift.domain.expansion.counts import Hashed
+from groupshift.domain.placement import partition_of
+
+_COMMITS = frozenset({b"\0\0", b"\0\1"})
+_COMMIT = b"\0\1"
+_NAME_AT = 4
+_TIME, _UNKNOWN = "commitTimestamp", -1
+_Key = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoad:
+    """One partition: all ``records`` and ``bytes`` (keys and values, uncompressed) as they lie there, what
+    of it is ``live`` (the newest of its key and no tombstone), and how many groups have anything live."""
+
+    partition: int
+    groups: int = 0
+    records: int = 0
+    bytes: int = 0
+    live_records: int = 0
+    live_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """A live commit that lies at ``found`` although the group belongs to ``home``. ``offset`` is what it
+    says, ``at_home`` what the newest record at home says (None: nothing, or it is a tombstone); ``newer``
+    whether it was committed later than that (None: it cannot be told); ``record_offset`` and
+    ``home_record_offset`` are places in the log: OLD coordinators keep the higher one, whatever the times."""
+
+    group: str
+    topic: str
+    partition: int
+    found: int
+    home: int
+    offset: int | None
+    committed_ms: int
+    record_offset: int
+    at_home: int | None = None
+    home_record_offset: int | None = None
+    newer: bool | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the coordinator at home answers -1, or something older than this commit."""
+        return self.home_record_offset is None or self.newer is True
+
+    @property
+    def shadows(self) -> bool:
+        """Whether an OLD coordinator that leads both partitions prefers this one to a newer commit."""
+        where = self.home_record_offset
+        return where is not None and self.newer is False and self.record_offset > where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedPlaces:
+    """A whole log, held against ``count``. ``groups`` are those with anything live, by the partitions where
+    they have it; ``newest`` is time (epoch ms) and partition of each group's newest commit; ``others`` counts
+    live records elsewhere that are no commits, by group; ``unreadable`` keys name no group."""
+
+    count: int
+    loads: tuple[PartitionLoad, ...] = ()
+    groups: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    newest: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    elsewhere: tuple[Elsewhere, ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict)
+    unreadable: int = 0
+    records: int = 0
+
+    @property
+    def residue(self) -> frozenset[str]:
+        """Groups with anything live outside their partition."""
+        return frozenset(each.group for each in self.elsewhere) | frozenset(self.others)
+
+
+class LogReading:
+    """Takes records in any order; `places` holds them against a count, as often as wanted.
+
+    Keeps the newest record of every key: memory follows the keys that are live, not the log."""
+
+    def __init__(self) -> None:
+        self._winners: dict[_Key, LogRecord] = {}
+        self._records: Counter[int] = Counter()
+        self._bytes: Counter[int] = Counter()
+        self._unreadable = 0
+
+    def take(self, records: Iterable[LogRecord]) -> LogReading:
+        """Add records; returns itself."""
+        for each in records:
+            self._records[each.partition] += 1
+            self._bytes[each.partition] += _size(each)
+            key = (each.partition, _logical(each.key or b""))
+            before = self._winners.get(key)
+            if before is None or before.offset < each.offset:
+                self._winners[key] = each
+        return self
+
+    def places(self, count: int, partitions: int) -> LoggedPlaces:
+        """Held against ``count`` partitions in force, of ``partitions`` that there are.
+
+        Raises `Rejected` for a count below 1."""
+        by_group, unreadable = self._live()
+        hashed = Hashed(by_group)
+        homes = dict(zip(hashed.groups, hashed.places(count), strict=True))
+        newest = {group: _newest(found) for group, found in by_group.items()}
+        return LoggedPlaces(
+            count=count,
+            loads=self._loads(by_group, partitions),
+            groups={group: frozenset(each.partition for each in found) for group, found in by_group.items()},
+            newest={group: where for group, where in newest.items() if where is not None},
+            elsewhere=tuple(self._elsewhere(by_group, homes)),
+            others=_others(by_group, homes),
+            unreadable=unreadable,
+            records=sum(self._records.values()),
+        )
+
+    def loads_after(self, count: int) -> tuple[PartitionLoad, ...]:
+        """Live load by partition when every group's live records lie where ``count`` partitions put them."""
+        by_group, _ = self._live()
+        hashed = Hashed(by_group)
+        loads = [PartitionLoad(partition=number) for number in range(count)]
+        for group, place in zip(hashed.groups, hashed.places(count), strict=True):
+            loads[place] = _with(loads[place], 1, by_group[group])
+        return tuple(loads)
+
+    def _live(self) -> tuple[dict[str, list[LogRecord]], int]:
+        by_group, unreadable = defaultdict[str, list[LogRecord]](list), 0
+        for each in self._winners.values():
+            group = _group(each.key or b"")
+            if group is None:
+                unreadable += 1
+            elif each.value is not None:
+                by_group[group].append(each)
+        return by_group, unreadable
+
+    def _loads(self, by_group: Mapping[str, list[LogRecord]], partitions: int) -> tuple[PartitionLoad, ...]:
+        loads = {
+            number: PartitionLoad(partition=number, records=self._records[number], bytes=self._bytes[number])
+            for number in {*range(partitions), *self._records}
+        }
+        for found in by_group.values():
+            by_place = defaultdict[int, list[LogRecord]](list)
+            for each in found:
+                by_place[each.partition].append(each)
+            for place, records in by_place.items():
+                loads[place] = _with(loads[place], 1, records)
+        return tuple(loads[number] for number in sorted(loads))
+
+    def _elsewhere(
+        self, by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]
+    ) -> Iterator[Elsewhere]:
+        for group, found in sorted(by_group.items()):
+            home = homes[group]
+            for each in found:
+                if each.partition != home and _is_commit(each):
+                    yield _compared(each, self._winners.get((home, _logical(each.key or b""))), home)
+
+
+def counts_by_newest(newest: Mapping[str, tuple[int, int]], candidates: Iterable[int]) -> frozenset[int]:
+    """Of ``candidates`` those that put the newest commits where they lie: commits are asked from the last one
+    backwards, until one was written under another count. Which count was used last, not which most."""
+    left = frozenset(candidates)
+    for group, (_, place) in sorted(newest.items(), key=lambda each: each[1], reverse=True):
+        fitting = frozenset(count for count in left if partition_of(group, count) == place)
+        if not fitting:
+            break
+        left = fitting
+    return left
+
+
+def _with(load: PartitionLoad, groups: int, records: Iterable[LogRecord]) -> PartitionLoad:
+    found = list(records)
+    return replace(
+        load,
+        groups=load.groups + groups,
+        live_records=load.live_records + len(found),
+        live_bytes=load.live_bytes + sum(map(_size, found)),
+    )
+
+
+def _size(record: LogRecord) -> int:
+    return len(record.key or b"") + len(record.value or b"")
+
+
+def _is_commit(record: LogRecord) -> bool:
+    return (record.key or b"")[:2] in _COMMITS
+
+
+def _logical(key: bytes) -> bytes:
+    """What a later record replaces: commits of the types 0 and 1 have one key."""
+    return _COMMIT + key[2:] if key[:2] in _COMMITS else key
+
+
+def _group(key: bytes) -> str | None:
+    """The group that a key names: always its first field, whatever the type."""
+    if len(key) < _NAME_AT:
+        return None
+    end = _NAME_AT + int.from_bytes(key[2:_NAME_AT], "big", signed=True)
+    if not _NAME_AT <= end <= len(key):
+        return None
+    try:
+        return key[_NAME_AT:end].decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _compared(there: LogRecord, here: LogRecord | None, home: int) -> Elsewhere:
+    """A commit elsewhere beside what home says of the same key."""
+    found = decode(there, partitions=None)
+    own = None if here is None else decode(here, partitions=None)
+    said, homes_said = found.decoded or {}, (own.decoded if own else None) or {}
+    times = said.get(_TIME, _UNKNOWN), homes_said.get(_TIME, _UNKNOWN)
+    if here is not None and here.value is None:  # deleted or expired at home: a tombstone has no other time
+        times = times[0], here.timestamp_ms
+    return Elsewhere(
+        group=found.group_id or "",
+        topic=found.topic or "",
+        partition=-1 if found.partition is None else found.partition,
+        found=there.partition,
+        home=home,
+        offset=said.get("offset"),
+        committed_ms=times[0],
+        record_offset=there.offset,
+        at_home=homes_said.get("offset"),
+        home_record_offset=here.offset if here is not None else None,
+        newer=times[0] > times[1] if _UNKNOWN not in times else None,
+    )
+
+
+def _newest(records: Iterable[LogRecord]) -> tuple[int, int] | None:
+    """Time and partition of the newest commit, by its own time; None where none has one."""
+    times = [
+        ((decode(each, partitions=None).decoded or {}).get(_TIME, _UNKNOWN), each.partition)
+        for each in records
+        if _is_commit(each)
+    ]
+    latest = max(times, default=(_UNKNOWN, 0))
+    return latest if latest[0] != _UNKNOWN else None
+
+
+def _others(by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]) -> dict[str, int]:
+    found = {
+        group: sum(each.partition != homes[group] and not _is_commit(each) for each in records)
+        for group, records in by_group.items()
+    }
+    return {group: number for group, number in sorted(found.items()) if number}

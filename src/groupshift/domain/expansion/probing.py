@@ -1,0 +1,108 @@
+"""Which partition count each broker uses, by what it answers: names are asked, counts are inferred.
+
+A broker hashes a group's name with the count that it read when it started, and names the leader of that
+partition by its current metadata. Whoever asks for enough names can tell the counts apart, unless partitions
+share their leader (one broker). Source: specs/group-coordinator.md §3.1 and §3.4 step 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from groupshift.domain.placement import partition_of
+
+NOBODY = -1
+"""What a broker answers when the partition has no leader or does not exist: COORDINATOR_NOT_AVAILABLE."""
+PREFIX = "groupshift-probe-"
+"""Names that are asked for; asking makes no group."""
+_FEWEST = 64
+_TRIED_A_PARTITION = 200
+
+
+def probe_names(leaders: Sequence[int], before: int = 0) -> tuple[str, ...]:
+    """Names that together hit every partition of a topic with these ``leaders`` (node ids by partition).
+
+    With ``before`` (an earlier count) each partition gets a name whose leader differs between the counts,
+    where there is one; and there are enough for other counts to show."""
+    count, found = len(leaders), dict[int, str]()
+    telling: set[int] = set()
+    extra: list[str] = []
+    wanted = max(_FEWEST, count)
+    for number in range(count * _TRIED_A_PARTITION):
+        if len(telling) == count and len(extra) >= wanted:
+            break
+        name = f"{PREFIX}{number}"
+        place = partition_of(name, count)
+        tells = bool(before) and leaders[place] != leaders[partition_of(name, before)]
+        if place not in found or (tells and place not in telling):
+            found[place] = name
+            telling |= {place} if tells or not before else set()
+        elif len(extra) < wanted:
+            extra.append(name)
+    return (*found.values(), *extra)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What one broker said: the node (`NOBODY`: none) that it names as coordinator of each name."""
+
+    node_id: int
+    named: Mapping[str, int] = field(default_factory=dict)
+
+
+def expected(name: str, count: int, leaders: Sequence[int]) -> int:
+    """The coordinator that a broker names which counts ``count`` partitions, where these lead."""
+    place = partition_of(name, count)
+    return leaders[place] if place < len(leaders) else NOBODY
+
+
+def counts_of(answers: Answers, leaders: Sequence[int], others: Collection[int] = ()) -> tuple[int, ...]:
+    """Every count that explains all that a broker said: one where it can be told, none where nothing does.
+
+    Tried are all up to the count of the topic, and ``others``, such as configured ones."""
+    tried = sorted({*range(1, len(leaders) + 1), *(each for each in others if each > 0)})
+    return tuple(each for each in tried if _explains(answers, each, leaders)) if answers.named else ()
+
+
+def _explains(answers: Answers, count: int, leaders: Sequence[int]) -> bool:
+    return all(node == expected(name, count, leaders) for name, node in answers.named.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """The counts that each broker may use, by node id."""
+
+    by_broker: Mapping[int, tuple[int, ...]]
+
+    @property
+    def alike(self) -> frozenset[int]:
+        """The counts that all brokers may use: more than one where it cannot be told, none where they
+        disagree."""
+        told = [frozenset(each) for each in self.by_broker.values()]
+        return frozenset.intersection(*told) if told else frozenset()
+
+    def deviating(self, count: int) -> dict[int, tuple[int, ...]]:
+        """The brokers that certainly do not use ``count``, and what they may use instead."""
+        return {node: each for node, each in self.by_broker.items() if count not in each}
+
+
+def counted(answers: Iterable[Answers], leaders: Sequence[int], others: Collection[int] = ()) -> Counted:
+    """What every broker counts. ``leaders`` must be those that were in force while the brokers answered."""
+    return Counted(by_broker={each.node_id: counts_of(each, leaders, others) for each in answers})
+
+
+def owners(group: str, using: Mapping[int, int], leaders: Sequence[int]) -> tuple[int, ...]:
+    """The brokers that serve a group, where each uses the count in ``using``: a broker serves what its own
+    count puts on a partition that it leads."""
+    return tuple(node for node, count in sorted(using.items()) if expected(group, count, leaders) == node)
+
+
+def several_owners(
+    groups: Iterable[str], using: Mapping[int, int], leaders: Sequence[int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The groups that more than one broker serves, and those that none does."""
+    for group in groups:
+        found = owners(group, using, leaders)
+        if len(found) != 1:
+            yield group, found

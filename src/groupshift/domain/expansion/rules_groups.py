@@ -1,0 +1,123 @@
+"""Rules about groups and what the log has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from groupshift.domain.downgrade.inventory import InventoryGroup
+from groupshift.domain.expansion.facts import PlacementFacts
+from groupshift.domain.facts import Complaint, sentence_list
+from groupshift.domain.protocol.model import EMPTY, Kind
+from groupshift.domain.verdict import Verdict
+
+_NAMED = 20
+_NO_MEMBERS = frozenset({EMPTY, "Dead", ""})
+_REPAIR = "stop its clients, and commit again what the log has: docs/expansion.md, Repair"
+
+
+def one_owner(facts: PlacementFacts) -> Iterator[Complaint]:
+    """In a mixed window two brokers serve one group, and both take commits."""
+    found = facts.several_owners
+    two = {group: nodes for group, nodes in found.items() if len(nodes) > 1}
+    none = [group for group, nodes in found.items() if not nodes]
+    if two:
+        said = [f"{group!r} by {' and '.join(map(str, nodes))}" for group, nodes in sorted(two.items())]
+        asked = {group: facts.view.owned[group] for group in two if group in facts.view.owned}
+        proven = sum(len(nodes) > 1 for nodes in asked.values())
+        direct = f" ({proven} of {len(asked)} asked directly were)" if asked else ""
+        reason = f"{len(two)} groups are served by two brokers{direct}: {sentence_list(said, _NAMED)}"
+        yield Verdict.FAIL, reason, "stop all clients, then restart the brokers that X04 names"
+    if none:
+        names = sentence_list([repr(each) for each in sorted(none)], _NAMED)
+        reason = f"{len(none)} groups are served by no broker, each sends clients to another: {names}"
+        yield Verdict.FAIL, reason, "stop all clients, then restart the brokers that X04 names"
+
+
+def listed_once(facts: PlacementFacts) -> Iterator[Complaint]:
+    """Two brokers list one: residue of an expansion (NEW), or two owners."""
+    twice = [each for each in facts.groups if len(each.listed) > 1]
+    if twice:
+        names = sentence_list([f"{each.group!r} at {_at(each)}" for each in twice], _NAMED)
+        reason = f"{len(twice)} groups are listed by two brokers: {names}"
+        hint = "what lies elsewhere is deleted when it expires (offsets.retention.minutes); look again then"
+        owned = facts.several_owners
+        serious = any(each.group in owned for each in twice)
+        yield Verdict.FAIL if serious else Verdict.INCONCLUSIVE, reason, hint
+
+
+def _at(group: InventoryGroup) -> str:
+    return " and ".join(str(node) for node in sorted(group.listed))
+
+
+def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
+    """Live records elsewhere than the count in force says: lost, stale, or only residue."""
+    log = facts.log
+    if log is None:
+        yield Verdict.ERROR, "the log of the offsets topic was not read", "let it be read: no --no-log"
+        return
+    lost = sorted({each.group for each in log.elsewhere if each.lost})
+    shadows = sorted({each.group for each in log.elsewhere if each.shadows})
+    rest = sorted(log.residue - set(lost) - set(shadows))
+    if lost:
+        offsets = sum(each.lost for each in log.elsewhere)
+        reason = (
+            f"{offsets} offsets of {len(lost)} groups lie where {log.count} partitions do not put them, and "
+            f"their coordinators answer -1 or an older one: {sentence_list(lost, _NAMED)}"
+        )
+        yield Verdict.FAIL, reason, _REPAIR
+    if shadows and facts.view.old:
+        reason = (
+            f"{len(shadows)} groups have older commits elsewhere at higher offsets of the log: an OLD "
+            f"coordinator that leads both partitions answers the older: {sentence_list(shadows, _NAMED)}"
+        )
+        yield Verdict.FAIL, reason, _REPAIR
+    elif shadows:
+        rest = sorted({*rest, *shadows})
+    if rest:
+        reason = f"{len(rest)} groups have residue of another count: {sentence_list(rest, _NAMED)}"
+        hint = "a NEW coordinator deletes it when it expires; an OLD one never does"
+        yield Verdict.INCONCLUSIVE, reason, hint
+
+
+def no_transactions(facts: PlacementFacts) -> Iterator[Complaint]:
+    """Markers go where the transaction coordinator counted, records where the group coordinator did."""
+    names = sorted({each for ids in facts.view.open_transactions.values() for each in ids})
+    if names:
+        where = sentence_list([str(each) for each in sorted(facts.view.open_transactions)])
+        said = sentence_list([repr(each) for each in names], _NAMED)
+        reason = f"transactional id {said} writes offsets to partition {where} of the offsets topic now"
+        verdict = Verdict.FAIL if facts.to is not None else Verdict.INCONCLUSIVE
+        yield verdict, reason, "stop that producer, or wait until its transaction ended"
+
+
+def empty(facts: PlacementFacts) -> Iterator[Complaint]:
+    """No group may have members while brokers restart: the run waits for that, and says who has."""
+    busy = [
+        each.group
+        for each in facts.groups
+        if any(told.state not in _NO_MEMBERS for told in each.listed.values())
+    ]
+    if busy:
+        moving = len(set(busy) & facts.moving)
+        reason = f"{len(busy)} groups have members, {moving} of them move: {sentence_list(busy, _NAMED)}"
+        yield Verdict.INCONCLUSIVE, reason, "stop their members before the run; it waits for that"
+
+
+def restorable(facts: PlacementFacts) -> Iterator[Complaint]:
+    """Offsets can be committed again; what a share group keeps cannot."""
+    share = [each.group for each in facts.groups if each.group in facts.moving and Kind.SHARE in each.kinds]
+    if share:
+        reason = f"share group {sentence_list(share, _NAMED)} moves, and its start offsets would be set anew"
+        yield Verdict.FAIL, reason, "stop and delete it, or choose a count at which it stays"
+
+
+def logged(facts: PlacementFacts) -> Iterator[Complaint]:
+    """What brokers list and what the log has: one that differs was read while something changed."""
+    if facts.log is None:
+        return
+    listed = {each.group for each in facts.groups}
+    only_logged = sorted(set(facts.log.groups) - listed)
+    if only_logged:
+        names = sentence_list([repr(each) for each in only_logged], _NAMED)
+        reason = f"{len(only_logged)} groups lie in the log and no broker lists them: {names}"
+        yield Verdict.INCONCLUSIVE, reason, "look again; brokers that count otherwise hide them too (X04)"

@@ -1,0 +1,62 @@
+"""A cluster as an expansion sees it: brokers, leaders, what each broker counts, transactions. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.downgrade.view import BrokerView, ClusterView
+from groupshift.domain.expansion.probing import Answers, Counted, counted
+
+COUNT = "offsets.topic.num.partitions"
+_DEFAULT_COUNT = 50
+
+
+def configured(broker: BrokerView) -> int | None:
+    """How many partitions a broker would make the offsets topic with; None where it does not tell."""
+    if broker.untold:
+        return None
+    found = broker.properties.get(COUNT)
+    return _DEFAULT_COUNT if found is None or found.value is None else int(found.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    """``__consumer_offsets`` by its metadata: node id of the leader of each partition (-1: none), and how
+    many replicas each has, with those that are not in sync."""
+
+    leaders: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    behind: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementView:
+    """Everything at one moment. ``topic`` is what all brokers tell of the offsets topic, ``differing`` the
+    brokers whose metadata tells another one; ``answers`` are what each broker names as coordinators;
+    ``owned`` the brokers that answered for groups which two may own, by group, asked directly;
+    ``open_transactions`` are transactional ids by the partition that they write."""
+
+    cluster: ClusterView
+    topic: TopicView
+    differing: tuple[int, ...] = ()
+    answers: tuple[Answers, ...] = ()
+    owned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    open_transactions: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many partitions the metadata tells."""
+        return len(self.topic.leaders)
+
+    @property
+    def counted(self) -> Counted:
+        """What every broker may count."""
+        others = {each for broker in self.cluster.brokers if (each := configured(broker))}
+        return counted(self.answers, self.topic.leaders, others)
+
+    @property
+    def old(self) -> bool:
+        """Whether a broker runs the OLD coordinator, whose cache knows groups by name only."""
+        return any(broker.coordinator is Coordinator.OLD for broker in self.cluster.brokers)

@@ -1,0 +1,193 @@
+"""The page of a planned expansion: what it costs, and a picture of the load by partition, now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from groupshift.application.placement import PlannedExpansion
+from groupshift.domain.expansion.log import PartitionLoad
+from groupshift.domain.expansion.view import configured
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected, Transient
+from groupshift.spark import picture as colours
+from groupshift.spark.account.axis import picture
+from groupshift.spark.html import Markup, badge, facts, join, moment_utc, page, section, table, tag
+
+_SHOWN = 500
+_LEFT, _WIDTH, _HEIGHT, _FOOT = 64, 1000, 110, 26
+_MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
+    "groups": lambda load: load.groups,
+    "live records": lambda load: load.live_records,
+    "live bytes": lambda load: load.live_bytes,
+}
+
+
+def write_plan(path: Path, found: PlannedExpansion) -> None:
+    """Write the page. Raises `Rejected` where there is such a file, `Transient` when it cannot be written."""
+    if path.exists():
+        raise Rejected(f"--report {path} is there already; name a new file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(render(found), encoding="utf-8")
+    except OSError as why:
+        raise Transient(f"--report {path} cannot be written: {why}; name another place") from None
+
+
+def render(found: PlannedExpansion) -> str:
+    """The HTML document; it needs nothing besides itself."""
+    view, before = found.facts.view, found.facts.before
+    lead = f"Cluster {view.cluster.cluster_id}, looked at {moment_utc(view.cluster.taken_at_ms)}"
+    sections = [
+        _glance(found),
+        _costs(found),
+        *_loads(found),
+        _brokers(found),
+        _findings(found),
+        _movers(found),
+    ]
+    title = f"__consumer_offsets from {before} to {found.to} partitions"
+    word = "it may begin" if found.open else "it may not begin"
+    return page(title, found.judgement.verdict, lead, sections, word=word)
+
+
+def _glance(found: PlannedExpansion) -> Markup:
+    groups = len(found.facts.hashed.groups)
+    log = found.facts.log
+    return section(
+        "At a glance",
+        facts(
+            [
+                ("partitions now", found.facts.view.count),
+                ("brokers count", found.facts.in_force),
+                ("partitions then", found.to),
+                ("groups", groups),
+                ("groups that move", f"{len(found.movers)} of {groups}"),
+                ("records in the log", None if log is None else log.records),
+                ("groups with residue", None if log is None else len(log.residue)),
+            ]
+        ),
+    )
+
+
+def _costs(found: PlannedExpansion) -> Markup:
+    rows = (
+        (
+            each.count,
+            f"{each.stays:.1%}",
+            each.moving,
+            "a multiple" if each.multiple else "no multiple",
+            "asked for" if each.count == found.to else "",
+        )
+        for each in found.costs
+    )
+    headings = ("partitions", "names that stay", "groups that move", "of the count now", "")
+    return section("What a count costs", table(headings, rows, numeric=headings[:3]))
+
+
+def _loads(found: PlannedExpansion) -> Iterator[Markup]:
+    if not found.before:
+        return
+    shades = {"now": colours.colour(0), "then": colours.colour(1)}
+    pictures = [
+        _bars(name, measure, {"now": found.before, "then": found.after}, shades)
+        for name, measure in _MEASURES.items()
+    ]
+    hint = tag(
+        "p", "Live is the newest record of each key; each pair of pictures has one scale.", class_="hint"
+    )
+    yield section("Load by partition", hint, colours.legend(shades, {}), *pictures)
+
+
+def _bars(
+    name: str,
+    measure: Callable[[PartitionLoad], int],
+    moments: Mapping[str, Sequence[PartitionLoad]],
+    shades: Mapping[str, str],
+) -> Markup:
+    """One bar a partition, now above then, on the same scale."""
+    top = max((measure(load) for loads in moments.values() for load in loads), default=0) or 1
+    widest = max(len(loads) for loads in moments.values())
+    parts: list[object] = []
+    for line, (moment, loads) in enumerate(moments.items()):
+        floor = (line + 1) * (_HEIGHT + _FOOT) - _FOOT
+        said = name, moment, shades[moment]
+        parts += [
+            tag("text", f"{top:,}", x=0, y=floor - _HEIGHT + 14),
+            tag("text", moment, x=0, y=floor),
+            *(_bar(load, measure(load), top, (widest, floor), said) for load in loads),
+            *_numbers(len(loads), widest, floor),
+        ]
+    spoken = "; ".join(
+        _spoken(moment, [measure(load) for load in loads]) for moment, loads in moments.items()
+    )
+    height = 2 * (_HEIGHT + _FOOT)
+    return picture(f"load-{name.replace(' ', '-')}", f"{name} by partition", spoken, height, *parts)
+
+
+def _spoken(moment: str, values: Sequence[int]) -> str:
+    return f"{moment}: {sum(values):,} in {len(values)} partitions, at most {max(values):,}"
+
+
+def _bar(
+    load: PartitionLoad, value: int, top: int, place: tuple[int, int], said: tuple[str, str, str]
+) -> Markup:
+    (widest, floor), (name, moment, shade) = place, said
+    width = (_WIDTH - _LEFT) / widest
+    height = round(value / top * (_HEIGHT - 4), 1)
+    title = tag("title", f"partition {load.partition} {moment}: {value:,} {name}")
+    shape = {
+        "x": round(_LEFT + load.partition * width, 2),
+        "y": floor - height,
+        "width": round(max(0.4, width * 0.85), 2),
+        "height": height,
+    }
+    return tag("rect", title, fill=shade, **shape)
+
+
+def _numbers(count: int, widest: int, floor: int) -> Iterator[Markup]:
+    """The first and the last partition."""
+    width = (_WIDTH - _LEFT) / widest
+    for number in sorted({0, count - 1}):
+        yield tag("text", number, x=round(_LEFT + number * width, 1), y=floor + 16, class_="hint")
+
+
+def _brokers(found: PlannedExpansion) -> Markup:
+    counted = found.facts.view.counted.by_broker
+    rows = (
+        (
+            broker.node_id,
+            broker.coordinator.value.upper(),
+            " or ".join(map(str, counted.get(broker.node_id, ())[:3])) or None,
+            configured(broker),
+            found.facts.view.topic.leaders.count(broker.node_id),
+            len(broker.groups),
+        )
+        for broker in found.facts.view.cluster.brokers
+    )
+    headings = ("broker", "coordinator", "counts", "configured", "leads", "groups listed")
+    return section("Brokers", table(headings, rows, numeric=("broker", *headings[2:])))
+
+
+def _findings(found: PlannedExpansion) -> Markup:
+    rows = (
+        (each.rule, badge(each.verdict), each.reason, each.hint)
+        for each in sorted(found.judgement.findings, key=lambda each: (-each.verdict.rank, each.rule))
+        if each.verdict is not Verdict.PASS
+    )
+    listed = list(rows)
+    body = (
+        table(("rule", "verdict", "reason", "remedy"), listed) if listed else tag("p", "Every rule passed.")
+    )
+    return section("What the rules say", body)
+
+
+def _movers(found: PlannedExpansion) -> Markup:
+    shown = found.movers[:_SHOWN]
+    rest = len(found.movers) - len(shown)
+    more = tag("p", f"and {rest:,} more: --json has all", class_="hint") if rest else Markup("")
+    rows = ((each.group, each.before, each.after) for each in shown)
+    body = table(
+        ("group", "from partition", "to partition"), rows, numeric=("from partition", "to partition")
+    )
+    return section("Groups that move", join((body, more)) if shown else tag("p", "None."))

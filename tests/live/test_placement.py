@@ -1,0 +1,141 @@
+"""By which count real brokers coordinate, before and after a careless expansion from 5 to 8 partitions: three
+nodes of 4.3.1 (NEW), and three of 3.9.2 with ZooKeeper (OLD)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from groupshift.cli.main import main
+from groupshift.domain.placement import partition_of
+from groupshift.domain.verdict import Verdict
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kraft import KraftOptions, start_kraft
+from groupshift.sandbox.layout import Cluster
+from groupshift.sandbox.processes import marked, stop
+from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from placement_story import AFTER, BEFORE, GROUPS, MOVING, Stages, asked, careless, counts, said
+
+FIVE = {"offsets.topic.num.partitions": str(BEFORE)}
+
+
+def started(home: Home, kind: str) -> Cluster:
+    """Three nodes whose offsets topic will have five partitions."""
+    if kind == "NEW":
+        return start_kraft(home, KraftOptions(nodes=3, heap="320m", properties=FIVE))
+    options = ZookeeperModeOptions(nodes=3, heap="256m", properties=FIVE)
+    return start_zookeeper_mode(home, start_zookeeper(home), options)
+
+
+@pytest.fixture(scope="module", params=["NEW", "OLD"])
+def stages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stages]:
+    """The whole careless way, audited after each step."""
+    home = Home(tmp_path_factory.mktemp(f"placement-{request.param}")).create()
+    try:
+        yield careless(started(home, request.param))
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+def test_a_cluster_at_rest_is_clean(stages: Stages) -> None:
+    """Every broker counts five, every record is at home."""
+    assert counts(stages.before) == {1: (BEFORE,), 2: (BEFORE,), 3: (BEFORE,)}
+    assert stages.before.clean, stages.before.judgement.reasons
+    assert stages.before.facts.log is not None
+    assert stages.before.facts.log.residue == frozenset()
+
+
+def test_coordinator_13_nobody_restarted(stages: Stages) -> None:
+    """Eight partitions, and all brokers still count five: the groups that the next restart would move are
+    named, to the last."""
+    found = stages.expanded
+    assert (found.facts.view.count, counts(found)) == (AFTER, {1: (BEFORE,), 2: (BEFORE,), 3: (BEFORE,)})
+    ((verdict, reason),) = said(found, "X04")
+    assert verdict is Verdict.FAIL
+    assert "8 partitions and all brokers count 5: the count was changed and no broker was restarted" in reason
+    assert [each.group for each in found.facts.moving_at_restart] == sorted(MOVING)
+    assert said(found, "X07") == [(Verdict.PASS, "every live record lies in its group's partition")]
+    assert not found.clean
+
+
+def test_coordinator_14_one_restarted(stages: Stages) -> None:
+    """Exactly that broker deviates, and groups are served by two brokers: each of those, asked directly, says
+    so itself."""
+    found = stages.mixed
+    assert counts(found) == {1: (BEFORE,), 2: (BEFORE,), 3: (AFTER,)}
+    failed = {each.rule for each in found.judgement.findings if each.verdict is Verdict.FAIL}
+    assert {"X04", "X05"} <= failed
+    assert [reason for _, reason in said(found, "X04")] == [
+        "broker 1 counts 5, and __consumer_offsets has 8 partitions",
+        "broker 2 counts 5, and __consumer_offsets has 8 partitions",
+    ]
+    two = {group: nodes for group, nodes in found.facts.several_owners.items() if len(nodes) > 1}
+    assert two
+    assert {group: found.facts.view.owned[group] for group in two} == two
+    none = {group for group, nodes in found.facts.several_owners.items() if not nodes}
+    assert {group: found.facts.view.owned[group] for group in none} == dict.fromkeys(none, ())
+
+
+def test_coordinator_15_leaders_that_coincide(stages: Stages) -> None:
+    """A moving group whose two partitions have one leader looks right at every broker; other names do not."""
+    leaders = stages.mixed.facts.view.topic.leaders
+    hidden = [
+        group for group in MOVING if leaders[partition_of(group, BEFORE)] == leaders[partition_of(group, AFTER)]
+    ]
+    assert hidden, "three leaders and 178 groups: some coincide"
+    assert not set(hidden) & set(stages.mixed.facts.several_owners)
+    assert counts(stages.mixed)[3] == (AFTER,)
+
+
+def test_all_restarted_and_what_they_lost(stages: Stages, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers agree again; the log has every offset, elsewhere. NEW answers -1 for every group that moved; OLD
+    only for groups whose former partition has another leader."""
+    found = stages.restarted
+    assert counts(found) == {1: (AFTER,), 2: (AFTER,), 3: (AFTER,)}
+    log = found.facts.log
+    assert log is not None
+    assert {each.group for each in log.elsewhere} == set(MOVING)
+    assert all(each.lost and each.offset == 100 for each in log.elsewhere)
+    lost = {group for group, offset in stages.answered.items() if offset == -1}
+    leaders = found.facts.view.topic.leaders
+    apart = {
+        group for group in MOVING if leaders[partition_of(group, BEFORE)] != leaders[partition_of(group, AFTER)]
+    }
+    if found.facts.view.old:  # its cache also keeps what it loaded while another broker was away
+        assert lost
+        assert lost <= apart
+    else:
+        assert lost == set(MOVING)
+    assert {stages.answered[group] for group in set(GROUPS) - lost} == {100}
+    code, document = asked(
+        capsys, "audit", "placement", "--bootstrap-servers", stages.cluster.bootstrap, "--timeout", "60"
+    )
+    assert (code, document["verdict"], document["in_force"]) == (1, "fail", AFTER)
+    assert document["brokers"]["1"]["counts"] == [AFTER]
+    assert len(document["log"]["elsewhere"]) == len(MOVING)
+
+
+def test_what_another_count_would_cost(
+    stages: Stages, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The plan names the groups, the cost of others, the load then, and why it may not begin: residue."""
+    bootstrap = ("--bootstrap-servers", stages.cluster.bootstrap, "--timeout", "60")
+    page = tmp_path / "plan.html"
+    code, document = asked(capsys, "plan", "expansion", "--to", "12", "--report", str(page), *bootstrap)
+    assert (code, document["from"], document["to"]) == (1, AFTER, 12)
+    assert {each["count"]: each["multiple"] for each in document["costs"]} == {
+        12: False, 16: True, 24: True, 32: True,
+    }  # fmt: skip
+    moving = [group for group in GROUPS if partition_of(group, AFTER) != partition_of(group, 12)]
+    assert [each["group"] for each in document["moving"]] == sorted(moving)
+    assert sum(each["groups"] for each in document["load"]["after"]) == len(GROUPS)
+    failed = {each["rule"] for each in document["findings"] if each["verdict"] == "fail"}
+    assert failed == {"X07"}
+    assert 'id="load-live-records-title">live records by partition<' in page.read_text()
+    capsys.readouterr()
+    assert main(["plan", "expansion", "--to", "8", *bootstrap]) == 2
+    assert "--to 8: __consumer_offsets has 8 partitions already" in capsys.readouterr().err

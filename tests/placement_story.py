@@ -1,0 +1,146 @@
+"""A careless expansion of ``__consumer_offsets`` on real brokers, looked at after each of its steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.raw.wire import BrokerError
+from groupshift.application.placement import PlacementAudit, audit_placement
+from groupshift.cli.main import main
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.placement import partition_of
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Transient
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.elections import elect_preferred
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.layout import Cluster, unchanged
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.readiness import leaders_of
+from groupshift.sandbox.rolling import replace_node
+from groupshift.spark.direct_log import DirectLog
+from groupshift.spark.fetched import Brokers
+
+TOPIC, OFFSETS = "orders", "__consumer_offsets"
+GROUPS = [f"g{number}" for number in range(200)]
+BEFORE, AFTER = 5, 8
+MOVING = [group for group in GROUPS if partition_of(group, BEFORE) != partition_of(group, AFTER)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """What an audit said after each step, and the cluster in the end."""
+
+    cluster: Cluster
+    before: PlacementAudit
+    expanded: PlacementAudit
+    mixed: PlacementAudit
+    restarted: PlacementAudit
+    answered: Mapping[str, int]
+
+
+def said(found: PlacementAudit, rule: str) -> list[tuple[Verdict, str]]:
+    """What a rule had to say."""
+    return [(each.verdict, each.reason) for each in found.judgement.findings if each.rule == rule]
+
+
+def counts(found: PlacementAudit) -> dict[int, tuple[int, ...]]:
+    """What every broker may count."""
+    return dict(found.facts.view.counted.by_broker)
+
+
+def audited(cluster: Cluster) -> PlacementAudit:
+    """The audit of a running cluster."""
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
+    with closing(LivePlacementViews(raw, SystemClock())) as views:
+        return audit_placement(views, log)
+
+
+def expand(bootstrap: str, count: int) -> None:
+    """Create partitions, and wait until every one is led."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for each in admin.create_partitions([NewPartitions(OFFSETS, count)], request_timeout=30.0).values():
+        each.result(timeout=60.0)
+    cluster = KafkaCluster(bootstrap, timeout_s=60.0)
+
+    def led() -> bool:
+        leaders = cluster.leaders([OFFSETS])
+        return len(leaders) == count and all(node >= 0 for node in leaders.values())
+
+    with closing(cluster):
+        wait_until(led, 60.0, f"{count} partitions of {OFFSETS} are led")
+
+
+def led_as_preferred(cluster: Cluster) -> None:
+    """Give partitions back to their first replicas, as brokers do some time after a restart, and wait until
+    every broker knows."""
+
+    def back() -> bool:
+        try:
+            elect_preferred(cluster, OFFSETS, range(AFTER))
+        except (Transient, BrokerError):
+            return False
+        told = {tuple(leaders_of(node.address, OFFSETS).items()) for node in cluster.brokers}
+        return len(told) == 1 and {node for _, node in next(iter(told))} == {
+            node.node_id for node in cluster.brokers
+        }
+
+    wait_until(back, 120.0, "partitions are led by their first replicas", every_s=0.5)
+
+
+def committed(cluster: Cluster) -> None:
+    """One offset for each group."""
+    create_topic(cluster.bootstrap, TOPIC, 1)
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    with closing(raw):
+        commit(raw, {group: {TopicPartition(TOPIC, 0): (100, "")} for group in GROUPS})
+
+
+def careless(cluster: Cluster) -> Stages:
+    """Commit, create partitions, restart the last broker, then all others; clients are not asked."""
+    committed(cluster)
+    before = audited(cluster)
+    expand(cluster.bootstrap, AFTER)
+    expanded = audited(cluster)
+    nodes = [node.node_id for node in cluster.brokers]
+    cluster, _ = replace_node(cluster, nodes[-1], unchanged)
+    led_as_preferred(cluster)
+    mixed = audited(cluster)
+    for node in nodes[:-1]:
+        cluster, _ = replace_node(cluster, node, unchanged)
+    led_as_preferred(cluster)
+    return Stages(
+        cluster=cluster,
+        before=before,
+        expanded=expanded,
+        mixed=mixed,
+        restarted=audited(cluster),
+        answered=answered(cluster),
+    )
+
+
+def answered(cluster: Cluster) -> dict[str, int]:
+    """The committed offset that is answered for each group, -1 where there is none."""
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    with closing(LiveGroupSnapshots(raw, SystemClock(), patience_s=60.0)) as snapshots:
+        state = snapshots.take(GROUPS)
+    return dict.fromkeys(GROUPS, -1) | {row.group: row.offset for row in state.offsets}
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    """Exit code and JSON document of a verb."""
+    capsys.readouterr()
+    code = main([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
