@@ -68,19 +68,22 @@ def audited(cluster: Cluster) -> PlacementAudit:
         return audit_placement(views, log)
 
 
-def expand(bootstrap: str, count: int) -> None:
-    """Create partitions, and wait until every one is led."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+def told_by_each(cluster: Cluster) -> set[tuple[tuple[int, int], ...]]:
+    """The leaders as each broker tells them: one entry when all agree."""
+    return {tuple(sorted(leaders_of(node.address, OFFSETS).items())) for node in cluster.brokers}
+
+
+def expand(cluster: Cluster, count: int) -> None:
+    """Create partitions, and wait until every broker tells that every one is led."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for each in admin.create_partitions([NewPartitions(OFFSETS, count)], request_timeout=30.0).values():
         each.result(timeout=60.0)
-    cluster = KafkaCluster(bootstrap, timeout_s=60.0)
 
     def led() -> bool:
-        leaders = cluster.leaders([OFFSETS])
-        return len(leaders) == count and all(node >= 0 for node in leaders.values())
+        (first, *others) = told_by_each(cluster)
+        return not others and len(first) == count and all(node >= 0 for _, node in first)
 
-    with closing(cluster):
-        wait_until(led, 60.0, f"{count} partitions of {OFFSETS} are led")
+    wait_until(led, 60.0, f"{count} partitions of {OFFSETS} are led")
 
 
 def led_as_preferred(cluster: Cluster) -> None:
@@ -92,10 +95,9 @@ def led_as_preferred(cluster: Cluster) -> None:
             elect_preferred(cluster, OFFSETS, range(AFTER))
         except (Transient, BrokerError):
             return False
-        told = {tuple(leaders_of(node.address, OFFSETS).items()) for node in cluster.brokers}
-        return len(told) == 1 and {node for _, node in next(iter(told))} == {
-            node.node_id for node in cluster.brokers
-        }
+        told = told_by_each(cluster)
+        nodes = {node.node_id for node in cluster.brokers}
+        return len(told) == 1 and {node for _, node in next(iter(told))} == nodes
 
     wait_until(back, 120.0, "partitions are led by their first replicas", every_s=0.5)
 
@@ -112,7 +114,7 @@ def careless(cluster: Cluster) -> Stages:
     """Commit, create partitions, restart the last broker, then all others; clients are not asked."""
     committed(cluster)
     before = audited(cluster)
-    expand(cluster.bootstrap, AFTER)
+    expand(cluster, AFTER)
     expanded = audited(cluster)
     nodes = [node.node_id for node in cluster.brokers]
     cluster, _ = replace_node(cluster, nodes[-1], unchanged)

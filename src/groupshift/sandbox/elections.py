@@ -52,10 +52,12 @@ def _elected(connection: BrokerConnection, topic: str, partitions: Collection[in
     if answer.error_code == ErrorCode.not_controller:
         return False
     raise_for(answer.error_code, f"preferred leaders of {topic!r} are not elected")
+    told = [each for result in answer.replica_election_results for each in result.partition_result]
+    if any(each.error_code == ErrorCode.not_controller for each in told):  # with ZooKeeper it is told here
+        return False
     refused = [
         f"{topic}-{each.partition_id}: {error_name(each.error_code)}"
-        for result in answer.replica_election_results
-        for each in result.partition_result
+        for each in told
         if each.error_code not in _FINE
     ]
     if refused:
