@@ -84,7 +84,9 @@ def test_coordinator_15_leaders_that_coincide(stages: Stages) -> None:
     """A moving group whose two partitions have one leader looks right at every broker; other names do not."""
     leaders = stages.mixed.facts.view.topic.leaders
     hidden = [
-        group for group in MOVING if leaders[partition_of(group, BEFORE)] == leaders[partition_of(group, AFTER)]
+        group
+        for group in MOVING
+        if leaders[partition_of(group, BEFORE)] == leaders[partition_of(group, AFTER)]
     ]
     assert hidden, "three leaders and 178 groups: some coincide"
     assert not set(hidden) & set(stages.mixed.facts.several_owners)
@@ -92,7 +94,7 @@ def test_coordinator_15_leaders_that_coincide(stages: Stages) -> None:
 
 
 def test_all_restarted_and_what_they_lost(stages: Stages, capsys: pytest.CaptureFixture[str]) -> None:
-    """Brokers agree again; the log has every offset, elsewhere. NEW answers -1 for every group that moved; OLD
+    """Brokers agree; the log has every offset, elsewhere. NEW answers -1 for every group that moved; OLD
     only for groups whose former partition has another leader."""
     found = stages.restarted
     assert counts(found) == {1: (AFTER,), 2: (AFTER,), 3: (AFTER,)}
@@ -103,7 +105,9 @@ def test_all_restarted_and_what_they_lost(stages: Stages, capsys: pytest.Capture
     lost = {group for group, offset in stages.answered.items() if offset == -1}
     leaders = found.facts.view.topic.leaders
     apart = {
-        group for group in MOVING if leaders[partition_of(group, BEFORE)] != leaders[partition_of(group, AFTER)]
+        group
+        for group in MOVING
+        if leaders[partition_of(group, BEFORE)] != leaders[partition_of(group, AFTER)]
     }
     if found.facts.view.old:  # its cache also keeps what it loaded while another broker was away
         assert lost

@@ -34,7 +34,7 @@ def probe_names(leaders: Sequence[int], before: int = 0) -> tuple[str, ...]:
             break
         name = f"{PREFIX}{number}"
         place = partition_of(name, count)
-        tells = bool(before) and leaders[place] != leaders[partition_of(name, before)]
+        tells = bool(before) and leaders[place] != expected(name, before, leaders)
         if place not in found or (tells and place not in telling):
             found[place] = name
             telling |= {place} if tells or not before else set()

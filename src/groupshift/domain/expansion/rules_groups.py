@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from groupshift.domain.downgrade.inventory import InventoryGroup
 from groupshift.domain.expansion.facts import PlacementFacts
@@ -25,11 +25,11 @@ def one_owner(facts: PlacementFacts) -> Iterator[Complaint]:
         asked = {group: facts.view.owned[group] for group in two if group in facts.view.owned}
         proven = sum(len(nodes) > 1 for nodes in asked.values())
         direct = f" ({proven} of {len(asked)} asked directly were)" if asked else ""
-        reason = f"{len(two)} groups are served by two brokers{direct}: {sentence_list(said, _NAMED)}"
+        reason = f"{_are(two)} served by two brokers{direct}: {sentence_list(said, _NAMED)}"
         yield Verdict.FAIL, reason, "stop all clients, then restart the brokers that X04 names"
     if none:
         names = sentence_list([repr(each) for each in sorted(none)], _NAMED)
-        reason = f"{len(none)} groups are served by no broker, each sends clients to another: {names}"
+        reason = f"{_are(none)} served by no broker, each sends clients to another: {names}"
         yield Verdict.FAIL, reason, "stop all clients, then restart the brokers that X04 names"
 
 
@@ -38,11 +38,19 @@ def listed_once(facts: PlacementFacts) -> Iterator[Complaint]:
     twice = [each for each in facts.groups if len(each.listed) > 1]
     if twice:
         names = sentence_list([f"{each.group!r} at {_at(each)}" for each in twice], _NAMED)
-        reason = f"{len(twice)} groups are listed by two brokers: {names}"
+        reason = f"{_are(twice)} listed by two brokers: {names}"
         hint = "what lies elsewhere is deleted when it expires (offsets.retention.minutes); look again then"
         owned = facts.several_owners
         serious = any(each.group in owned for each in twice)
         yield Verdict.FAIL if serious else Verdict.INCONCLUSIVE, reason, hint
+
+
+def _are(groups: Collection[object]) -> str:
+    return "1 group is" if len(groups) == 1 else f"{len(groups)} groups are"
+
+
+def _groups(groups: Collection[object]) -> str:
+    return "1 group" if len(groups) == 1 else f"{len(groups)} groups"
 
 
 def _at(group: InventoryGroup) -> str:
@@ -61,20 +69,20 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
     if lost:
         offsets = sum(each.lost for each in log.elsewhere)
         reason = (
-            f"{offsets} offsets of {len(lost)} groups lie where {log.count} partitions do not put them, and "
+            f"{offsets} offsets of {_groups(lost)} lie where {log.count} partitions do not put them, and "
             f"their coordinators answer -1 or an older one: {sentence_list(lost, _NAMED)}"
         )
         yield Verdict.FAIL, reason, _REPAIR
     if shadows and facts.view.old:
         reason = (
-            f"{len(shadows)} groups have older commits elsewhere at higher offsets of the log: an OLD "
+            f"older commits of {_groups(shadows)} lie elsewhere at higher offsets of the log: an OLD "
             f"coordinator that leads both partitions answers the older: {sentence_list(shadows, _NAMED)}"
         )
         yield Verdict.FAIL, reason, _REPAIR
     elif shadows:
         rest = sorted({*rest, *shadows})
     if rest:
-        reason = f"{len(rest)} groups have residue of another count: {sentence_list(rest, _NAMED)}"
+        reason = f"residue of another count is there of {_groups(rest)}: {sentence_list(rest, _NAMED)}"
         hint = "a NEW coordinator deletes it when it expires; an OLD one never does"
         yield Verdict.INCONCLUSIVE, reason, hint
 
@@ -99,7 +107,7 @@ def empty(facts: PlacementFacts) -> Iterator[Complaint]:
     ]
     if busy:
         moving = len(set(busy) & facts.moving)
-        reason = f"{len(busy)} groups have members, {moving} of them move: {sentence_list(busy, _NAMED)}"
+        reason = f"members are in {_groups(busy)}, {moving} of them move: {sentence_list(busy, _NAMED)}"
         yield Verdict.INCONCLUSIVE, reason, "stop their members before the run; it waits for that"
 
 
@@ -119,5 +127,5 @@ def logged(facts: PlacementFacts) -> Iterator[Complaint]:
     only_logged = sorted(set(facts.log.groups) - listed)
     if only_logged:
         names = sentence_list([repr(each) for each in only_logged], _NAMED)
-        reason = f"{len(only_logged)} groups lie in the log and no broker lists them: {names}"
+        reason = f"{_groups(only_logged)} in the log, listed by no broker: {names}"
         yield Verdict.INCONCLUSIVE, reason, "look again; brokers that count otherwise hide them too (X04)"

@@ -1,0 +1,33 @@
+"""`groupshift.ports.placement_views.PlacementViews` of one view that was made before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from groupshift.domain.expansion.probing import owners
+from groupshift.domain.expansion.view import PlacementView
+
+
+@dataclass(slots=True)
+class MemoryPlacementViews:
+    """``view`` at every look; each broker serves what the first count that fits its answers gives it;
+    ``asked`` are the groups that brokers were asked about directly."""
+
+    view: PlacementView
+    asked: list[str] = field(default_factory=list)
+    closed: bool = False
+
+    def look(self) -> PlacementView:
+        """See the port."""
+        return self.view
+
+    def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
+        """See the port."""
+        self.asked += groups
+        using = {node: counts[0] for node, counts in self.view.counted.by_broker.items() if counts}
+        return {group: owners(group, using, self.view.topic.leaders) for group in groups}
+
+    def close(self) -> None:
+        """See the port."""
+        self.closed = True

@@ -1,0 +1,109 @@
+"""Audits and plans of placement, over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from groupshift.adapters.memory.placement_views import MemoryPlacementViews
+from groupshift.application.placement import audit_placement, plan_expansion
+from groupshift.domain.audit_log import Position
+from groupshift.domain.coordinator_log import LogRecord
+from groupshift.domain.expansion.view import PlacementView
+from groupshift.domain.placement import partition_of
+from groupshift.errors import Rejected
+from groupshift.spark.expansion_report import render
+from placement_clusters import at, view
+
+GROUPS = [f"g{number}" for number in range(30)]
+
+
+@dataclass(slots=True)
+class Log:
+    """These records; ``read_at`` are the positions it was read to."""
+
+    records: Sequence[LogRecord] = ()
+    read_at: list[Position] = field(default_factory=list)
+
+    def position(self) -> Position:
+        """Behind the last record of each partition."""
+        return {each.partition: each.offset + 1 for each in self.records}
+
+    def read(
+        self, up_to: Position, partitions: Collection[int] | None = None, _told: object = None
+    ) -> Iterator[LogRecord]:
+        """All of them."""
+        assert partitions is None
+        self.read_at.append(up_to)
+        return iter(self.records)
+
+
+def test_the_log_is_held_against_the_count_in_force() -> None:
+    """Eight partitions and all count five: records at five are at home, and the audit says what comes."""
+    views, log = MemoryPlacementViews(view(8, {1: 5, 2: 5, 3: 5})), Log(at(GROUPS, 5))
+    found = audit_placement(views, log)
+    assert found.facts.log is not None
+    assert (found.facts.in_force, found.facts.log.count, found.facts.log.elsewhere) == (5, 5, ())
+    assert not found.clean
+    assert (views.asked, len(log.read_at)) == ([], 1)
+
+
+def test_groups_that_two_may_own_are_asked_about_at_each_broker() -> None:
+    """What was inferred is proven by what each broker answers."""
+    views = MemoryPlacementViews(view(8, {1: 5, 2: 5, 3: 8}))
+    found = audit_placement(views, Log(at(GROUPS, 5)))
+    assert set(views.asked) == set(found.facts.several_owners)
+    assert dict(found.facts.view.owned) == dict(found.facts.several_owners)
+    reasons = [each.reason for each in found.judgement.findings if each.rule == "X05"]
+    two = sum(len(nodes) > 1 for nodes in found.facts.several_owners.values())
+    assert f"({two} of {two} asked directly were)" in reasons[0]
+
+
+def test_a_plan_names_movers_costs_and_load() -> None:
+    """Before and after are of the same live records."""
+    found = plan_expansion(MemoryPlacementViews(view(8)), Log(at(GROUPS, 8)), 16)
+    moving = sorted(group for group in GROUPS if partition_of(group, 8) != partition_of(group, 16))
+    assert ([each.group for each in found.movers], found.open) == (moving, True)
+    assert [each.count for each in found.costs] == [16, 24, 32]
+    assert (len(found.before), len(found.after)) == (8, 16)
+    assert sum(each.live_bytes for each in found.before) == sum(each.live_bytes for each in found.after)
+    assert sum(each.groups for each in found.after) == len(GROUPS)
+
+
+def test_the_page_of_a_plan() -> None:
+    """Load now and then on one scale, groups that move, what the rules say; nothing from outside, names as
+    text."""
+    odd = "<script>"
+    found = plan_expansion(MemoryPlacementViews(view(8)), Log(at([*GROUPS, odd], 8)), 12)
+    text = render(found)
+    assert "__consumer_offsets from 8 to 12 partitions" in text
+    assert "it may begin" in text
+    assert f'<td class="number">{len(found.movers)}</td>' in text or f"{len(found.movers)} of 31" in text
+    assert text.count("<rect") == 3 * (8 + 12)
+    assert "live records by partition" in text
+    assert "<script>" not in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+    assert "12 is no multiple of 8" in text
+
+
+@pytest.mark.parametrize(
+    ("cluster", "to", "said"),
+    [
+        (view(8), 8, "--to 8: __consumer_offsets has 8 partitions already .* name more, such as 16"),
+        (view(8), 5, "--to 5: __consumer_offsets has 8 partitions already"),
+        (view(8, {1: 5, 2: 5, 3: 5}), 5, "--to 5: .* name more, such as 10"),
+        (view(0), 8, "--to 8: there is no offsets topic to expand; set offsets.topic.num.partitions=8"),
+    ],
+)
+def test_counts_that_a_topic_cannot_be_given(cluster: PlacementView, to: int, said: str) -> None:
+    """One sentence with the field, the value and the remedy."""
+    with pytest.raises(Rejected, match=said):
+        plan_expansion(MemoryPlacementViews(cluster), Log(), to)
+
+
+def test_the_count_of_the_topic_may_be_planned_where_nobody_uses_it() -> None:
+    """The way out of the latent bomb."""
+    found = plan_expansion(MemoryPlacementViews(view(8, {1: 5, 2: 5, 3: 5})), Log(at(GROUPS, 5)), 8)
+    assert (found.facts.before, found.to, found.open) == (5, 8, True)
