@@ -81,7 +81,7 @@ def plan_expansion(
     return PlannedExpansion(
         facts=facts,
         to=to,
-        movers=hashed.movers(before, to),
+        movers=facts.movers,
         costs=tuple(hashed.cost(before, each) for each in _compared(before, to, view.count)),
         before=facts.log.loads if facts.log else (),
         after=reading.loads_after(to) if reading else (),

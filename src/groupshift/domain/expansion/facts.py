@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from groupshift.domain.downgrade.inventory import Inventory, inventory
+from groupshift.domain.downgrade.view import ListedGroup
 from groupshift.domain.expansion.counts import Hashed, Mover
 from groupshift.domain.expansion.log import LoggedPlaces, counts_by_newest
 from groupshift.domain.expansion.probing import several_owners
@@ -36,15 +36,23 @@ class PlacementFacts:
     to: int | None = None
 
     @cached_property
-    def groups(self) -> Inventory:
-        """Every group that a broker lists."""
-        return inventory(self.view.cluster, None)
+    def listing(self) -> Mapping[str, tuple[int, ...]]:
+        """Every group that a broker lists, and the brokers that do."""
+        found: dict[str, tuple[int, ...]] = {}
+        for broker in self.view.cluster.brokers:
+            for each in broker.groups:
+                found[each.group] = (*found.get(each.group, ()), broker.node_id)
+        return found
 
     @cached_property
     def hashed(self) -> Hashed:
         """Every group that a broker lists or the log has."""
-        logged = set(self.log.groups) if self.log else set()
-        return Hashed({each.group for each in self.groups} | logged)
+        return Hashed(self.listing.keys() | (self.log.groups.keys() if self.log else set()))
+
+    def listed(self) -> Iterator[ListedGroup]:
+        """Every group as every broker that lists it tells it."""
+        for broker in self.view.cluster.brokers:
+            yield from broker.groups
 
     @cached_property
     def fitting(self) -> frozenset[int]:
@@ -68,11 +76,14 @@ class PlacementFacts:
         return self.hashed.movers(self.in_force, self.view.count) if self.in_force and self.view.count else ()
 
     @cached_property
+    def movers(self) -> tuple[Mover, ...]:
+        """The groups that the wanted count moves, by name."""
+        return self.hashed.movers(self.before, self.to) if self.to is not None and self.before else ()
+
+    @cached_property
     def moving(self) -> frozenset[str]:
-        """The groups that the wanted count moves."""
-        if self.to is None or not self.before:
-            return frozenset()
-        return frozenset(each.group for each in self.hashed.movers(self.before, self.to))
+        """Their names."""
+        return frozenset(each.group for each in self.movers)
 
     @cached_property
     def several_owners(self) -> Mapping[str, tuple[int, ...]]:

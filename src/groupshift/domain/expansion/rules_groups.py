@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from groupshift.domain.downgrade.inventory import InventoryGroup
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.protocol.model import EMPTY, Kind
@@ -35,13 +34,12 @@ def one_owner(facts: PlacementFacts) -> Iterator[Complaint]:
 
 def listed_once(facts: PlacementFacts) -> Iterator[Complaint]:
     """Two brokers list one: residue of an expansion (NEW), or two owners."""
-    twice = [each for each in facts.groups if len(each.listed) > 1]
+    twice = {group: nodes for group, nodes in facts.listing.items() if len(nodes) > 1}
     if twice:
-        names = sentence_list([f"{each.group!r} at {_at(each)}" for each in twice], _NAMED)
-        reason = f"{_are(twice)} listed by two brokers: {names}"
+        said = [f"{group!r} at {' and '.join(map(str, nodes))}" for group, nodes in sorted(twice.items())]
+        reason = f"{_are(twice)} listed by two brokers: {sentence_list(said, _NAMED)}"
         hint = "what lies elsewhere is deleted when it expires (offsets.retention.minutes); look again then"
-        owned = facts.several_owners
-        serious = any(each.group in owned for each in twice)
+        serious = twice.keys() & facts.several_owners.keys()
         yield Verdict.FAIL if serious else Verdict.INCONCLUSIVE, reason, hint
 
 
@@ -51,10 +49,6 @@ def _are(groups: Collection[object]) -> str:
 
 def _groups(groups: Collection[object]) -> str:
     return "1 group" if len(groups) == 1 else f"{len(groups)} groups"
-
-
-def _at(group: InventoryGroup) -> str:
-    return " and ".join(str(node) for node in sorted(group.listed))
 
 
 def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
@@ -100,11 +94,7 @@ def no_transactions(facts: PlacementFacts) -> Iterator[Complaint]:
 
 def empty(facts: PlacementFacts) -> Iterator[Complaint]:
     """No group may have members while brokers restart: the run waits for that, and says who has."""
-    busy = [
-        each.group
-        for each in facts.groups
-        if any(told.state not in _NO_MEMBERS for told in each.listed.values())
-    ]
+    busy = sorted({each.group for each in facts.listed() if each.state not in _NO_MEMBERS})
     if busy:
         moving = len(set(busy) & facts.moving)
         reason = f"members are in {_groups(busy)}, {moving} of them move: {sentence_list(busy, _NAMED)}"
@@ -113,7 +103,7 @@ def empty(facts: PlacementFacts) -> Iterator[Complaint]:
 
 def restorable(facts: PlacementFacts) -> Iterator[Complaint]:
     """Offsets can be committed again; what a share group keeps cannot."""
-    share = [each.group for each in facts.groups if each.group in facts.moving and Kind.SHARE in each.kinds]
+    share = sorted({each.group for each in facts.listed() if each.kind is Kind.SHARE} & facts.moving)
     if share:
         reason = f"share group {sentence_list(share, _NAMED)} moves, and its start offsets would be set anew"
         yield Verdict.FAIL, reason, "stop and delete it, or choose a count at which it stays"
@@ -123,8 +113,7 @@ def logged(facts: PlacementFacts) -> Iterator[Complaint]:
     """What brokers list and what the log has: one that differs was read while something changed."""
     if facts.log is None:
         return
-    listed = {each.group for each in facts.groups}
-    only_logged = sorted(set(facts.log.groups) - listed)
+    only_logged = sorted(facts.log.groups.keys() - facts.listing.keys())
     if only_logged:
         names = sentence_list([repr(each) for each in only_logged], _NAMED)
         reason = f"{_groups(only_logged)} in the log, listed by no broker: {names}"

@@ -1,0 +1,177 @@
+"""How fast an expansion of the offsets topic is planned, and how fast offsets are given back, against Kafka's
+own command line on the same broker.
+
+* ``plan_500k_s``: seconds from 500,000 groups as brokers list them to the plan: hashes, the groups that move,
+  the cost of four counts, every rule. No broker, no log: what is measured is ours.
+* ``commit_25k_s``: one KRaft broker 4.3.1; 1,000 groups x 25 offsets with metadata, read as a snapshot,
+  deleted, committed again and read back, every one of them: from the first request to the last answer,
+  without the deletion. All must be equal.
+* ``cli_ratio``: the peer is ``kafka-consumer-groups.sh``, ``--export`` and then ``--from-file --execute``
+  (class ConsumerGroupCommand of the jar kafka-tools 4.3.1), a group at a time as people do it: the time of 20
+  of the same groups in the same run, times 50, over ours. It keeps neither metadata nor leader epochs.
+
+Run: make bench BENCH=expansion
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from measuring import Aim, fresh_home, median, report
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.memory.placement_views import MemoryPlacementViews
+from groupshift.application.placement import PlannedExpansion, plan_expansion
+from groupshift.application.restore_offsets import restore_offsets
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGroup, QuorumView
+from groupshift.domain.expansion.probing import Answers, expected, probe_names
+from groupshift.domain.expansion.view import PlacementView, TopicView
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.model import Kind
+from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.java import java_binary
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import start_kraft
+
+NAMES, COUNT, AFTER = 500_000, 50, 100
+GROUPS, PARTITIONS, BY_THE_PEER = 1_000, 25, 20
+TOPIC = "orders"
+_PLAN_S, _COMMIT_S, _RATIO = 5.0, 10.0, 20.0
+
+
+def cluster_of(names: Sequence[str]) -> PlacementView:
+    """Three brokers that count 50 and list these groups."""
+    leaders = tuple(number % 3 + 1 for number in range(COUNT))
+    probes = probe_names(leaders)
+    groups = tuple(
+        ListedGroup(group=name, kind=Kind.CLASSIC, protocol_type="consumer", state="Empty") for name in names
+    )
+    brokers = tuple(BrokerView(node_id=node, groups=groups[node - 1 :: 3]) for node in (1, 2, 3))
+    return PlacementView(
+        cluster=ClusterView(
+            cluster_id="made-up",
+            taken_at_ms=0,
+            brokers=brokers,
+            quorum=QuorumView(leader=1, voters=(1, 2, 3), high_watermark=1),
+            partitions=COUNT,
+        ),
+        topic=TopicView(leaders=leaders, replicas=(3,) * COUNT),
+        answers=tuple(
+            Answers(node_id=node, named={name: expected(name, COUNT, leaders) for name in probes})
+            for node in (1, 2, 3)
+        ),
+    )
+
+
+def planned(rounds: int) -> tuple[Aim, dict[str, Any]]:
+    """Plan again and again, each time from names that nobody hashed yet."""
+    seconds: list[float] = []
+    found: PlannedExpansion | None = None
+    for number in range(rounds):
+        view = cluster_of([f"team-{n % 997}.service-{number}-{n:06}" for n in range(NAMES)])
+        begun = time.perf_counter()
+        found = plan_expansion(MemoryPlacementViews(view), None, AFTER)
+        seconds.append(time.perf_counter() - begun)
+    assert found is not None
+    assert len(found.facts.hashed.groups) == NAMES
+    said = {"seconds": seconds, "moving": len(found.movers), "groups": NAMES}
+    return Aim(name="plan_500k_s", value=median(seconds), aim=_PLAN_S), said
+
+
+def populate(bootstrap: str) -> None:
+    """25 offsets with metadata for each of 1,000 groups, and records behind them: the peer sets none beyond
+    the log's end."""
+    create_topic(bootstrap, TOPIC, PARTITIONS)
+    cluster = KafkaCluster(bootstrap, timeout_s=120.0)
+    with closing(cluster):
+        commit(
+            cluster,
+            {
+                f"group-{n:04}": {TopicPartition(TOPIC, p): (0, f"meta {n}") for p in range(PARTITIONS)}
+                for n in range(GROUPS)
+            },
+            leader_epoch=0,
+        )
+
+
+def ours(bootstrap: str) -> tuple[float, list[OffsetRow]]:
+    """Seconds of snapshot, commit and read-back, connections included, without the deletion in between."""
+    restoring = LiveOffsetRestoring(KafkaCluster(bootstrap, timeout_s=60.0))
+    reader = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock())
+    with closing(restoring), closing(reader):
+        begun = time.perf_counter()
+        rows = reader.take().offsets
+        snapshot_s = time.perf_counter() - begun
+        assert restoring.delete({row.group for row in rows}) == {}
+        begun = time.perf_counter()
+        found = restore_offsets(restoring, reader, rows)
+        took = snapshot_s + time.perf_counter() - begun
+    assert (found.equal, found.differing) == (GROUPS * PARTITIONS, ()), f"{len(found.differing)} differ"
+    return took, list(rows)
+
+
+def command(bootstrap: str, *arguments: str) -> str:
+    """One process of the peer."""
+    argv = [
+        java_binary(), "-cp", class_path(SIMPLE_LOGGING, TOOLS),
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "--bootstrap-server", bootstrap, *arguments,
+    ]  # fmt: skip
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def theirs(home: Home, bootstrap: str) -> float:
+    """Seconds in which the peer exports 20 groups and sets them from the file, one after the other."""
+    begun = time.perf_counter()
+    for number in range(BY_THE_PEER):
+        group, file = f"group-{number:04}", home.root / f"offsets-{number}.csv"
+        chosen = ("--reset-offsets", "--group", group)
+        file.write_text(command(bootstrap, *chosen, "--all-topics", "--to-current", "--export", "--dry-run"))
+        lines = [line for line in file.read_text().splitlines() if line.startswith(TOPIC)]
+        assert len(lines) == PARTITIONS, f"{len(lines)} lines exported of {group}"
+        file.write_text("\n".join(lines) + "\n")
+        command(bootstrap, *chosen, "--from-file", str(file), "--execute")
+    return time.perf_counter() - begun
+
+
+def restored(home: Home, rounds: int) -> tuple[list[Aim], dict[str, Any]]:
+    """Ours again and again, the peer once in between."""
+    bootstrap = start_kraft(home.create()).bootstrap
+    populate(bootstrap)
+    seconds = [ours(bootstrap)[0] for _ in range(rounds)]
+    peer = theirs(home, bootstrap)
+    seconds += [ours(bootstrap)[0] for _ in range(rounds)]
+    whole = peer * GROUPS / BY_THE_PEER
+    aims = [
+        Aim(name="commit_25k_s", value=median(seconds), aim=_COMMIT_S),
+        Aim(name="cli_ratio", value=whole / median(seconds), aim=_RATIO, at_least=True),
+    ]
+    return aims, {"seconds": seconds, "peer_20_groups_s": peer}
+
+
+def main() -> int:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    aim, plans = planned(rounds)
+    with fresh_home() as home:
+        aims, commits = restored(home, rounds)
+    return report("expansion", [aim, *aims], {"plan": plans, "commit": commits})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

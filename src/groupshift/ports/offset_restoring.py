@@ -1,0 +1,30 @@
+"""Giving groups without members the offsets that they had, and taking groups away before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+from groupshift.domain.cluster_rows import OffsetRow
+
+
+class OffsetRestoring(Protocol):
+    """Changes offsets of groups that have no members, by their coordinators; safe to repeat.
+
+    Raises `Transient` when brokers do not answer within the bounded retries, `Rejected` when credentials are
+    refused or a broker is too old. What a coordinator refuses of one group hides no other group."""
+
+    def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
+        """Commit these offsets exactly: leader epoch and metadata as they are. Why a group's were refused, by
+        group; of such a group some partitions may be committed. The time of a commit is now, and an expiry
+        of its own is lost (specs/group-coordinator.md §3.4 step 10)."""
+        ...
+
+    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+        """Delete these groups with their offsets; one that is not there is no error. Why a group was not
+        deleted, by group (it has members)."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...

@@ -1,0 +1,103 @@
+"""Offsets given back through real coordinators, exactly: NEW on 4.3.1, OLD on 3.9.2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from classic_member import ClassicMember, assignment
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.application.restore_offsets import read_back, restore_offsets
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.partitions import TopicPartition
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.processes import marked, stop
+
+TOPIC = "orders"
+ROWS = [
+    OffsetRow(
+        group=f"g{group}",
+        topic=TOPIC,
+        partition=partition,
+        offset=100 * group + partition,
+        leader_epoch=(None, 0, 7)[partition % 3],
+        metadata=("", "grün 🚀", "ends with\0", "x" * 4000)[partition % 4],
+    )
+    for group in range(60)
+    for partition in range(4)
+]
+
+
+@pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftCluster]:
+    """One node."""
+    home = Home(tmp_path_factory.mktemp(f"restoring-{request.param}")).create()
+    options = KraftOptions(
+        release=request.param, heap="320m", properties={"offsets.topic.num.partitions": "5"}
+    )
+    try:
+        cluster = start_kraft(home, options)
+        create_topic(cluster.bootstrap, TOPIC, 4)
+        yield cluster
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+@pytest.fixture
+def ports(node: KraftCluster) -> Iterator[tuple[LiveOffsetRestoring, LiveGroupSnapshots]]:
+    """What restores, and what reads; closed at the end."""
+    restoring = LiveOffsetRestoring(KafkaCluster(node.bootstrap, timeout_s=60.0))
+    reader = LiveGroupSnapshots(KafkaCluster(node.bootstrap, timeout_s=60.0), SystemClock(), patience_s=60.0)
+    with closing(restoring), closing(reader):
+        yield restoring, reader
+
+
+def test_offsets_are_given_back_exactly_and_as_often_as_wanted(ports) -> None:
+    """Offset, leader epoch and metadata, a NUL at the end included; then taken away, and given back again."""
+    restoring, reader = ports
+    for _ in range(2):
+        assert restore_offsets(restoring, reader, ROWS).differing == ()
+    groups = {row.group for row in ROWS}
+    for _ in range(2):
+        assert restoring.delete(groups) == {}
+    left = read_back(reader, ROWS)
+    assert (left.equal, len(left.differing), {each.found for each in left.differing}) == (
+        0,
+        len(ROWS),
+        {None},
+    )
+    found = restore_offsets(restoring, reader, ROWS)
+    assert (found.equal, found.differing) == (len(ROWS), ())
+
+
+def test_a_group_with_members_is_refused_and_hides_no_other(node: KraftCluster, ports) -> None:
+    """Neither its offsets nor the group are touched; offsets below 0 are none."""
+    restoring, reader = ports
+    alone = replace(ROWS[0], group="alone")
+    none = replace(ROWS[0], group="none", offset=-1)
+    with closing(KafkaCluster(node.bootstrap, timeout_s=60.0)) as cluster:
+        commit(cluster, {"busy": {TopicPartition(TOPIC, 0): (1, "")}})
+        nodes, _ = cluster.coordinators(["busy"])
+        member = ClassicMember(cluster.broker(nodes["busy"]), "busy", [TOPIC])
+        member.join()
+        member.sync(assignment({TOPIC: range(4)}))
+        busy = [replace(row, group="busy") for row in ROWS[:4]]
+        found = restore_offsets(restoring, reader, [*busy, alone, none])
+        assert {each.wanted.group for each in found.differing} == {"busy"}
+        assert {each.reason for each in found.differing} == {
+            "offsets of group 'busy' are not committed: UNKNOWN_MEMBER_ID (25)"
+        }
+        assert found.equal == 1
+        refused = restoring.delete(["busy", "alone", "never there"])
+        assert refused == {"busy": "group 'busy' is not deleted: NON_EMPTY_GROUP (68)"}
+    assert [each.found for each in read_back(reader, [alone]).differing] == [None]
