@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from downgrade_clusters import broker, cluster
+from groupshift.domain.audit_log import Position
 from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
 from groupshift.domain.downgrade.view import BrokerView, ListedGroup
 from groupshift.domain.expansion.facts import PlacementFacts
@@ -109,3 +110,23 @@ def complaints(found: PlacementFacts, use: Use = Use.AUDIT) -> dict[str, list[tu
             assert each.hint, f"{each.rule} says no remedy"
             said.setdefault(each.rule, []).append((each.verdict, each.reason))
     return said
+
+
+@dataclass(slots=True)
+class Log:
+    """These records; ``read_at`` are the positions it was read to."""
+
+    records: Sequence[LogRecord] = ()
+    read_at: list[Position] = field(default_factory=list)
+
+    def position(self) -> Position:
+        """Behind the last record of each partition."""
+        return {each.partition: each.offset + 1 for each in self.records}
+
+    def read(
+        self, up_to: Position, partitions: Collection[int] | None = None, _told: object = None
+    ) -> Iterator[LogRecord]:
+        """All of them."""
+        assert partitions is None
+        self.read_at.append(up_to)
+        return iter(self.records)

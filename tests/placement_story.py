@@ -110,6 +110,12 @@ def committed(cluster: Cluster) -> None:
         commit(raw, {group: {TopicPartition(TOPIC, 0): (100, "")} for group in GROUPS})
 
 
+def overwrite(cluster: Cluster, group: str, offset: int) -> None:
+    """A client commits after the restart, as one that found nothing does."""
+    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+        commit(raw, {group: {TopicPartition(TOPIC, 0): (offset, "")}})
+
+
 def careless(cluster: Cluster) -> Stages:
     """Commit, create partitions, restart the last broker, then all others; clients are not asked."""
     committed(cluster)

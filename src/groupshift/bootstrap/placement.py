@@ -1,7 +1,8 @@
-"""Looks at placement: which adapter asks the brokers."""
+"""Placement of groups: which adapters ask the brokers, and give offsets back."""
 
 from __future__ import annotations
 
+from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
 from groupshift.settings import KafkaSettings
 
@@ -15,3 +16,13 @@ def placement_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Placeme
 
     cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     return LivePlacementViews(cluster, SystemClock())
+
+
+def offset_restoring(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> OffsetRestoring:
+    """Gives offsets back in this cluster. Raises as `placement_views`."""
+    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+    from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
+
+    return LiveOffsetRestoring(
+        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )

@@ -30,6 +30,7 @@ from groupshift.cli.options import (
     Yes,
 )
 from groupshift.cli.protocol import app as protocol
+from groupshift.cli.repair import app as repair
 from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
@@ -64,6 +65,7 @@ app = typer.Typer(
 app.add_typer(sandbox, name="sandbox")
 app.add_typer(protocol, name="protocol")
 app.add_typer(downgrade, name="downgrade")
+app.add_typer(repair, name="repair")
 app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)

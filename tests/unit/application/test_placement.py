@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-
 import pytest
 
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.placement import audit_placement, plan_expansion
-from groupshift.domain.audit_log import Position
-from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 from groupshift.spark.expansion_report import render
-from placement_clusters import at, view
+from placement_clusters import Log, at, view
 
 GROUPS = [f"g{number}" for number in range(30)]
-
-
-@dataclass(slots=True)
-class Log:
-    """These records; ``read_at`` are the positions it was read to."""
-
-    records: Sequence[LogRecord] = ()
-    read_at: list[Position] = field(default_factory=list)
-
-    def position(self) -> Position:
-        """Behind the last record of each partition."""
-        return {each.partition: each.offset + 1 for each in self.records}
-
-    def read(
-        self, up_to: Position, partitions: Collection[int] | None = None, _told: object = None
-    ) -> Iterator[LogRecord]:
-        """All of them."""
-        assert partitions is None
-        self.read_at.append(up_to)
-        return iter(self.records)
 
 
 def test_the_log_is_held_against_the_count_in_force() -> None:

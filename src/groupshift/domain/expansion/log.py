@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.coordinator_log import LogRecord, decode
+from groupshift.domain.coordinator_log import DecodeStatus, LogRecord, decode
 from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.placement import partition_of
 
@@ -40,7 +40,8 @@ class Elsewhere:
     """A live commit that lies at ``found`` although the group belongs to ``home``. ``offset`` is what it
     says, ``at_home`` what the newest record at home says (None: nothing, or it is a tombstone); ``newer``
     whether it was committed later than that (None: it cannot be told); ``record_offset`` and
-    ``home_record_offset`` are places in the log: OLD coordinators keep the higher one, whatever the times."""
+    ``home_record_offset`` are places in the log: OLD coordinators keep the higher one, whatever the times;
+    ``readable`` whether all of its value is understood."""
 
     group: str
     topic: str
@@ -50,6 +51,9 @@ class Elsewhere:
     offset: int | None
     committed_ms: int
     record_offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    readable: bool = True
     at_home: int | None = None
     home_record_offset: int | None = None
     newer: bool | None = None
@@ -235,6 +239,9 @@ def _compared(there: LogRecord, here: LogRecord | None, home: int) -> Elsewhere:
         offset=said.get("offset"),
         committed_ms=times[0],
         record_offset=there.offset,
+        leader_epoch=said.get("leaderEpoch", -1),
+        metadata=said.get("metadata") or "",
+        readable=found.decode_status is DecodeStatus.OK,
         at_home=homes_said.get("offset"),
         home_record_offset=here.offset if here is not None else None,
         newer=times[0] > times[1] if _UNKNOWN not in times else None,

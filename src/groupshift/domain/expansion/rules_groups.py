@@ -11,7 +11,7 @@ from groupshift.domain.verdict import Verdict
 
 _NAMED = 20
 _NO_MEMBERS = frozenset({EMPTY, "Dead", ""})
-_REPAIR = "stop its clients, and commit again what the log has: docs/expansion.md, Repair"
+_REPAIR = "stop their clients, and bring back what the log has: groupshift repair placement"
 
 
 def one_owner(facts: PlacementFacts) -> Iterator[Complaint]:

@@ -1,0 +1,141 @@
+"""``groupshift repair placement``: offsets that an unprepared expansion lost, brought back from the log."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from groupshift.application.repair_placement import PlannedRepair, Repaired, plan_repair, repair
+from groupshift.bootstrap.placement import offset_restoring, placement_views
+from groupshift.bootstrap.snapshots import group_snapshots
+from groupshift.cli import render
+from groupshift.cli.clusters import Servers, Timeout, shown
+from groupshift.cli.downgrade_log import log_at
+from groupshift.cli.options import Execute
+from groupshift.cli.placement import cluster_of
+from groupshift.cli.session import Json, SettingsFile
+from groupshift.domain.expansion.repair import Mend, Repair
+from groupshift.settings import KafkaSettings
+
+_SHOWN = 40
+_COLOUR = {Mend.RESTORE: "green", Mend.OVERWRITTEN: "yellow", Mend.CONFLICT: "red"}
+
+app = typer.Typer(name="repair", help="Put right what was broken without groupshift.", no_args_is_help=True)
+
+
+@app.callback()
+def _several() -> None:
+    """Put right what was broken without groupshift."""
+
+
+@app.command("placement")
+def placement(
+    *,
+    execute: Execute = False,
+    bootstrap_servers: Servers = "",
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Find every offset that lies where its coordinator does not look, and say which is to be restored; with
+    --execute commit those of groups without members, and read them back.
+
+    Exit code 1: something is left to a person, or not as it should be."""
+    kafka = cluster_of(bootstrap_servers, settings_file)
+    with closing(placement_views(kafka, timeout_s=timeout)) as views, shown(Console(stderr=True)) as progress:
+        planned = plan_repair(
+            views,
+            log_at(kafka, timeout),
+            lambda done, of: progress("reading the offsets topic", done, of),
+        )
+    done = _done(kafka, planned, timeout) if execute else None
+    following = _next(planned, done)
+    if as_json:
+        render.print_json({**_document(planned, done), "next": following})
+    else:
+        _show(Console(), planned, done)
+        render.next_command(Console(), following)
+    return 0 if _clean(planned, done) else 1
+
+
+def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repaired:
+    with (
+        closing(offset_restoring(kafka, timeout_s=timeout)) as restoring,
+        closing(group_snapshots(kafka, timeout_s=timeout)) as reader,
+    ):
+        return repair(planned, restoring, reader)
+
+
+def _clean(planned: PlannedRepair, done: Repaired | None) -> bool:
+    if planned.of(Mend.CONFLICT):
+        return False
+    if done is None:
+        return not planned.of(Mend.RESTORE)
+    return not done.restored.differing and not done.changed
+
+
+def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
+    return {
+        "cluster_id": planned.audit.facts.view.cluster.cluster_id,
+        "counts": planned.counts,
+        "against": planned.against,
+        "repairs": planned.repairs,
+        "executed": done is not None,
+        "restored": None if done is None else done.restored.equal,
+        "not_restored": [] if done is None else (*done.restored.differing, *done.changed),
+    }
+
+
+def _show(console: Console, planned: PlannedRepair, done: Repaired | None) -> None:
+    left = [each for each in planned.repairs if each.mend is not Mend.RESTORE]
+    if left:
+        console.print(_table("left alone, or to a person", left))
+    if done is None and planned.of(Mend.RESTORE):
+        console.print(_table("to be restored", planned.of(Mend.RESTORE)))
+    if planned.against:
+        console.print(escape(f"nothing may be committed: {planned.against}"), style="red", soft_wrap=True)
+    counts = ", ".join(f"{number:,} {mend}" for mend, number in planned.counts.items())
+    console.print(f"offsets elsewhere: {counts}")
+    if done is not None:
+        for each in (*done.restored.differing, *done.changed)[:_SHOWN]:
+            place = f"{each.wanted.group} {each.wanted.topic}-{each.wanted.partition}"
+            why = each.reason or "read back as something else"
+            console.print(escape(f"{place}: {why}"), style="red", soft_wrap=True)
+        console.print(f"[green]{done.restored.equal:,} restored and read back[/]")
+
+
+def _table(title: str, found: Any) -> Table:
+    rows: list[Repair] = list(found)
+    more = f", the first {_SHOWN} of {len(rows):,}" if len(rows) > _SHOWN else ""
+    table = Table(title=f"{title}{more} (--json has all)", title_justify="left")
+    for name in ("group", "topic-partition", "what", "offset", "from partition", "at home", "why"):
+        table.add_column(name, justify="right" if name in {"offset", "from partition", "at home"} else "left")
+    for each in rows[:_SHOWN]:
+        chosen = each.chosen
+        table.add_row(
+            escape(chosen.group),
+            escape(f"{chosen.topic}-{chosen.partition}"),
+            f"[{_COLOUR[each.mend]}]{each.mend}[/]",
+            "-" if chosen.offset is None else f"{chosen.offset:,}",
+            str(chosen.found),
+            "-" if chosen.at_home is None else f"{chosen.at_home:,}",
+            escape(each.reason),
+        )
+    return table
+
+
+def _next(planned: PlannedRepair, done: Repaired | None) -> str:
+    if planned.against:
+        return "groupshift audit placement"
+    if done is not None and (done.restored.differing or done.changed):
+        return "stop the members of these groups, then: groupshift repair placement --execute"
+    if done is None and planned.of(Mend.RESTORE):
+        return "stop the members of these groups, then: groupshift repair placement --execute"
+    if planned.of(Mend.CONFLICT):
+        return "decide each conflict, and commit it with kafka-consumer-groups.sh --reset-offsets"
+    return "groupshift audit placement"

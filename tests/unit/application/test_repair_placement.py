@@ -1,0 +1,114 @@
+"""Repairs of placement, over memory: what is committed, what is left alone, and why nothing may be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from groupshift.adapters.memory.placement_views import MemoryPlacementViews
+from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
+from groupshift.domain.cluster_rows import ClusterState, OffsetRow
+from groupshift.domain.coordinator_log import LogRecord
+from groupshift.domain.expansion.repair import Mend
+from groupshift.domain.expansion.view import PlacementView
+from groupshift.errors import Rejected
+from placement_clusters import Log, commit, view
+
+
+@dataclass(slots=True)
+class Coordinators:
+    """Offsets by key; ``busy`` groups have members. Restores and reads."""
+
+    offsets: dict[tuple[str, str, int], OffsetRow] = field(default_factory=dict)
+    busy: frozenset[str] = frozenset()
+    committed: list[OffsetRow] = field(default_factory=list)
+
+    def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
+        """Refuses groups with members."""
+        refused = {}
+        for row in rows:
+            if row.group in self.busy:
+                refused[row.group] = "UNKNOWN_MEMBER_ID (25)"
+                continue
+            self.committed.append(row)
+            self.offsets[row.group, row.topic, row.partition] = row
+        return refused
+
+    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+        """Nobody asks for that."""
+        raise AssertionError(groups)
+
+    def take(self, groups: Collection[str] | None = None, *, progress: object = None) -> ClusterState:
+        """The offsets of these groups."""
+        assert progress is None
+        rows = [row for row in self.offsets.values() if groups is None or row.group in groups]
+        return ClusterState(cluster_id="c", taken_at_ms=0, offsets=rows)
+
+    def cluster_id(self) -> str:
+        """One."""
+        return "c"
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+LOST = [commit("g9", 0, offset=42), commit("g10", 0, offset=43)]
+
+
+def planned(*records: LogRecord, found: PlacementView | None = None) -> PlannedRepair:
+    """The plan of a cluster that counts eight, or of another one."""
+    return plan_repair(MemoryPlacementViews(found or view(8)), Log(records))
+
+
+def test_lost_offsets_are_committed_and_read_back() -> None:
+    """Twice is as once: what is restored is not committed by somebody else."""
+    world, plan = Coordinators(), planned(*LOST)
+    assert plan.counts == {Mend.RESTORE: 2, Mend.OVERWRITTEN: 0, Mend.CONFLICT: 0}
+    done = repair(plan, world, world)
+    assert (done.restored.equal, done.restored.differing, done.changed) == (2, (), ())
+    assert {(row.group, row.offset, row.leader_epoch, row.metadata) for row in world.committed} == {
+        ("g9", 42, 3, "m"), ("g10", 43, 3, "m"),
+    }  # fmt: skip
+    again = repair(plan, world, world)
+    assert (again.restored.equal, again.changed) == (2, ())
+
+
+def test_a_group_with_members_is_named_and_hides_no_other() -> None:
+    """Its coordinator refuses."""
+    world = Coordinators(busy=frozenset({"g9"}))
+    done = repair(planned(*LOST), world, world)
+    assert done.restored.equal == 1
+    assert [(each.wanted.group, each.reason) for each in done.restored.differing] == [
+        ("g9", "UNKNOWN_MEMBER_ID (25)")
+    ]
+
+
+def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
+    """A client that came and went between the plan and the act."""
+    world, plan = Coordinators(), planned(*LOST)
+    row = plan.repairs[0].row
+    world.offsets[row.group, row.topic, row.partition] = replace(row, offset=1)
+    done = repair(plan, world, world)
+    assert [(each.wanted.group, each.found and each.found.offset) for each in done.changed] == [
+        (row.group, 1)
+    ]
+    assert world.offsets[row.group, row.topic, row.partition].offset == 1
+    assert done.restored.equal == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (view(8, release="3.4.1"), "a broker runs the OLD coordinator"),
+        (view(8, {1: 5, 2: 5, 3: 5}), "brokers do not count what the topic has"),
+        (view(8, {1: 5, 2: 5, 3: 8}), "brokers do not count what the topic has"),
+    ],
+)
+def test_nothing_is_committed_where_it_would_not_stay(found: PlacementView, said: str) -> None:
+    """Said before anything is changed."""
+    world, plan = Coordinators(), planned(*LOST, found=found)
+    with pytest.raises(Rejected, match=f"nothing was changed: {said}"):
+        repair(plan, world, world)
+    assert world.committed == []

@@ -1,0 +1,81 @@
+"""What is to be done about commits that lie elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.coordinator_log import LogRecord
+from groupshift.domain.expansion.log import LogReading
+from groupshift.domain.expansion.repair import Mend, Repair, repairs
+from groupshift.domain.placement import partition_of
+from placement_clusters import commit
+
+GROUP = "g9"
+HOME = partition_of(GROUP, 8)
+
+
+def mended(*records: LogRecord) -> Repair:
+    """The one repair that these records ask for, at eight partitions."""
+    (found,) = repairs(LogReading().take(records).places(8, 8).elsewhere)
+    return found
+
+
+def test_what_nobody_has_at_home_is_restored_exactly() -> None:
+    """Offset, leader epoch, metadata."""
+    found = mended(commit(GROUP, 0, offset=42))
+    assert (found.mend, found.others, found.reason) == (Mend.RESTORE, (), "")
+    assert found.row == OffsetRow(
+        group=GROUP, topic="t", partition=0, offset=42, leader_epoch=3, metadata="m"
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "mend", "offset"),
+    [
+        ([commit(GROUP, 0, offset=9, ms=5), commit(GROUP, HOME, offset=3, ms=4)], Mend.RESTORE, 9),
+        ([commit(GROUP, 0, offset=9, ms=5), commit(GROUP, HOME, offset=3, ms=6)], Mend.OVERWRITTEN, 9),
+        ([commit(GROUP, 0, offset=9, ms=5), commit(GROUP, HOME, offset=None, ms=6)], Mend.OVERWRITTEN, 9),
+        ([commit(GROUP, 0, offset=9, ms=5), commit(GROUP, HOME, offset=None, ms=4)], Mend.RESTORE, 9),
+        ([commit(GROUP, 0, offset=9, ms=5), commit(GROUP, 1, offset=7, ms=4)], Mend.RESTORE, 9),
+        ([commit(GROUP, 0, at=90, offset=7, ms=4), commit(GROUP, 1, at=1, offset=9, ms=5)], Mend.RESTORE, 9),
+    ],
+    ids=["home older", "home newer", "deleted since", "deleted before", "two places", "not by log offset"],
+)
+def test_the_newest_commit_by_its_own_time_counts(records: list[LogRecord], mend: Mend, offset: int) -> None:
+    """Never the higher offset of the log; what is newer at home is left alone."""
+    found = mended(*records)
+    assert (found.mend, found.chosen.offset, found.reason) == (mend, offset, "")
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([commit(GROUP, 0, offset=9, ms=5), commit(GROUP, 1, offset=7, ms=5)], "of the same time"),
+        ([commit(GROUP, 0, offset=5, ms=9), commit(GROUP, 1, offset=7, ms=5)], "an earlier commit says 7"),
+        ([commit(GROUP, 0, offset=5, ms=9), commit(GROUP, HOME, offset=7, ms=5)], "its coordinator has 7"),
+        ([commit(GROUP, 0, offset=-1)], "says -1, which is no offset"),
+        ([commit(GROUP, 0, ms=-1)], "has no time"),
+    ],
+)
+def test_what_a_person_has_to_decide(records: list[LogRecord], said: str) -> None:
+    """Two coordinators took commits, or a commit says too little."""
+    found = mended(*records)
+    assert found.mend is Mend.CONFLICT
+    assert said in found.reason
+
+
+def test_a_commit_that_cannot_be_read_is_left_to_a_person() -> None:
+    """A value of a newer version, whatever of it can be made out."""
+    record = commit(GROUP, 0)
+    newer = LogRecord(
+        partition=0, offset=1, timestamp_ms=1, key=record.key, value=b"\0\x09" + (record.value or b"")[2:]
+    )
+    assert mended(newer).reason == "a commit cannot be read"
+
+
+def test_after_a_repair_nothing_is_left_to_do() -> None:
+    """What was restored is newer than what lies elsewhere; a conflict that somebody settled is none either."""
+    old = [commit(GROUP, 0, offset=5, ms=9), commit(GROUP, 1, offset=7, ms=5)]
+    assert mended(*old).mend is Mend.CONFLICT
+    assert mended(*old, commit(GROUP, HOME, offset=7, ms=20)).mend is Mend.OVERWRITTEN
