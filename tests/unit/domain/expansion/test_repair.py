@@ -75,7 +75,7 @@ def test_a_commit_that_cannot_be_read_is_left_to_a_person() -> None:
 
 
 def test_after_a_repair_nothing_is_left_to_do() -> None:
-    """What was restored is newer than what lies elsewhere; a conflict that somebody settled is none either."""
+    """What was restored is newer than what lies elsewhere; a conflict that somebody settled is none."""
     old = [commit(GROUP, 0, offset=5, ms=9), commit(GROUP, 1, offset=7, ms=5)]
     assert mended(*old).mend is Mend.CONFLICT
     assert mended(*old, commit(GROUP, HOME, offset=7, ms=20)).mend is Mend.OVERWRITTEN
