@@ -13,8 +13,9 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster
+from groupshift.sandbox.layout import Cluster, unchanged
 from groupshift.sandbox.processes import marked, stop
+from groupshift.sandbox.rolling import replace_node
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from placement_story import (
@@ -25,8 +26,11 @@ from placement_story import (
     Stages,
     answered,
     asked,
+    audited,
     careless,
+    committed,
     counts,
+    expand,
     overwrite,
     said,
 )
@@ -146,6 +150,26 @@ def test_what_was_lost_is_brought_back(stages: Stages, capsys: pytest.CaptureFix
         code, document = asked(capsys, "repair", "placement", "--execute", *where)
         assert (code, document["restored"], document["not_restored"]) == (0, restored, [])
     assert answered(stages.cluster) == {**dict.fromkeys(GROUPS, 100), overwritten: 7}
+
+
+def test_one_broker_before_and_after_its_restart(tmp_path: Path) -> None:
+    """It leads everything, so its answers fit any count: the log, and what it still answers, tell."""
+    home = Home(tmp_path / "one").create()
+    try:
+        cluster = start_kraft(home, KraftOptions(heap="320m", properties=FIVE))
+        committed(cluster)
+        expand(cluster, AFTER)
+        before = audited(cluster)
+        cluster, _ = replace_node(cluster, 1, unchanged)
+        after = audited(cluster)
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+    assert len(counts(before)[1]) == AFTER
+    assert (before.facts.in_force, after.facts.in_force) == (BEFORE, AFTER)
+    assert said(before, "X04")[0][0] is Verdict.FAIL
+    assert said(after, "X04")[0][0] is Verdict.PASS
+    assert f"{len(MOVING)} offsets of {len(MOVING)} groups" in said(after, "X07")[0][1]
 
 
 def test_what_another_count_would_cost(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.expansion.counts import Cost, Mover, worth_comparing
 from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force
-from groupshift.domain.expansion.log import LogReading, PartitionLoad
+from groupshift.domain.expansion.log import LoggedPlaces, LogReading, PartitionLoad
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.judgement import Judgement
@@ -61,7 +61,7 @@ def audit_placement(
 
     Raises as `PlacementViews.look` and `OffsetsLog.read`."""
     view = views.look()
-    facts = _facts(view, _reading(view, log, told))
+    facts = _facts(views, view, _reading(view, log, told))
     suspected = list(facts.several_owners)[:_ASKED_DIRECTLY]
     if suspected:
         facts = replace(facts, view=replace(view, owned=views.owners(suspected)))
@@ -75,7 +75,7 @@ def plan_expansion(
     the topic cannot be given."""
     view = views.look()
     reading = _reading(view, log, told)
-    facts = _facts(view, reading, to)
+    facts = _facts(views, view, reading, to)
     _demand_more(facts, to)
     hashed, before = facts.hashed, facts.before
     return PlannedExpansion(
@@ -115,11 +115,23 @@ def _reading(view: PlacementView, log: OffsetsLog | None, told: LogProgress | No
     return LogReading().take(log.read(log.position(), None, told) if view.count else ())
 
 
-def _facts(view: PlacementView, reading: LogReading | None, to: int | None = None) -> PlacementFacts:
+def _facts(
+    views: PlacementViews, view: PlacementView, reading: LogReading | None, to: int | None = None
+) -> PlacementFacts:
     if reading is None or not view.count:
         return PlacementFacts(view=view, log=reading.places(1, 0) if reading else None, to=to)
     places = reading.places(view.count, view.count)
-    count = in_force(view, fitting(view, places.newest))
+    found = fitting(view, places.newest)
+    if view.count not in found and len(view.counted.alike) > 1 and _forgotten(views, view, places):
+        return PlacementFacts(view=view, log=places, to=to, log_tells=False)
+    count = in_force(view, found)
     if count is not None and count != view.count:
         places = reading.places(count, view.count)
     return PlacementFacts(view=view, log=places, to=to)
+
+
+def _forgotten(views: PlacementViews, view: PlacementView, places: LoggedPlaces) -> bool:
+    """Whether a coordinator that the log believes to use a former count answers for no group that lies only
+    there: it was restarted, and counts what the topic has. An OLD one's cache answers either way."""
+    only_there = sorted({each.group for each in places.elsewhere if each.lost})[:_ASKED_DIRECTLY]
+    return not view.old and bool(only_there) and not views.answering(only_there)

@@ -10,6 +10,7 @@ from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.restore_offsets import NotRestored, Restored, restore_offsets
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.expansion.repair import Mend, Repair, repairs
+from groupshift.domain.expansion.view import retention_ms
 from groupshift.errors import Rejected
 from groupshift.ports.audits import LogProgress
 from groupshift.ports.group_snapshots import GroupSnapshots
@@ -52,7 +53,9 @@ class Repaired:
 def plan_repair(views: PlacementViews, log: OffsetsLog, told: LogProgress | None = None) -> PlannedRepair:
     """Look and plan; nothing is changed. Raises as `audit_placement`."""
     audit = audit_placement(views, log, told)
-    found = repairs(audit.facts.log.elsewhere) if audit.facts.log else ()
+    view = audit.facts.view
+    kept_since_ms = view.cluster.taken_at_ms - retention_ms(view)
+    found = repairs(audit.facts.log.elsewhere, kept_since_ms) if audit.facts.log else ()
     return PlannedRepair(audit=audit, repairs=found, against=_against(audit))
 
 

@@ -23,6 +23,10 @@ class PlacementViews(Protocol):
         is there with none."""
         ...
 
+    def answering(self, groups: Collection[str]) -> frozenset[str]:
+        """Those of ``groups`` for which their coordinator has a committed offset now."""
+        ...
+
     def close(self) -> None:
         """Close the connections."""
         ...

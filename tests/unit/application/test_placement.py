@@ -8,6 +8,7 @@ from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.placement import audit_placement, plan_expansion
 from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.placement import partition_of
+from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.spark.expansion_report import render
 from placement_clusters import Log, at, view
@@ -23,6 +24,19 @@ def test_the_log_is_held_against_the_count_in_force() -> None:
     assert (found.facts.in_force, found.facts.log.count, found.facts.log.elsewhere) == (5, 5, ())
     assert not found.clean
     assert (views.asked, len(log.read_at)) == ([], 1)
+
+
+@pytest.mark.parametrize("answered", [GROUPS, []])
+def test_one_broker_that_was_restarted_is_told_from_one_that_was_not(answered: list[str]) -> None:
+    """It leads everything and nobody committed since: whether it still answers for what lies at five decides.
+    NEW only: the cache of OLD answers either way."""
+    views = MemoryPlacementViews(view(8, {1: 5}), answered=frozenset(answered))
+    found = audit_placement(views, Log(at(GROUPS, 5)))
+    assert found.facts.in_force == (5 if answered else 8)
+    failed = {each.rule for each in found.judgement.findings if each.verdict is Verdict.FAIL}
+    assert failed == ({"X04"} if answered else {"X07"})
+    old = MemoryPlacementViews(view(8, {1: 5}, release="3.4.1"))
+    assert audit_placement(old, Log(at(GROUPS, 5))).facts.in_force == 5
 
 
 def test_groups_that_two_may_own_are_asked_about_at_each_broker() -> None:

@@ -12,9 +12,10 @@ from groupshift.domain.expansion.view import PlacementView
 @dataclass(slots=True)
 class MemoryPlacementViews:
     """``view`` at every look; each broker serves what the first count that fits its answers gives it;
-    ``asked`` are the groups that brokers were asked about directly."""
+    ``asked`` are the groups that brokers were asked about directly, ``answered`` those with offsets."""
 
     view: PlacementView
+    answered: frozenset[str] = frozenset()
     asked: list[str] = field(default_factory=list)
     closed: bool = False
 
@@ -27,6 +28,10 @@ class MemoryPlacementViews:
         self.asked += groups
         using = {node: counts[0] for node, counts in self.view.counted.by_broker.items() if counts}
         return {group: owners(group, using, self.view.topic.leaders) for group in groups}
+
+    def answering(self, groups: Collection[str]) -> frozenset[str]:
+        """See the port."""
+        return self.answered & set(groups)
 
     def close(self) -> None:
         """See the port."""

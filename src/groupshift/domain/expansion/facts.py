@@ -29,11 +29,14 @@ def in_force(view: PlacementView, found: frozenset[int]) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementFacts:
-    """``log`` None: it was not read. ``to`` is the count that is wanted (None: a look only)."""
+    """``log`` None: it was not read. ``to`` is the count that is wanted (None: a look only). ``log_tells``:
+    where brokers' answers do not tell the count in use, the newest commits do; not after a restart that
+    nobody committed since."""
 
     view: PlacementView
     log: LoggedPlaces | None = None
     to: int | None = None
+    log_tells: bool = True
 
     @cached_property
     def listing(self) -> Mapping[str, tuple[int, ...]]:
@@ -57,7 +60,7 @@ class PlacementFacts:
     @cached_property
     def fitting(self) -> frozenset[int]:
         """See `fitting`."""
-        return fitting(self.view, None if self.log is None else self.log.newest)
+        return fitting(self.view, self.log.newest if self.log is not None and self.log_tells else None)
 
     @cached_property
     def in_force(self) -> int | None:

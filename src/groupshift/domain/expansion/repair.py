@@ -52,19 +52,24 @@ class Repair:
         )
 
 
-def repairs(elsewhere: Iterable[Elsewhere]) -> tuple[Repair, ...]:
-    """What to do about every key that has a commit outside its group's partition, by group and partition."""
+def repairs(elsewhere: Iterable[Elsewhere], kept_since_ms: int = 0) -> tuple[Repair, ...]:
+    """What to do about every key that has a commit outside its group's partition, by group and partition.
+
+    ``kept_since_ms``: what was committed earlier may have expired, or been deleted, at home without a trace
+    (epoch ms; `offsets.retention.minutes` before now)."""
     by_key: dict[tuple[str, str, int], list[Elsewhere]] = defaultdict(list)
     for each in elsewhere:
         by_key[each.group, each.topic, each.partition].append(each)
-    return tuple(_repair(by_key[key]) for key in sorted(by_key))
+    return tuple(_repair(by_key[key], kept_since_ms) for key in sorted(by_key))
 
 
-def _repair(found: Sequence[Elsewhere]) -> Repair:
+def _repair(found: Sequence[Elsewhere], kept_since_ms: int) -> Repair:
     newest, *others = sorted(found, key=lambda each: (each.committed_ms, each.found), reverse=True)
     if newest.newer is False:
         return Repair(mend=Mend.OVERWRITTEN, chosen=newest, others=tuple(others))
     reason = _doubt(newest, others)
+    if not reason and newest.committed_ms < kept_since_ms:
+        reason = "it is older than offsets.retention.minutes: at home it may have expired, or been deleted"
     mend = Mend.CONFLICT if reason else Mend.RESTORE
     return Repair(mend=mend, chosen=newest, others=tuple(others), reason=reason)
 

@@ -10,7 +10,10 @@ from groupshift.domain.downgrade.view import BrokerView, ClusterView
 from groupshift.domain.expansion.probing import Answers, Counted, counted
 
 COUNT = "offsets.topic.num.partitions"
+RETENTION = "offsets.retention.minutes"
 _DEFAULT_COUNT = 50
+_DEFAULT_RETENTION = 7 * 24 * 60
+_MINUTE_MS = 60_000
 
 
 def configured(broker: BrokerView) -> int | None:
@@ -19,6 +22,13 @@ def configured(broker: BrokerView) -> int | None:
         return None
     found = broker.properties.get(COUNT)
     return _DEFAULT_COUNT if found is None or found.value is None else int(found.value)
+
+
+def retention_ms(view: PlacementView) -> int:
+    """The shortest time that a broker keeps offsets of groups without members, by its configuration."""
+    told = (broker.properties.get(RETENTION) for broker in view.cluster.brokers)
+    minutes = [int(each.value) if each and each.value else _DEFAULT_RETENTION for each in told]
+    return _MINUTE_MS * min(minutes, default=_DEFAULT_RETENTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,14 @@ def test_what_a_person_has_to_decide(records: list[LogRecord], said: str) -> Non
     assert said in found.reason
 
 
+def test_what_may_have_expired_is_left_to_a_person() -> None:
+    """A tombstone at home is compacted away after a day: what is older may have had one."""
+    elsewhere = LogReading().take([commit(GROUP, 0, ms=500)]).places(8, 8).elsewhere
+    (found,), (kept,) = repairs(elsewhere, 501), repairs(elsewhere, 500)
+    assert (found.mend, kept.mend) == (Mend.CONFLICT, Mend.RESTORE)
+    assert "older than offsets.retention.minutes" in found.reason
+
+
 def test_a_commit_that_cannot_be_read_is_left_to_a_person() -> None:
     """A value of a newer version, whatever of it can be made out."""
     record = commit(GROUP, 0)

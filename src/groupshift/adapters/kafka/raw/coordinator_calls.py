@@ -50,6 +50,15 @@ def named_by(connection: BrokerConnection, names: Sequence[str]) -> dict[str, in
     return found
 
 
+def with_offsets(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[str]:
+    """Those of ``groups`` for which this broker, their coordinator, has an offset. Raises `BrokerError`."""
+    for request, asked in group_calls.fetch_offsets(connection, groups):
+        for group, code, topics in group_calls.fetched(asked, connection.ask(request)):
+            raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
+            if any(int(each.committed_offset) >= 0 for topic in topics or () for each in topic.partitions):
+                yield group
+
+
 def served_by(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[str]:
     """Those of ``groups`` for which this very broker answers. Raises `BrokerError`."""
     for request, asked in group_calls.fetch_offsets(connection, groups):

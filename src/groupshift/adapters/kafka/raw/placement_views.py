@@ -7,7 +7,7 @@ from typing import Any
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.coordinator_calls import named_by, served_by
+from groupshift.adapters.kafka.raw.coordinator_calls import named_by, served_by, with_offsets
 from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC, open_commits
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
@@ -36,6 +36,10 @@ class LivePlacementViews:
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
         """See the port."""
         return self._cluster.attempt(lambda: self._owners(sorted(groups)))
+
+    def answering(self, groups: Collection[str]) -> frozenset[str]:
+        """See the port."""
+        return self._cluster.attempt(lambda: self._answering(sorted(groups)))
 
     def close(self) -> None:
         """Close the connections."""
@@ -74,6 +78,16 @@ class LivePlacementViews:
             for group in served_by(self._cluster.broker(node.node_id), groups):
                 found[group] = (*found[group], node.node_id)
         return found
+
+    def _answering(self, groups: list[str]) -> frozenset[str]:
+        nodes, errors = self._cluster.coordinators(groups)
+        for group, code in errors.items():
+            raise_for(code, f"group {group!r} has no coordinator")
+        found: set[str] = set()
+        for node in set(nodes.values()):
+            asked = [group for group in groups if nodes[group] == node]
+            found |= set(with_offsets(self._cluster.broker(node), asked))
+        return frozenset(found)
 
 
 def _smallest(cluster: ClusterView) -> int:
