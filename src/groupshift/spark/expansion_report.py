@@ -89,12 +89,12 @@ def _loads(found: PlannedExpansion) -> Iterator[Markup]:
     if not found.before:
         return
     shades = {"now": colours.colour(0), "then": colours.colour(1)}
-    pictures = [
-        _bars(name, measure, {"now": found.before, "then": found.after}, shades)
-        for name, measure in _MEASURES.items()
-    ]
+    pictures: list[Markup] = []
+    for name, measure in _MEASURES.items():
+        moments = {"now": found.before, "then": found.after}
+        pictures += [tag("h3", f"{name[0].upper()}{name[1:]}"), _bars(name, measure, moments, shades)]
     hint = tag(
-        "p", "Live is the newest record of each key; each pair of pictures has one scale.", class_="hint"
+        "p", "Live is the newest record of each key; the two rows of a picture have one scale.", class_="hint"
     )
     yield section("Load by partition", hint, colours.legend(shades, {}), *pictures)
 
@@ -148,8 +148,9 @@ def _bar(
 def _numbers(count: int, widest: int, floor: int) -> Iterator[Markup]:
     """The first and the last partition."""
     width = (_WIDTH - _LEFT) / widest
-    for number in sorted({0, count - 1}):
-        yield tag("text", number, x=round(_LEFT + number * width, 1), y=floor + 16, class_="hint")
+    for number, anchor in {0: "start", count - 1: "end"}.items():
+        x = _LEFT + (number + (anchor == "end")) * width
+        yield tag("text", number, x=round(x, 1), y=floor + 16, text_anchor=anchor, class_="hint")
 
 
 def _brokers(found: PlannedExpansion) -> Markup:
