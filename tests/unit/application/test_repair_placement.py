@@ -9,12 +9,15 @@ import pytest
 
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
+from groupshift.application.restore_offsets import read_back, restore_offsets
 from groupshift.domain.cluster_rows import ClusterState, OffsetRow
 from groupshift.domain.coordinator_log import LogRecord
+from groupshift.domain.downgrade.view import Property
 from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.expansion.view import PlacementView
+from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
-from placement_clusters import Log, commit, view
+from placement_clusters import Log, changed, commit, view
 
 
 @dataclass(slots=True)
@@ -73,6 +76,45 @@ def test_lost_offsets_are_committed_and_read_back() -> None:
     }  # fmt: skip
     again = repair(plan, world, world)
     assert (again.restored.equal, again.changed) == (2, ())
+
+
+def test_what_is_older_at_home_gives_way() -> None:
+    """As the coordinator answered when the log was read."""
+    home = partition_of("g9", 8)
+    plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
+    row = plan.repairs[0].row
+    world = Coordinators({(row.group, row.topic, row.partition): replace(row, offset=5)})
+    done = repair(plan, world, world)
+    assert (done.changed, done.restored.equal, world.committed) == ((), 1, [row])
+
+
+def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
+    """A coordinator that stores something else is found out; no metadata is empty metadata."""
+    rows = [plan.row for plan in planned(*LOST).repairs]
+    world = Coordinators()
+    found = restore_offsets(world, world, [*rows, replace(rows[0], partition=1, offset=-1)])
+    assert (found.equal, len(world.committed)) == (2, 2)
+    for change in ({"offset": 1}, {"leader_epoch": None}, {"metadata": "other"}):
+        world.offsets[rows[0].group, "t", 0] = replace(rows[0], **change)
+        (left,) = read_back(world, rows).differing
+        assert left.found == replace(rows[0], **change)
+    bare = replace(rows[0], metadata=None, leader_epoch=-1)
+    world.offsets[rows[0].group, "t", 0] = replace(rows[0], metadata="", leader_epoch=None)
+    assert read_back(world, [bare]).differing == ()
+
+
+def test_what_is_older_than_the_retention_is_left_to_a_person() -> None:
+    """A week, or what a broker is configured with: the shortest counts."""
+    week = 7 * 24 * 3_600_000
+    for taken_at_ms, minutes, mend in (
+        (week, "", Mend.RESTORE), (week + 2_000, "", Mend.CONFLICT), (week + 2_000, "20000", Mend.CONFLICT),
+        (3_600_000, "50", Mend.CONFLICT), (3_600_000, "70", Mend.RESTORE),
+    ):  # fmt: skip
+        found = view(8)
+        found = replace(found, cluster=replace(found.cluster, taken_at_ms=taken_at_ms))
+        kept = {"offsets.retention.minutes": Property(value=minutes, static=True)} if minutes else {}
+        (one,) = planned(commit("g9", 0, ms=1_000), found=changed(found, 2, properties=kept)).repairs
+        assert one.mend is mend, (taken_at_ms, minutes)
 
 
 def test_a_group_with_members_is_named_and_hides_no_other() -> None:

@@ -56,6 +56,7 @@ def test_the_newest_commit_by_its_own_time_counts(records: list[LogRecord], mend
         ([commit(GROUP, 0, offset=5, ms=9), commit(GROUP, HOME, offset=7, ms=5)], "its coordinator has 7"),
         ([commit(GROUP, 0, offset=-1)], "says -1, which is no offset"),
         ([commit(GROUP, 0, ms=-1)], "has no time"),
+        ([commit(GROUP, 0, ms=5), commit(GROUP, HOME, ms=-1)], "has no time"),
     ],
 )
 def test_what_a_person_has_to_decide(records: list[LogRecord], said: str) -> None:
