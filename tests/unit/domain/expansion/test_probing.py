@@ -39,6 +39,8 @@ def test_names_tell_an_earlier_count_apart_wherever_leaders_differ(count: int) -
         if expected(name, count, leaders) != expected(name, 2, leaders)
     }
     assert telling == {place for place in range(count) if leaders[place] != leaders[place % 2]}
+    odd = probe_names(leading(8), 3)[:8]
+    assert all(expected(name, 8, leading(8)) != expected(name, 3, leading(8)) for name in odd)
     assert probe_names(leading(3), 12), "an earlier count may be higher than what there is"
 
 
