@@ -80,6 +80,17 @@ def test_offsets_are_given_back_exactly_and_as_often_as_wanted(ports) -> None:
     assert (found.equal, found.differing) == (len(ROWS), ())
 
 
+def test_a_topic_that_is_not_there_is_told_and_hides_no_other(ports) -> None:
+    """Refused by 4.3.1 (Kafka calls that worth asking again), taken by 3.9.2."""
+    restoring, reader = ports
+    gone = replace(ROWS[0], group="gone", topic="no-such-topic")
+    found = restore_offsets(restoring, reader, [gone, replace(ROWS[1], group="there")])
+    assert found.equal == 2 - len(found.differing)
+    assert {each.reason for each in found.differing} <= {
+        "offsets of group 'gone' are not committed: UNKNOWN_TOPIC_OR_PARTITION (3)"
+    }
+
+
 def test_a_group_with_members_is_refused_and_hides_no_other(node: KraftCluster, ports) -> None:
     """Neither its offsets nor the group are touched; offsets below 0 are none."""
     restoring, reader = ports

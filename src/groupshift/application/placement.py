@@ -102,7 +102,7 @@ def _demand_more(facts: PlacementFacts, to: int) -> None:
             f"--to {to}: there is no offsets topic to expand; set offsets.topic.num.partitions={to} at all "
             "brokers before the first group commits"
         )
-    if to < count or (to == count and facts.before == count):
+    if to < count or (to == count and facts.before == count and count in facts.fitting):
         raise Rejected(
             f"--to {to}: __consumer_offsets has {count} partitions already and a count can only grow; "
             f"name more, such as {2 * facts.before}"
@@ -120,13 +120,14 @@ def _facts(
 ) -> PlacementFacts:
     if reading is None or not view.count:
         return PlacementFacts(view=view, log=reading.places(1, 0) if reading else None, to=to)
-    places = reading.places(view.count, view.count)
+    telling = len(view.counted.alike) > 1
+    places = reading.places(view.count, view.count, newest=telling)
     found = fitting(view, places.newest)
-    if view.count not in found and len(view.counted.alike) > 1 and _forgotten(views, view, places):
+    if view.count not in found and telling and _forgotten(views, view, places):
         return PlacementFacts(view=view, log=places, to=to, log_tells=False)
     count = in_force(view, found)
     if count is not None and count != view.count:
-        places = reading.places(count, view.count)
+        places = reading.places(count, view.count, newest=telling)
     return PlacementFacts(view=view, log=places, to=to)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from groupshift.application.placement import PlacementAudit, audit_placement
@@ -11,6 +11,7 @@ from groupshift.application.restore_offsets import NotRestored, Restored, restor
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.expansion.repair import Mend, Repair, repairs
 from groupshift.domain.expansion.view import retention_ms
+from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.audits import LogProgress
 from groupshift.ports.group_snapshots import GroupSnapshots
@@ -19,6 +20,9 @@ from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
 
 _Key = tuple[str, str, int]
+_GROUPS_AT_A_TIME = 100
+_DEMANDED = frozenset({"X01", "X02", "X03", "X04", "X05", "X11"})
+"""Rules that must pass before anything is committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,56 +54,73 @@ class Repaired:
     changed: tuple[NotRestored, ...] = ()
 
 
-def plan_repair(views: PlacementViews, log: OffsetsLog, told: LogProgress | None = None) -> PlannedRepair:
-    """Look and plan; nothing is changed. Raises as `audit_placement`."""
+def plan_repair(
+    views: PlacementViews, log: OffsetsLog, within_ms: int, told: LogProgress | None = None
+) -> PlannedRepair:
+    """Look and plan; nothing is changed. What was committed longer than ``within_ms`` before the look (or
+    than offsets are kept) is left to a person. Raises as `audit_placement`."""
     audit = audit_placement(views, log, told)
     view = audit.facts.view
-    kept_since_ms = view.cluster.taken_at_ms - retention_ms(view)
-    found = repairs(audit.facts.log.elsewhere, kept_since_ms) if audit.facts.log else ()
+    since = view.cluster.taken_at_ms - min(within_ms, retention_ms(view))
+    found = repairs(audit.facts.log.elsewhere, since) if audit.facts.log else ()
     return PlannedRepair(audit=audit, repairs=found, against=_against(audit))
 
 
 def _against(audit: PlacementAudit) -> str:
+    """Why nothing may be committed: it would not stay, or could undo what somebody else does."""
     facts = audit.facts
-    if facts.in_force != facts.view.count:
-        return (
-            "brokers do not count what the topic has (X04): restart them first, with all clients stopped, or "
-            "what is committed now is lost at the next restart"
-        )
     if facts.view.old:
         return (
             "a broker runs the OLD coordinator, whose cache may keep an older offset however new the commit: "
             "repair of OLD coordinators is not built yet, see docs/expansion.md"
         )
-    return ""
+    unmet = [
+        f"{each.rule}: {each.reason} ({each.hint})"
+        for each in audit.judgement.findings
+        if each.rule in _DEMANDED and each.verdict is not Verdict.PASS
+    ]
+    return "; ".join(unmet)
 
 
 def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: GroupSnapshots) -> Repaired:
-    """Commit what is to be restored, for groups without members, and read it back; an offset that somebody
-    committed since the look is left alone. Safe to repeat.
+    """Commit what is to be restored, for groups without members, and read it back: some groups at a time,
+    asked for right before; what is answered otherwise than the log said, or cannot be asked, is left alone.
+    Safe to repeat. A consumer that commits without being a member is not refused by its coordinator.
 
     Raises `Rejected` with `PlannedRepair.against`, and as the ports."""
     if planned.against:
         raise Rejected(f"nothing was changed: {planned.against}")
-    wanted = planned.of(Mend.RESTORE)
-    answered = _answered(reader, {each.chosen.group for each in wanted}) if wanted else {}
-    changed = [
-        NotRestored(wanted=each.row, found=there, reason="somebody committed since the look")
-        for each in wanted
-        if (there := answered.get(_key(each.row))) is not None and there.offset not in _expected(each)
-    ]
-    since = {_key(each.wanted) for each in changed}
-    rows = [each.row for each in wanted if _key(each.row) not in since]
-    return Repaired(restored=restore_offsets(restoring, reader, rows), changed=tuple(changed))
+    by_group: dict[str, list[Repair]] = defaultdict(list)
+    for each in planned.of(Mend.RESTORE):
+        by_group[each.chosen.group].append(each)
+    equal, differing, changed = 0, list[NotRestored](), list[NotRestored]()
+    groups = sorted(by_group)
+    for start in range(0, len(groups), _GROUPS_AT_A_TIME):
+        wanted = [each for group in groups[start : start + _GROUPS_AT_A_TIME] for each in by_group[group]]
+        left = _left_alone(reader, wanted)
+        rows = [each.row for each in wanted if _key(each.row) not in left]
+        restored = restore_offsets(restoring, reader, rows)
+        equal, changed = equal + restored.equal, [*changed, *left.values()]
+        differing += restored.differing
+    return Repaired(restored=Restored(equal=equal, differing=tuple(differing)), changed=tuple(changed))
 
 
-def _expected(each: Repair) -> tuple[int | None, int]:
-    """What the coordinator may answer: what it did when the log was read, or what is restored already."""
-    return each.chosen.at_home, each.row.offset
-
-
-def _answered(reader: GroupSnapshots, groups: Collection[str]) -> dict[_Key, OffsetRow]:
-    return {_key(row): row for row in reader.take(sorted(groups)).offsets}
+def _left_alone(reader: GroupSnapshots, wanted: Sequence[Repair]) -> dict[_Key, NotRestored]:
+    """What may not be committed now: its coordinator does not tell all of the group, or something else than
+    the log said."""
+    state = reader.take(sorted({each.chosen.group for each in wanted}))
+    answered = {_key(row): row for row in state.offsets}
+    problems = {each.group: each.problem for each in state.problems}
+    found = {}
+    for each in wanted:
+        key, there = _key(each.row), answered.get(_key(each.row))
+        says = None if there is None else there.offset
+        why = problems.get(each.chosen.group, "")
+        if not why and says not in {each.chosen.at_home, each.row.offset}:
+            why = f"somebody changed it: the log said {each.chosen.at_home}, its coordinator answers {says}"
+        if why:
+            found[key] = NotRestored(wanted=each.row, found=there, reason=why)
+    return found
 
 
 def _key(row: OffsetRow) -> _Key:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,6 +25,18 @@ from groupshift.settings import KafkaSettings
 _SHOWN = 40
 _COLOUR = {Mend.RESTORE: "green", Mend.OVERWRITTEN: "yellow", Mend.CONFLICT: "red"}
 
+Within = Annotated[
+    float,
+    typer.Option(
+        "--within",
+        metavar="HOURS",
+        help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
+        "delete.retention.ms.",
+        min=0.0,
+    ),
+]
+_HOUR_MS = 3_600_000
+
 app = typer.Typer(name="repair", help="Put right what was broken without groupshift.", no_args_is_help=True)
 
 
@@ -36,6 +48,7 @@ def _several() -> None:
 @app.command("placement")
 def placement(
     *,
+    within: Within = 24.0,
     execute: Execute = False,
     bootstrap_servers: Servers = "",
     timeout: Timeout = 10.0,
@@ -51,6 +64,7 @@ def placement(
         planned = plan_repair(
             views,
             log_at(kafka, timeout),
+            round(within * _HOUR_MS),
             lambda done, of: progress("reading the offsets topic", done, of),
         )
     done = _done(kafka, planned, timeout) if execute else None
@@ -72,7 +86,7 @@ def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repai
 
 
 def _clean(planned: PlannedRepair, done: Repaired | None) -> bool:
-    if planned.of(Mend.CONFLICT):
+    if planned.of(Mend.CONFLICT) or (planned.against and planned.repairs):
         return False
     if done is None:
         return not planned.of(Mend.RESTORE)

@@ -10,7 +10,7 @@ import pytest
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
 from groupshift.application.restore_offsets import read_back, restore_offsets
-from groupshift.domain.cluster_rows import ClusterState, OffsetRow
+from groupshift.domain.cluster_rows import ClusterState, OffsetRow, ProblemRow
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.downgrade.view import Property
 from groupshift.domain.expansion.repair import Mend
@@ -26,6 +26,7 @@ class Coordinators:
 
     offsets: dict[tuple[str, str, int], OffsetRow] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
+    untold: Mapping[str, str] = field(default_factory=dict)
     committed: list[OffsetRow] = field(default_factory=list)
 
     def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
@@ -47,7 +48,12 @@ class Coordinators:
         """The offsets of these groups."""
         assert progress is None
         rows = [row for row in self.offsets.values() if groups is None or row.group in groups]
-        return ClusterState(cluster_id="c", taken_at_ms=0, offsets=rows)
+        problems = [
+            ProblemRow(group=group, problem=why)
+            for group, why in self.untold.items()
+            if groups is None or group in groups
+        ]
+        return ClusterState(cluster_id="c", taken_at_ms=0, offsets=rows, problems=problems)
 
     def cluster_id(self) -> str:
         """One."""
@@ -57,12 +63,13 @@ class Coordinators:
         """Nothing is open."""
 
 
+HOUR_MS = 3_600_000
 LOST = [commit("g9", 0, offset=42), commit("g10", 0, offset=43)]
 
 
 def planned(*records: LogRecord, found: PlacementView | None = None) -> PlannedRepair:
     """The plan of a cluster that counts eight, or of another one."""
-    return plan_repair(MemoryPlacementViews(found or view(8)), Log(records))
+    return plan_repair(MemoryPlacementViews(found or view(8)), Log(records), 24 * HOUR_MS)
 
 
 def test_lost_offsets_are_committed_and_read_back() -> None:
@@ -104,17 +111,43 @@ def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
 
 
 def test_what_is_older_than_the_retention_is_left_to_a_person() -> None:
-    """A week, or what a broker is configured with: the shortest counts."""
-    week = 7 * 24 * 3_600_000
+    """What was asked for, or what a broker keeps offsets for: the shortest counts."""
+    day = 24 * HOUR_MS
     for taken_at_ms, minutes, mend in (
-        (week, "", Mend.RESTORE), (week + 2_000, "", Mend.CONFLICT), (week + 2_000, "20000", Mend.CONFLICT),
-        (3_600_000, "50", Mend.CONFLICT), (3_600_000, "70", Mend.RESTORE),
+        (day, "", Mend.RESTORE), (day + 2_000, "", Mend.CONFLICT), (day + 2_000, "20000", Mend.CONFLICT),
+        (HOUR_MS, "50", Mend.CONFLICT), (HOUR_MS, "70", Mend.RESTORE),
     ):  # fmt: skip
         found = view(8)
         found = replace(found, cluster=replace(found.cluster, taken_at_ms=taken_at_ms))
         kept = {"offsets.retention.minutes": Property(value=minutes, static=True)} if minutes else {}
         (one,) = planned(commit("g9", 0, ms=1_000), found=changed(found, 2, properties=kept)).repairs
         assert one.mend is mend, (taken_at_ms, minutes)
+
+
+def test_what_its_coordinator_does_not_tell_is_left_alone() -> None:
+    """A transaction is open, a right is missing: nothing there is not the same as nothing told."""
+    world, plan = Coordinators(untold={"g9": "a transaction is open"}), planned(*LOST)
+    done = repair(plan, world, world)
+    assert [(each.wanted.group, each.reason) for each in done.changed] == [("g9", "a transaction is open")]
+    assert [row.group for row in world.committed] == ["g10"]
+
+
+def test_a_deletion_since_the_look_is_not_undone() -> None:
+    """What was at home when the log was read is gone now."""
+    home = partition_of("g9", 8)
+    plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
+    world = Coordinators()
+    (left,) = repair(plan, world, world).changed
+    assert (left.found, world.committed) == (None, [])
+    assert left.reason == "somebody changed it: the log said 5, its coordinator answers None"
+
+
+def test_more_groups_than_are_taken_at_a_time() -> None:
+    """All of them, each once."""
+    world = Coordinators()
+    lost = [commit(f"g{number}", (partition_of(f"g{number}", 8) + 1) % 8, at=number) for number in range(250)]
+    done = repair(planned(*lost), world, world)
+    assert (done.restored.equal, len(world.committed)) == (250, 250)
 
 
 def test_a_group_with_members_is_named_and_hides_no_other() -> None:
@@ -144,8 +177,11 @@ def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
     ("found", "said"),
     [
         (view(8, release="3.4.1"), "a broker runs the OLD coordinator"),
-        (view(8, {1: 5, 2: 5, 3: 5}), "brokers do not count what the topic has"),
-        (view(8, {1: 5, 2: 5, 3: 8}), "brokers do not count what the topic has"),
+        (view(8, {1: 5, 2: 5, 3: 5}), "X04: "),
+        (view(8, {1: 5, 2: 5, 3: 8}), "X04: "),
+        (view(8, open_transactions={3: ("pay-1",)}), "X11: transactional id 'pay-1'"),
+        (changed(view(8), 2, untold="no right"), "X03: broker 2 does not tell its configuration"),
+        (view(8, differing=(2,)), "X01: "),
     ],
 )
 def test_nothing_is_committed_where_it_would_not_stay(found: PlacementView, said: str) -> None:

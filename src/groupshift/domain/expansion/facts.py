@@ -62,6 +62,13 @@ class PlacementFacts:
         """See `fitting`."""
         return fitting(self.view, self.log.newest if self.log is not None and self.log_tells else None)
 
+    @property
+    def unclear(self) -> tuple[int, ...]:
+        """Brokers whose answers fit several counts, where there are several brokers: the log proves the count
+        of those that lead only."""
+        found = [node for node, counts in self.view.counted.by_broker.items() if len(counts) > 1]
+        return tuple(sorted(found)) if len(self.view.cluster.brokers) > 1 else ()
+
     @cached_property
     def in_force(self) -> int | None:
         """The count that all brokers use: the topic's where that fits; None where they disagree, or it cannot

@@ -1,8 +1,8 @@
 """The log of ``__consumer_offsets`` as an expansion sees it: load by partition, and what lies elsewhere than
 the count in force says.
 
-Only keys are read of records at home; values are decoded of what lies elsewhere. Source:
-specs/group-coordinator.md §1.7 and §3.1.
+Only keys are read of records at home, unless times are asked for; values are decoded of what lies elsewhere.
+Source: specs/group-coordinator.md §1.7 and §3.1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Elsewhere:
     says, ``at_home`` what the newest record at home says (None: nothing, or it is a tombstone); ``newer``
     whether it was committed later than that (None: it cannot be told); ``record_offset`` and
     ``home_record_offset`` are places in the log: OLD coordinators keep the higher one, whatever the times;
-    ``readable`` whether all of its value is understood."""
+    ``readable`` whether all of its value is understood; ``expires_ms`` an expiry of its own (-1: none) and
+    ``deleted_ms`` when a tombstone of this key was written last, in whatever partition (-1: none is)."""
 
     group: str
     topic: str
@@ -54,6 +55,8 @@ class Elsewhere:
     leader_epoch: int = -1
     metadata: str = ""
     readable: bool = True
+    expires_ms: int = -1
+    deleted_ms: int = -1
     at_home: int | None = None
     home_record_offset: int | None = None
     newer: bool | None = None
@@ -94,7 +97,7 @@ class LoggedPlaces:
 class LogReading:
     """Takes records in any order; `places` holds them against a count, as often as wanted.
 
-    Keeps the newest record of every key: memory follows the keys that are live, not the log."""
+    Keeps the newest record of every key, tombstones too: about 400 bytes each."""
 
     def __init__(self) -> None:
         self._winners: dict[_Key, LogRecord] = {}
@@ -113,19 +116,20 @@ class LogReading:
                 self._winners[key] = each
         return self
 
-    def places(self, count: int, partitions: int) -> LoggedPlaces:
-        """Held against ``count`` partitions in force, of ``partitions`` that there are.
+    def places(self, count: int, partitions: int, *, newest: bool = True) -> LoggedPlaces:
+        """Held against ``count`` partitions in force, of ``partitions`` that there are; ``newest`` False
+        leaves `LoggedPlaces.newest` out, for which every commit is decoded.
 
         Raises `Rejected` for a count below 1."""
         by_group, unreadable = self._live()
         hashed = Hashed(by_group)
         homes = dict(zip(hashed.groups, hashed.places(count), strict=True))
-        newest = {group: _newest(found) for group, found in by_group.items()}
+        times = {group: _newest(found) for group, found in by_group.items()} if newest else {}
         return LoggedPlaces(
             count=count,
             loads=self._loads(by_group, partitions),
             groups={group: frozenset(each.partition for each in found) for group, found in by_group.items()},
-            newest={group: where for group, where in newest.items() if where is not None},
+            newest={group: where for group, where in times.items() if where is not None},
             elsewhere=tuple(self._elsewhere(by_group, homes)),
             others=_others(by_group, homes),
             unreadable=unreadable,
@@ -167,11 +171,22 @@ class LogReading:
     def _elsewhere(
         self, by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]
     ) -> Iterator[Elsewhere]:
+        deleted = self._deleted()
         for group, found in sorted(by_group.items()):
             home = homes[group]
             for each in found:
                 if each.partition != home and _is_commit(each):
-                    yield _compared(each, self._winners.get((home, _logical(each.key or b""))), home)
+                    key = _logical(each.key or b"")
+                    compared = _compared(each, self._winners.get((home, key)), home)
+                    yield replace(compared, deleted_ms=deleted.get(key, _UNKNOWN))
+
+    def _deleted(self) -> dict[bytes, int]:
+        """When each commit's key was deleted last, in whatever partition."""
+        found: dict[bytes, int] = {}
+        for (_, key), each in self._winners.items():
+            if each.value is None and key[:2] in _COMMITS:
+                found[key] = max(found.get(key, _UNKNOWN), each.timestamp_ms)
+        return found
 
 
 def counts_by_newest(newest: Mapping[str, tuple[int, int]], candidates: Iterable[int]) -> frozenset[int]:
@@ -241,6 +256,7 @@ def _compared(there: LogRecord, here: LogRecord | None, home: int) -> Elsewhere:
         record_offset=there.offset,
         leader_epoch=said.get("leaderEpoch", -1),
         metadata=said.get("metadata") or "",
+        expires_ms=said.get("expireTimestamp", _UNKNOWN),
         readable=found.decode_status is DecodeStatus.OK,
         at_home=homes_said.get("offset"),
         home_record_offset=here.offset if here is not None else None,

@@ -55,8 +55,8 @@ class Repair:
 def repairs(elsewhere: Iterable[Elsewhere], kept_since_ms: int = 0) -> tuple[Repair, ...]:
     """What to do about every key that has a commit outside its group's partition, by group and partition.
 
-    ``kept_since_ms``: what was committed earlier may have expired, or been deleted, at home without a trace
-    (epoch ms; `offsets.retention.minutes` before now)."""
+    ``kept_since_ms`` (epoch ms): what was committed earlier may have been deleted, or have expired, at home
+    without a trace (a tombstone stays for delete.retention.ms after its compaction)."""
     by_key: dict[tuple[str, str, int], list[Elsewhere]] = defaultdict(list)
     for each in elsewhere:
         by_key[each.group, each.topic, each.partition].append(each)
@@ -69,7 +69,7 @@ def _repair(found: Sequence[Elsewhere], kept_since_ms: int) -> Repair:
         return Repair(mend=Mend.OVERWRITTEN, chosen=newest, others=tuple(others))
     reason = _doubt(newest, others)
     if not reason and newest.committed_ms < kept_since_ms:
-        reason = "it is older than offsets.retention.minutes: at home it may have expired, or been deleted"
+        reason = "it is old: at home it may have been deleted, or have expired, without a trace left"
     mend = Mend.CONFLICT if reason else Mend.RESTORE
     return Repair(mend=mend, chosen=newest, others=tuple(others), reason=reason)
 
@@ -81,6 +81,8 @@ def _doubt(newest: Elsewhere, others: Sequence[Elsewhere]) -> str:
         return "a commit cannot be read"
     if offset < 0:
         return f"the newest commit says {offset}, which is no offset"
+    if newest.deleted_ms > newest.committed_ms or newest.expires_ms != _UNKNOWN:
+        return "it was deleted in another partition later, or has an expiry of its own"
     if newest.committed_ms == _UNKNOWN or (newest.newer is None and newest.home_record_offset is not None):
         return "a commit has no time"
     return _contradiction(newest, offset, others)

@@ -60,13 +60,19 @@ def complete(facts: PlacementFacts) -> Iterator[Complaint]:
 def counting(facts: PlacementFacts) -> Iterator[Complaint]:
     """What every broker counts, against what there is: the latent bomb, and the window between."""
     view = facts.view
-    if not view.count or not view.answers:
+    if not view.count or not view.answers or view.differing:
         return
     count, fitting = view.count, facts.fitting
     if count in fitting:
         if len(fitting) > 1 and facts.log is None:
             reason = f"what the brokers answer fits {count} partitions and other counts: one leads too many"
             yield Verdict.INCONCLUSIVE, reason, "let the log be read: it tells which count was used last"
+        elif facts.unclear:
+            reason = (
+                f"what broker {_names(facts.unclear)} answers fits {count} partitions and other counts: "
+                "those of them that lead nothing may use another one"
+            )
+            yield Verdict.INCONCLUSIVE, reason, "elect preferred leaders, then look again"
     elif fitting:
         yield _not_adopted(facts)
     else:
@@ -77,6 +83,12 @@ def _not_adopted(facts: PlacementFacts) -> Complaint:
     """The latent bomb: the next restart changes what the brokers count. A plan expects it."""
     count, used = facts.view.count, " or ".join(map(str, sorted(facts.fitting)))
     moved = facts.moving_at_restart
+    if facts.in_force is None:
+        reason = (
+            f"{TOPIC} has {count} partitions and brokers count {used}: the count was changed and no broker "
+            "was restarted since; which groups move then cannot be told"
+        )
+        return Verdict.FAIL, reason, "restart no broker; let groups commit, then look again"
     lost = f"{len(moved)} of {len(facts.hashed.groups)} groups move then, and lose their offsets"
     named = f" ({sentence_list([each.group for each in moved], _SHOWN)})" if moved else ""
     reason = (

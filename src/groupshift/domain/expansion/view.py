@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import BrokerView, ClusterView
@@ -41,7 +42,7 @@ class TopicView:
     behind: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlacementView:
     """Everything at one moment. ``topic`` is what all brokers tell of the offsets topic, ``differing`` the
     brokers whose metadata tells another one; ``answers`` are what each broker names as coordinators;
@@ -60,7 +61,7 @@ class PlacementView:
         """How many partitions the metadata tells."""
         return len(self.topic.leaders)
 
-    @property
+    @cached_property
     def counted(self) -> Counted:
         """What every broker may count."""
         others = {each for broker in self.cluster.brokers if (each := configured(broker))}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.domain.coordinator_log import LogRecord, encode_value
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.repair import Mend, Repair, repairs
 from groupshift.domain.placement import partition_of
@@ -71,7 +73,24 @@ def test_what_may_have_expired_is_left_to_a_person() -> None:
     elsewhere = LogReading().take([commit(GROUP, 0, ms=500)]).places(8, 8).elsewhere
     (found,), (kept,) = repairs(elsewhere, 501), repairs(elsewhere, 500)
     assert (found.mend, kept.mend) == (Mend.CONFLICT, Mend.RESTORE)
-    assert "older than offsets.retention.minutes" in found.reason
+    assert "may have been deleted, or have expired" in found.reason
+
+
+def test_what_was_deleted_anywhere_later_is_left_to_a_person() -> None:
+    """A tombstone in a third partition, of the same key; an earlier one is none."""
+    gone = (HOME + 1) % 8
+    assert gone != 0
+    for ms, mend in ((6_000, Mend.CONFLICT), (4_000, Mend.RESTORE)):
+        assert mended(commit(GROUP, 0, ms=5_000), commit(GROUP, gone, offset=None, ms=ms)).mend is mend
+    other = commit("g10", gone, offset=None, ms=6_000)
+    assert mended(commit(GROUP, 0, ms=5_000), other).mend is Mend.RESTORE
+
+
+def test_an_expiry_of_its_own_is_left_to_a_person() -> None:
+    """It would be lost."""
+    said = {"offset": 7, "metadata": "", "commitTimestamp": 5, "expireTimestamp": 9}
+    record = replace(commit(GROUP, 0), value=encode_value(1, 1, said))
+    assert "an expiry of its own" in mended(record).reason
 
 
 def test_a_commit_that_cannot_be_read_is_left_to_a_person() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from downgrade_clusters import listed
+from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.downgrade.view import ListedGroup, QuorumView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules import RULES, Use
@@ -15,7 +16,7 @@ from groupshift.domain.expansion.view import TopicView
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
-from placement_clusters import at, changed, commit, complaints, facts, leading, view
+from placement_clusters import answering, at, changed, commit, complaints, facts, leading, view
 
 GROUPS = [f"g{number}" for number in range(30)]
 MOVING = sorted(group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8))
@@ -66,6 +67,43 @@ def test_the_latent_bomb_on_one_broker_is_told_by_the_log() -> None:
     unread = complaints(facts(one, None))
     assert unread["X04"][0][0] is Verdict.INCONCLUSIVE
     assert unread["X07"][0][0] is Verdict.ERROR
+
+
+def test_brokers_that_lead_nothing_prove_no_count() -> None:
+    """One leads everything and counts eight; what the others count shows when they lead again."""
+    found = view(8)
+    alone = replace(found, topic=TopicView(leaders=leading(8, (1,)), replicas=(3,) * 8))
+    alone = replace(alone, answers=answering({1: 8, 2: 5, 3: 5}, alone.topic.leaders))
+    verdict, reason = only(complaints(facts(alone, at(GROUPS, 8))), "X04")
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "what broker 1, 2, 3 answers fits 8 partitions and other counts" in reason
+
+
+def test_a_latent_bomb_whose_count_cannot_be_told() -> None:
+    """One broker, one group: eight is ruled out, several are left."""
+    group = next(each for each in GROUPS if partition_of(each, 5) != partition_of(each, 8))
+    verdict, reason = only(
+        {
+            each: said
+            for each, said in complaints(facts(view(8, {1: 5}), at([group], 5))).items()
+            if each == "X04"
+        },
+        "X04",
+    )
+    assert verdict is Verdict.FAIL
+    assert "which groups move then cannot be told" in reason
+
+
+def test_what_was_not_told_is_not_passed() -> None:
+    """A broker that fits no count, keys without a group, a group without a state."""
+    odd = view(8)
+    names = dict.fromkeys(odd.answers[0].named, 9)
+    odd = replace(odd, answers=(replace(odd.answers[0], named=names), *odd.answers[1:]))
+    assert complaints(facts(odd))["X05"][0][0] is Verdict.ERROR
+    unreadable = LogRecord(partition=0, offset=0, timestamp_ms=1, key=b"\0\1\0\x40", value=b"")
+    assert only(complaints(facts(view(), [unreadable])), "X07")[0] is Verdict.INCONCLUSIVE
+    stateless = view(groups={1: [listed("g1", state="")]})
+    assert "X13" in complaints(facts(stateless, at(["g1"], 8), to=16), Use.PLAN)
 
 
 def test_a_mixed_window() -> None:

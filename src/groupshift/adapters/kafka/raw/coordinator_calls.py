@@ -51,11 +51,13 @@ def named_by(connection: BrokerConnection, names: Sequence[str]) -> dict[str, in
 
 
 def with_offsets(connection: BrokerConnection, groups: Sequence[str]) -> Iterator[str]:
-    """Those of ``groups`` for which this broker, their coordinator, has an offset. Raises `BrokerError`."""
+    """Those of ``groups`` for which this broker, their coordinator, has an offset, or one that is not stable
+    yet. Raises `BrokerError`."""
     for request, asked in group_calls.fetch_offsets(connection, groups):
         for group, code, topics in group_calls.fetched(asked, connection.ask(request)):
             raise_for(code, f"{connection.address} does not tell the offsets of {group!r}")
-            if any(int(each.committed_offset) >= 0 for topic in topics or () for each in topic.partitions):
+            told = [each for topic in topics or () for each in topic.partitions]
+            if any(int(each.committed_offset) >= 0 or int(each.error_code) for each in told):
                 yield group
 
 

@@ -31,6 +31,7 @@ _NAMED_TOPICS = 9
 _IN_FLIGHT = 16
 _DELETE_GROUPS, _DELETE_VERSION = 42, 1
 _NOT_FOUND = 69
+_UNKNOWN_TOPIC = 3
 _GROUPS_A_REQUEST = 500
 
 
@@ -69,7 +70,7 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> dict[str, s
         again = 0
         for group, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
             codes = {int(each.error_code) for topic in answer.topics for each in topic.partitions} - {0}
-            lasting = sorted(code for code in codes if not BrokerError(code, group).retriable)
+            lasting = sorted(code for code in codes if _is_lasting(code))
             if lasting:
                 refused[group] = f"offsets of group {group!r} are not committed: {error_name(lasting[0])}"
             if lasting or not codes:
@@ -107,6 +108,11 @@ def delete_groups(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, str
     if left:
         cluster.attempt(work)
     return refused
+
+
+def _is_lasting(code: int) -> bool:
+    """A topic that is not there stays so, although Kafka calls that worth asking again."""
+    return code == _UNKNOWN_TOPIC or not BrokerError(code, "").retriable
 
 
 def _coordinated(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, int]:
