@@ -110,7 +110,7 @@ def _left_alone(reader: GroupSnapshots, wanted: Sequence[Repair]) -> dict[_Key, 
     the log said."""
     state = reader.take(sorted({each.chosen.group for each in wanted}))
     answered = {_key(row): row for row in state.offsets}
-    problems = {each.group: each.problem for each in state.problems}
+    problems = {each.group: each.problem for each in state.problems if not each.of_listing}
     found = {}
     for each in wanted:
         key, there = _key(each.row), answered.get(_key(each.row))

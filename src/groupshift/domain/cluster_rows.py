@@ -109,12 +109,21 @@ class BrokerRow:
     groups_coordinated: int
 
 
+LISTED_TOO = " too, but coordinated by "
+"""What a problem of a group that two brokers list says, and no other one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemRow:
     """What could not be read, or contradicts itself; ``group`` is None where it concerns no single one."""
 
     group: str | None = None
     problem: str
+
+    @property
+    def of_listing(self) -> bool:
+        """Whether it says that a broker lists what another one coordinates: its offsets were told."""
+        return LISTED_TOO in self.problem
 
 
 ROWS: Mapping[str, type] = {

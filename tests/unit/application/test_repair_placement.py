@@ -10,7 +10,7 @@ import pytest
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
 from groupshift.application.restore_offsets import read_back, restore_offsets
-from groupshift.domain.cluster_rows import ClusterState, OffsetRow, ProblemRow
+from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, OffsetRow, ProblemRow
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.downgrade.view import Property
 from groupshift.domain.expansion.repair import Mend
@@ -130,6 +130,8 @@ def test_what_its_coordinator_does_not_tell_is_left_alone() -> None:
     done = repair(plan, world, world)
     assert [(each.wanted.group, each.reason) for each in done.changed] == [("g9", "a transaction is open")]
     assert [row.group for row in world.committed] == ["g10"]
+    residue = Coordinators(untold={"g9": f"group 'g9': listed by broker 1{LISTED_TOO}2: it moved just now"})
+    assert repair(plan, residue, residue).restored.equal == 2
 
 
 def test_a_deletion_since_the_look_is_not_undone() -> None:

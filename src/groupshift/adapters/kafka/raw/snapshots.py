@@ -11,7 +11,7 @@ from groupshift.adapters.kafka.raw.cluster import BrokerNode, KafkaCluster
 from groupshift.adapters.kafka.raw.group_rows import within_logs
 from groupshift.adapters.kafka.raw.log_ends import LogEnds
 from groupshift.adapters.kafka.raw.reading import Listed, Reading, listing
-from groupshift.domain.cluster_rows import BrokerRow, ClusterState, LogEndRow, ProblemRow
+from groupshift.domain.cluster_rows import LISTED_TOO, BrokerRow, ClusterState, LogEndRow, ProblemRow
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import Progress
 
@@ -134,7 +134,7 @@ def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[Pr
         others = [node for node in listed.get(group, Listed()).brokers if node != coordinator]
         if others and coordinator is not None:
             text = (
-                f"group {group!r}: listed by broker {', '.join(map(str, others))} too, but coordinated by "
+                f"group {group!r}: listed by broker {', '.join(map(str, others))}{LISTED_TOO}"
                 f"{coordinator}: it moved just now, or two brokers serve it; take the snapshot again"
             )
             found.append(ProblemRow(group=group, problem=text))
