@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from groupshift.domain.expansion.counts import Cost, Mover, worth_comparing
-from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force
+from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force, told_counts
 from groupshift.domain.expansion.log import LoggedPlaces, LogReading, PartitionLoad
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.view import PlacementView
@@ -120,9 +120,9 @@ def _facts(
 ) -> PlacementFacts:
     if reading is None or not view.count:
         return PlacementFacts(view=view, log=reading.places(1, 0) if reading else None, to=to)
-    telling = len(view.counted.alike) > 1
+    telling = any(len(counts) > 1 for counts in view.counted.by_broker.values())
     places = reading.places(view.count, view.count, newest=telling)
-    found = fitting(view, places.newest)
+    found = fitting(told_counts(view, places.newest))
     if view.count not in found and telling and _forgotten(views, view, places):
         return PlacementFacts(view=view, log=places, to=to, log_tells=False)
     count = in_force(view, found)

@@ -63,12 +63,12 @@ def cluster_of(bootstrap_servers: str, settings_file: Any) -> KafkaSettings:
 
 def counting_table(facts: PlacementFacts) -> Table:
     """What every broker counts, row by row."""
-    counted, count = facts.view.counted.by_broker, facts.view.count
+    counted, count = facts.told, facts.view.count
     table = Table(title=f"__consumer_offsets: {count} partitions", title_justify="left")
     for name in ("broker", "coordinator", "counts", "configured", "leads", "groups listed"):
         table.add_column(name, justify="left" if name == "coordinator" else "right")
     for broker in facts.view.cluster.brokers:
-        counts = counted.get(broker.node_id, ())
+        counts = sorted(counted.get(broker.node_id, ()))
         colour = "green" if count in counts else "red"
         shown_counts = " or ".join(map(str, counts[:3])) + (" …" * (len(counts) > 3))  # noqa: PLR2004
         static = configured(broker)
@@ -85,11 +85,11 @@ def counting_table(facts: PlacementFacts) -> Table:
 
 def brokers_of(facts: PlacementFacts) -> dict[str, Any]:
     """The same for programs."""
-    counted = facts.view.counted.by_broker
+    counted = facts.told
     return {
         str(broker.node_id): {
             "coordinator": broker.coordinator,
-            "counts": counted.get(broker.node_id, ()),
+            "counts": sorted(counted.get(broker.node_id, ())),
             "configured": configured(broker),
             "leads": facts.view.topic.leaders.count(broker.node_id),
             "groups": len(broker.groups),

@@ -154,12 +154,12 @@ def _numbers(count: int, widest: int, floor: int) -> Iterator[Markup]:
 
 
 def _brokers(found: PlannedExpansion) -> Markup:
-    counted = found.facts.view.counted.by_broker
+    counted = found.facts.told
     rows = (
         (
             broker.node_id,
             broker.coordinator.value.upper(),
-            " or ".join(map(str, counted.get(broker.node_id, ())[:3])) or None,
+            " or ".join(map(str, sorted(counted.get(broker.node_id, ()))[:3])) or None,
             configured(broker),
             found.facts.view.topic.leaders.count(broker.node_id),
             len(broker.groups),

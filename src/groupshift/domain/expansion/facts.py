@@ -9,17 +9,30 @@ from functools import cached_property
 from groupshift.domain.downgrade.view import ListedGroup
 from groupshift.domain.expansion.counts import Hashed, Mover
 from groupshift.domain.expansion.log import LoggedPlaces, counts_by_newest
-from groupshift.domain.expansion.probing import several_owners
+from groupshift.domain.expansion.probing import expected, several_owners
 from groupshift.domain.expansion.view import PlacementView
 
 
-def fitting(view: PlacementView, newest: Mapping[str, tuple[int, int]] | None) -> frozenset[int]:
-    """Every count that all brokers may use, by what they answer, and by where the newest commits lie
-    (``newest``, as `LoggedPlaces.newest`; None: the log was not read); none where brokers disagree.
+def told_counts(
+    view: PlacementView, newest: Mapping[str, tuple[int, int]] | None
+) -> dict[int, frozenset[int]]:
+    """The counts that each broker may use, by what it answers; where that fits several (one broker leads
+    everything, or leaders lie so regularly that two counts lead to the same ones), by where the newest
+    commits of the groups that it serves lie (``newest``, as `LoggedPlaces.newest`; None: not read)."""
+    leaders, found = view.topic.leaders, dict[int, frozenset[int]]()
+    for node, counts in view.counted.by_broker.items():
+        served = {
+            group: where
+            for group, where in (newest.items() if newest and len(counts) > 1 else ())
+            if any(expected(group, count, leaders) == node for count in counts)
+        }
+        found[node] = counts_by_newest(served, counts)
+    return found
 
-    The log decides only where answers do not: on one broker, which leads everything."""
-    alike = view.counted.alike
-    return counts_by_newest(newest, alike) if newest and len(alike) > 1 else alike
+
+def fitting(told: Mapping[int, frozenset[int]]) -> frozenset[int]:
+    """Every count that all brokers may use; none where they disagree."""
+    return frozenset.intersection(*told.values()) if told else frozenset()
 
 
 def in_force(view: PlacementView, found: frozenset[int]) -> int | None:
@@ -58,16 +71,22 @@ class PlacementFacts:
             yield from broker.groups
 
     @cached_property
+    def told(self) -> Mapping[int, frozenset[int]]:
+        """See `told_counts`."""
+        newest = self.log.newest if self.log is not None and self.log_tells else None
+        return told_counts(self.view, newest)
+
+    @property
     def fitting(self) -> frozenset[int]:
         """See `fitting`."""
-        return fitting(self.view, self.log.newest if self.log is not None and self.log_tells else None)
+        return fitting(self.told)
 
     @property
     def unclear(self) -> tuple[int, ...]:
-        """Brokers whose answers fit several counts, where there are several brokers: the log proves the count
-        of those that lead only."""
-        found = [node for node, counts in self.view.counted.by_broker.items() if len(counts) > 1]
-        return tuple(sorted(found)) if len(self.view.cluster.brokers) > 1 else ()
+        """Brokers that may use several counts, where there are several brokers; after a restart that nobody
+        committed since, what they forgot tells."""
+        found = [node for node, counts in self.told.items() if len(counts) > 1]
+        return tuple(sorted(found)) if len(self.view.cluster.brokers) > 1 and self.log_tells else ()
 
     @cached_property
     def in_force(self) -> int | None:
@@ -99,8 +118,7 @@ class PlacementFacts:
     def several_owners(self) -> Mapping[str, tuple[int, ...]]:
         """Groups that two brokers serve, or none, by what each broker counts; empty where it cannot be
         told."""
-        by_broker = self.view.counted.by_broker
-        using = {node: each[0] for node, each in by_broker.items() if len(each) == 1}
+        using = {node: min(counts) for node, counts in self.told.items() if len(counts) == 1}
         if len(using) != len(self.view.cluster.brokers) or len(set(using.values())) < 2:  # noqa: PLR2004
             return {}
         return dict(several_owners(self.hashed.groups, using, self.view.topic.leaders))

@@ -82,10 +82,6 @@ class Counted:
         told = [frozenset(each) for each in self.by_broker.values()]
         return frozenset.intersection(*told) if told else frozenset()
 
-    def deviating(self, count: int) -> dict[int, tuple[int, ...]]:
-        """The brokers that certainly do not use ``count``, and what they may use instead."""
-        return {node: each for node, each in self.by_broker.items() if count not in each}
-
 
 def counted(answers: Iterable[Answers], leaders: Sequence[int], others: Collection[int] = ()) -> Counted:
     """What every broker counts. ``leaders`` must be those that were in force while the brokers answered."""

@@ -101,7 +101,10 @@ def _not_adopted(facts: PlacementFacts) -> Complaint:
 
 def _deviating(facts: PlacementFacts) -> Iterator[Complaint]:
     count = facts.view.count
-    for node, counts in sorted(facts.view.counted.deviating(count).items()):
+    for node, told in sorted(facts.told.items()):
+        counts = sorted(told)
+        if count in told:
+            continue
         uses = f"counts {sentence_list([str(each) for each in counts])}" if counts else "fits no count"
         reason = f"broker {node} {uses}, and {TOPIC} has {count} partitions"
         yield Verdict.FAIL, reason, f"stop all clients, and restart broker {node} before any of them starts"

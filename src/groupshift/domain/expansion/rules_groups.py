@@ -16,12 +16,8 @@ _REPAIR = "stop their clients, and bring back what the log has: groupshift repai
 
 def one_owner(facts: PlacementFacts) -> Iterator[Complaint]:
     """In a mixed window two brokers serve one group, and both take commits."""
-    counted = facts.view.counted
-    if (
-        facts.view.answers
-        and not counted.alike
-        and any(len(each) != 1 for each in counted.by_broker.values())
-    ):
+    unclear = any(len(each) != 1 for each in facts.told.values())
+    if facts.view.answers and not facts.fitting and unclear:
         reason = "which broker serves each group cannot be told: the counts of some are not clear"
         yield Verdict.ERROR, reason, "see X04, then look again"
     found = facts.several_owners
@@ -69,8 +65,8 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
         reason = f"{log.unreadable} keys of the log name no group: they were not looked at"
         yield Verdict.INCONCLUSIVE, reason, "look at them with Kafka's DumpLogSegments"
     lost = sorted({each.group for each in log.elsewhere if each.lost})
-    shadows = sorted({each.group for each in log.elsewhere if each.shadows})
-    rest = sorted(log.residue - set(lost) - set(shadows))
+    stale = sorted({each.group for each in log.elsewhere} - set(lost))
+    rest = sorted(log.residue - set(lost) - set(stale))
     if lost:
         offsets = sum(each.lost for each in log.elsewhere)
         reason = (
@@ -78,14 +74,14 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
             f"their coordinators answer -1 or an older one: {sentence_list(lost, _NAMED)}"
         )
         yield Verdict.FAIL, reason, _REPAIR
-    if shadows and facts.view.old:
+    if stale and facts.view.old:
         reason = (
-            f"older commits of {_groups(shadows)} lie elsewhere at higher offsets of the log: an OLD "
-            f"coordinator that leads both partitions answers the older: {sentence_list(shadows, _NAMED)}"
+            f"older commits of {_groups(stale)} lie elsewhere: an OLD coordinator that leads both partitions "
+            f"answers the one that it loads first, or that lies higher: {sentence_list(stale, _NAMED)}"
         )
         yield Verdict.FAIL, reason, "see docs/expansion.md, Repair: on OLD coordinators it is not built yet"
-    elif shadows:
-        rest = sorted({*rest, *shadows})
+    else:
+        rest = sorted({*rest, *stale})
     if rest:
         reason = f"residue of another count is there of {_groups(rest)}: {sentence_list(rest, _NAMED)}"
         hint = "a NEW coordinator deletes it when it expires; an OLD one never does"
