@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.placement import audit_placement, plan_expansion
-from groupshift.domain.expansion.view import PlacementView
+from groupshift.domain.expansion.view import PlacementView, TopicView
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.spark.expansion_report import render
-from placement_clusters import Log, at, view
+from placement_clusters import Log, answering, at, leading, view
 
+EIGHT = {1: 8, 2: 8, 3: 8}
 GROUPS = [f"g{number}" for number in range(30)]
 
 
@@ -37,6 +40,28 @@ def test_one_broker_that_was_restarted_is_told_from_one_that_was_not(answered: l
     assert failed == ({"X04"} if answered else {"X07"})
     old = MemoryPlacementViews(view(8, {1: 5}, release="3.4.1"))
     assert audit_placement(old, Log(at(GROUPS, 5))).facts.in_force == 5
+
+
+@pytest.mark.parametrize("answered", [GROUPS, []])
+def test_leaders_in_turn_hide_a_count_and_what_is_forgotten_tells(answered: list[str]) -> None:
+    """Six became twelve on three brokers: every multiple of three leads to the same ones, for every name."""
+    views = MemoryPlacementViews(view(12, {1: 6, 2: 6, 3: 6}), answered=frozenset(answered))
+    assert views.view.counted.by_broker == dict.fromkeys((1, 2, 3), (3, 6, 9, 12))
+    found = audit_placement(views, Log(at(GROUPS, 6)))
+    failed = {each.rule for each in found.judgement.findings if each.verdict is Verdict.FAIL}
+    assert (found.facts.in_force, failed) == ((6, {"X04"}) if answered else (12, {"X07"}))
+
+
+def test_what_one_broker_forgot_tells_nothing_of_the_others() -> None:
+    """It leads everything; those that lead nothing may count as before."""
+    led = leading(8, (1,))
+    found = replace(view(8), topic=TopicView(leaders=led, replicas=(3,) * 8), answers=answering(EIGHT, led))
+    audit = audit_placement(MemoryPlacementViews(found), Log(at(GROUPS, 5)))
+    ((verdict, reason),) = [
+        (each.verdict, each.reason) for each in audit.judgement.findings if each.rule == "X04"
+    ]
+    assert verdict is Verdict.INCONCLUSIVE
+    assert "what broker 2, 3 answers fits 8 partitions" in reason
 
 
 def test_groups_that_two_may_own_are_asked_about_at_each_broker() -> None:

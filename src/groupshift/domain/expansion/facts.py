@@ -84,9 +84,12 @@ class PlacementFacts:
     @property
     def unclear(self) -> tuple[int, ...]:
         """Brokers that may use several counts, where there are several brokers; after a restart that nobody
-        committed since, what they forgot tells."""
-        found = [node for node, counts in self.told.items() if len(counts) > 1]
-        return tuple(sorted(found)) if len(self.view.cluster.brokers) > 1 and self.log_tells else ()
+        committed since, what they forgot tells of those that lead anything."""
+        if len(self.view.cluster.brokers) == 1:
+            return ()
+        leading = () if self.log_tells else self.view.topic.leaders
+        several = (node for node, counts in self.told.items() if len(counts) > 1)
+        return tuple(sorted(node for node in several if node not in leading))
 
     @cached_property
     def in_force(self) -> int | None:

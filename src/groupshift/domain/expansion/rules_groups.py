@@ -16,6 +16,8 @@ _REPAIR = "stop their clients, and bring back what the log has: groupshift repai
 
 def one_owner(facts: PlacementFacts) -> Iterator[Complaint]:
     """In a mixed window two brokers serve one group, and both take commits."""
+    if facts.view.differing:
+        return
     unclear = any(len(each) != 1 for each in facts.told.values())
     if facts.view.answers and not facts.fitting and unclear:
         reason = "which broker serves each group cannot be told: the counts of some are not clear"

@@ -82,6 +82,8 @@ def test_what_was_deleted_anywhere_later_is_left_to_a_person() -> None:
     assert gone != 0
     for ms, mend in ((6_000, Mend.CONFLICT), (4_000, Mend.RESTORE)):
         assert mended(commit(GROUP, 0, ms=5_000), commit(GROUP, gone, offset=None, ms=ms)).mend is mend
+    twice = [commit(GROUP, gone, offset=None, ms=6_000), commit(GROUP, (HOME + 2) % 8, offset=None, ms=1_000)]
+    assert mended(commit(GROUP, 0, ms=5_000), *twice).mend is Mend.CONFLICT
     other = commit("g10", gone, offset=None, ms=6_000)
     assert mended(commit(GROUP, 0, ms=5_000), other).mend is Mend.RESTORE
 
