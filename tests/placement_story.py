@@ -57,7 +57,7 @@ def said(found: PlacementAudit, rule: str) -> list[tuple[Verdict, str]]:
 
 def counts(found: PlacementAudit) -> dict[int, tuple[int, ...]]:
     """What every broker may count."""
-    return dict(found.facts.view.counted.by_broker)
+    return dict(found.facts.view.counted)
 
 
 def audited(cluster: Cluster) -> PlacementAudit:

@@ -120,7 +120,7 @@ def _facts(
 ) -> PlacementFacts:
     if reading is None or not view.count:
         return PlacementFacts(view=view, log=reading.places(1, 0) if reading else None, to=to)
-    telling = any(len(counts) > 1 for counts in view.counted.by_broker.values())
+    telling = any(len(counts) > 1 for counts in view.counted.values())
     places = reading.places(view.count, view.count, newest=telling)
     found = fitting(told_counts(view, places.newest))
     if view.count not in found and telling and _forgotten(views, view, places):

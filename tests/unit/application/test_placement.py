@@ -46,7 +46,7 @@ def test_one_broker_that_was_restarted_is_told_from_one_that_was_not(answered: l
 def test_leaders_in_turn_hide_a_count_and_what_is_forgotten_tells(answered: list[str]) -> None:
     """Six became twelve on three brokers: every multiple of three leads to the same ones, for every name."""
     views = MemoryPlacementViews(view(12, {1: 6, 2: 6, 3: 6}), answered=frozenset(answered))
-    assert views.view.counted.by_broker == dict.fromkeys((1, 2, 3), (3, 6, 9, 12))
+    assert views.view.counted == dict.fromkeys((1, 2, 3), (3, 6, 9, 12))
     found = audit_placement(views, Log(at(GROUPS, 6)))
     failed = {each.rule for each in found.judgement.findings if each.verdict is Verdict.FAIL}
     assert (found.facts.in_force, failed) == ((6, {"X04"}) if answered else (12, {"X07"}))

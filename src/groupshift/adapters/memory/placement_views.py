@@ -26,7 +26,7 @@ class MemoryPlacementViews:
     def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
         """See the port."""
         self.asked += groups
-        using = {node: counts[0] for node, counts in self.view.counted.by_broker.items() if counts}
+        using = {node: counts[0] for node, counts in self.view.counted.items() if counts}
         return {group: owners(group, using, self.view.topic.leaders) for group in groups}
 
     def answering(self, groups: Collection[str]) -> frozenset[str]:

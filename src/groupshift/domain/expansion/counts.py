@@ -68,13 +68,6 @@ class Hashed:
             )
         return tuple(hashed % count for hashed in self._hashes)
 
-    def per_partition(self, count: int) -> tuple[int, ...]:
-        """How many groups each partition has when there are ``count``."""
-        found = [0] * count
-        for hashed in self._hashes:
-            found[hashed % count] += 1
-        return tuple(found)
-
 
 def worth_comparing(before: int, after: int) -> tuple[int, ...]:
     """Counts to show beside ``after``: small multiples of ``before``, and the multiple next to ``after``."""

@@ -20,7 +20,7 @@ def told_counts(
     everything, or leaders lie so regularly that two counts lead to the same ones), by where the newest
     commits of the groups that it serves lie (``newest``, as `LoggedPlaces.newest`; None: not read)."""
     leaders, found = view.topic.leaders, dict[int, frozenset[int]]()
-    for node, counts in view.counted.by_broker.items():
+    for node, counts in view.counted.items():
         served = {
             group: where
             for group, where in (newest.items() if newest and len(counts) > 1 else ())

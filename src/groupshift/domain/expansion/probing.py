@@ -69,23 +69,11 @@ def _explains(answers: Answers, count: int, leaders: Sequence[int]) -> bool:
     return all(node == expected(name, count, leaders) for name, node in answers.named.items())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """The counts that each broker may use, by node id."""
-
-    by_broker: Mapping[int, tuple[int, ...]]
-
-    @property
-    def alike(self) -> frozenset[int]:
-        """The counts that all brokers may use: more than one where it cannot be told, none where they
-        disagree."""
-        told = [frozenset(each) for each in self.by_broker.values()]
-        return frozenset.intersection(*told) if told else frozenset()
-
-
-def counted(answers: Iterable[Answers], leaders: Sequence[int], others: Collection[int] = ()) -> Counted:
-    """What every broker counts. ``leaders`` must be those that were in force while the brokers answered."""
-    return Counted(by_broker={each.node_id: counts_of(each, leaders, others) for each in answers})
+def counted(
+    answers: Iterable[Answers], leaders: Sequence[int], others: Collection[int] = ()
+) -> dict[int, tuple[int, ...]]:
+    """`counts_of` each broker, by node id. ``leaders`` must be those in force while the brokers answered."""
+    return {each.node_id: counts_of(each, leaders, others) for each in answers}
 
 
 def owners(group: str, using: Mapping[int, int], leaders: Sequence[int]) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import BrokerView, ClusterView
-from groupshift.domain.expansion.probing import Answers, Counted, counted
+from groupshift.domain.expansion.probing import Answers, counted
 
 COUNT = "offsets.topic.num.partitions"
 RETENTION = "offsets.retention.minutes"
@@ -62,8 +62,8 @@ class PlacementView:
         return len(self.topic.leaders)
 
     @cached_property
-    def counted(self) -> Counted:
-        """What every broker may count."""
+    def counted(self) -> Mapping[int, tuple[int, ...]]:
+        """The counts that fit what each broker answers, by node id."""
         others = {each for broker in self.cluster.brokers if (each := configured(broker))}
         return counted(self.answers, self.topic.leaders, others)
 

@@ -42,12 +42,11 @@ def test_what_stays_is_what_number_theory_says(after: int, stays: float) -> None
     assert cost.multiple is (after % 50 == 0)
 
 
-def test_names_count_once_and_every_partition_is_counted() -> None:
+def test_names_count_once() -> None:
     """A group that the log and a broker tell is one."""
     hashed = Hashed(["a", "a", "my-group"])
     assert hashed.groups == ("a", "my-group")
-    per = hashed.per_partition(50)
-    assert (len(per), sum(per), per[47], per[12]) == (50, 2, 1, 1)
+    assert hashed.places(50) == (47, 12)
 
 
 def test_counts_beside_the_one_asked_for() -> None:

@@ -11,8 +11,9 @@ from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.features import describe_quorum
 from groupshift.adapters.kafka.raw.protocol_rows import kind_of
+from groupshift.adapters.kafka.raw.replicas import metadata_of
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, error_name, fill, raise_for
+from groupshift.adapters.kafka.raw.wire import BrokerError, error_name, raise_for
 from groupshift.domain.downgrade.levels import METADATA
 from groupshift.domain.downgrade.view import Asked, BrokerView, ClusterView, ListedGroup, QuorumView
 from groupshift.ports.clock import Clock
@@ -183,16 +184,7 @@ class _Topic:
 
 def _topic(connection: BrokerConnection) -> _Topic:
     """The offsets topic, and the controller, as one broker's metadata tells them."""
-    module = connection.messages(Api.METADATA, at_least=4, at_most=9)
-    answer = connection.ask(
-        fill(
-            module.MetadataRequest,
-            topics=(module.MetadataRequestTopic(name=OFFSETS_TOPIC),),
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-    )
+    answer = metadata_of(connection, OFFSETS_TOPIC)
     (topic,) = answer.topics
     if topic.error_code not in {0, _UNKNOWN_TOPIC}:
         raise_for(topic.error_code, f"topic {OFFSETS_TOPIC!r}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.coordinator_calls import named_by, served_by, with_offsets
 from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
+from groupshift.adapters.kafka.raw.replicas import metadata_of
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC, open_commits
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
+from groupshift.adapters.kafka.raw.wire import BrokerError, raise_for
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.expansion.probing import Answers, probe_names
 from groupshift.domain.expansion.view import PlacementView, TopicView, configured
@@ -96,16 +96,7 @@ def _smallest(cluster: ClusterView) -> int:
 
 
 def _topic(connection: BrokerConnection) -> TopicView:
-    module = connection.messages(Api.METADATA, at_least=4, at_most=9)
-    answer: Any = connection.ask(
-        fill(
-            module.MetadataRequest,
-            topics=(module.MetadataRequestTopic(name=OFFSETS_TOPIC),),
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-    )
+    answer = metadata_of(connection, OFFSETS_TOPIC)
     (topic,) = answer.topics
     if int(topic.error_code) == _UNKNOWN_TOPIC:
         return TopicView()

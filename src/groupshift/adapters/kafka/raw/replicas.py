@@ -1,4 +1,4 @@
-"""Whether every partition is led and every replica on a running broker in sync."""
+"""Metadata of one broker: whether every partition is led and every replica on a running broker in sync."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ from groupshift.adapters.kafka.raw.wire import Api, fill
 
 def all_metadata(connection: BrokerConnection) -> Any:
     """Brokers and all topics, as this very broker tells them."""
+    return _metadata(connection, None)
+
+
+def metadata_of(connection: BrokerConnection, topic: str) -> Any:
+    """Brokers and one topic, as this very broker tells them; asking does not make the topic."""
+    return _metadata(connection, topic)
+
+
+def _metadata(connection: BrokerConnection, topic: str | None) -> Any:
     schema = connection.messages(Api.METADATA, at_least=4, at_most=9)
     asked = fill(
         schema.MetadataRequest,
-        topics=None,
+        topics=None if topic is None else (schema.MetadataRequestTopic(name=topic),),
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
