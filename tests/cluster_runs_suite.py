@@ -51,6 +51,9 @@ def test_a_cluster_has_one_open_run(runs: ClusterRuns) -> None:
     assert runs.open_of("c") == cluster_run("s", at_ms=9)
     assert [each.run for each in runs.recent(9)] == ["s", "t", "r"]
     assert [each.run for each in runs.recent(1)] == ["s"]
+    runs.create(cluster_run("expansion-e-1", cluster="e", at_ms=8))
+    assert [each.run for each in runs.recent(9, move="expansion")] == ["expansion-e-1"]
+    assert runs.recent(9, move="down") == ()
     with pytest.raises(Conflict):
         runs.create(cluster_run("s", cluster="third"))
 

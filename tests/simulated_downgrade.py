@@ -12,7 +12,8 @@ from coordinator_story import PARTITIONS, Line, classic, commit, consumer_group,
 from downgrade_clusters import broker, cluster, listed
 from groupshift.adapters.memory.clock import ManualClock
 from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
-from groupshift.application.downgrade_work import DowngradeTools, RunTerms
+from groupshift.application.downgrade_work import DowngradeTools
+from groupshift.application.run_work import RunTerms
 from groupshift.domain.audit_log import Position
 from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.cluster_snapshot import ClusterManifest

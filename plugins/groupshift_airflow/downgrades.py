@@ -14,7 +14,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from groupshift.domain.downgrade.run_plan import RunAct
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.errors import Transient
 from groupshift_airflow.gates import APPROVE, DEPLOYED, NOBODY, REJECT, STOP
 from groupshift_airflow.hooks import KafkaClusterHook, base_settings
@@ -23,8 +23,9 @@ from groupshift_airflow.operators import UNKNOWN, require_execute
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from groupshift.application.downgrade_run import RunOutcome
-    from groupshift.application.downgrade_work import DowngradeTools, RunTerms
+    from groupshift.application.downgrade_work import DowngradeTools
+    from groupshift.application.run_engine import RunOutcome
+    from groupshift.application.run_work import RunTerms
 
 NODES_VARIABLE = "GROUPSHIFT_NODES"
 """Environment variable that names the file of who replaces nodes (docs/downgrade.md); without it a person
@@ -96,7 +97,7 @@ class DowngradeTask(BaseOperator):
 
     def terms(self, acts: Collection[RunAct], *, yes: Answer = NO_ANSWER) -> RunTerms:
         """What this task does; ``yes`` answers the step that was shown to somebody, and no other one."""
-        from groupshift.application.downgrade_work import RunTerms
+        from groupshift.application.run_work import RunTerms
 
         return RunTerms(
             decide=lambda asked: yes.said if asked.step.key == yes.step else None,
@@ -110,8 +111,9 @@ class DowngradeTask(BaseOperator):
     def walk(self, terms: RunTerms) -> RunOutcome:
         """Drive the run as far as these terms go; the task fails where the run does. Raises `Conflict` for a
         run that is being taken back."""
-        from groupshift.application.downgrade_demands import demand_forward
-        from groupshift.application.downgrade_run import Ended, go_on
+        from groupshift.application.downgrade_run import go_on
+        from groupshift.application.run_demands import demand_forward
+        from groupshift.application.run_engine import Ended
 
         with opened(self.kafka_conn_id) as tools:
             run = tools.runs.find(self.run_id)
@@ -218,9 +220,9 @@ class Approval(Asking):
 
     def execute(self, context: Context) -> Any:
         """Park with the plan. Raises `Conflict` for a run that is being taken back."""
-        from groupshift.application.downgrade_demands import demand_forward
         from groupshift.application.downgrade_run import statuses
-        from groupshift.domain.downgrade.progress import Stand
+        from groupshift.application.run_demands import demand_forward
+        from groupshift.domain.cluster_run.progress import Stand
 
         require_execute(context)
         with opened(self.kafka_conn_id) as tools:
@@ -270,7 +272,7 @@ class Walk(Asking):
             raise Transient(f"waiting at {outcome.step}: {outcome.detail}; the next try asks")
 
     def _went(self, context: Context, outcome: RunOutcome) -> Any:
-        from groupshift.application.downgrade_run import Ended
+        from groupshift.application.run_engine import Ended
 
         if outcome.ended is not Ended.WAITING:
             return None

@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import begin, go_on, plan_run
-from groupshift.application.downgrade_work import RunTerms
+from groupshift.application.run_work import RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
-from groupshift.application.downgrade_run import StepStatus, statuses
+from groupshift.application.downgrade_run import statuses
+from groupshift.application.run_engine import StepStatus
 from groupshift.bootstrap.downgrade import cluster_runs
-from groupshift.domain.downgrade.run_plan import RunAct
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind
 from groupshift.ports.cluster_runs import ClusterRun, RunState

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupshift.application.downgrade import DowngradeRequest
-from groupshift.application.downgrade_run import Ended, begin, go_on, plan_run, turn_back
+from groupshift.application.downgrade_run import begin, go_on, plan_run, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
+from groupshift.application.run_engine import Ended
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Transient

@@ -36,7 +36,7 @@ downgrades = APIRouter(
 def listed() -> str:
     """The latest runs, newest first."""
     with _journal() as runs:
-        rows = [_row(runs, run) for run in runs.recent(_LISTED)]
+        rows = [_row(runs, run) for run in runs.recent(_LISTED, move="downgrade")]
     return rendered("downgrades.html", runs=rows, moment=view.moment)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.application.downgrade_run import StepStatus
-from groupshift.domain.downgrade.progress import Stand
-from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, RunStep, from_json
+from groupshift.application.run_engine import StepStatus
+from groupshift.domain.cluster_run.progress import Stand
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.downgrade.run_plan import RunPlan, from_json
 from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord

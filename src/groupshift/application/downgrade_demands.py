@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupshift.application.downgrade_work import DowngradeTools
+from groupshift.application.run_demands import demand_move
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.run_plan import from_json
-from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.cluster_runs import ClusterRun, RunState
+from groupshift.errors import Rejected
+from groupshift.ports.cluster_runs import ClusterRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,31 +22,10 @@ class Wanted:
     brokers_only: bool = False
 
 
-def demand_cluster(tools: DowngradeTools, run: ClusterRun) -> None:
-    """Raises `Rejected` when the brokers that answer are another cluster's: one journal may hold runs of
-    many. Dead ones cannot tell, and their run may go back."""
-    try:
-        met = tools.reader.cluster_id()
-    except Transient:
-        return
-    if met != run.cluster_id:
-        raise Rejected(
-            f"run {run.run} is of cluster {run.cluster_id}, and the brokers that answer are of {met}: name "
-            f"those of {run.cluster_id}, or the run of {met}; nothing was changed"
-        )
-
-
-def demand_forward(run: ClusterRun) -> None:
-    """Raises `Conflict` for a run that is being taken back: who wants it to go on is not who turned it."""
-    if run.state is RunState.GOING_BACK:
-        raise Conflict(
-            f"run {run.run} is being taken back; go on with that: groupshift downgrade back --execute"
-        )
-
-
 def demand_same(run: ClusterRun, wanted: Wanted) -> None:
-    """An open run goes on by its own plan. Raises `Rejected`, naming what differs, where another is asked
-    for."""
+    """An open run goes on by its own plan. Raises `Conflict` for a run of another move, `Rejected`, naming
+    what differs, where another is asked for."""
+    demand_move(run, "downgrade")
     plan = from_json(run.plan)
     differs = {
         f"to {wanted.release}": wanted.release not in {"", plan.release},

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.application.downgrade_work import HOLDS, Handler, Look, Work
+from groupshift.application.downgrade_work import Work
+from groupshift.application.run_work import HOLDS, Handler, Look
+from groupshift.domain.cluster_run.progress import Seen
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
 from groupshift.domain.downgrade.inventory import InventoryGroup, inventory
-from groupshift.domain.downgrade.progress import Seen
-from groupshift.domain.downgrade.run_plan import RunAct, RunStep
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Conflict, Transient
@@ -230,7 +231,7 @@ def _written_down(work: Work) -> Mapping[str, str | None]:
     return former
 
 
-HANDLERS: Mapping[RunAct, Handler] = {
+HANDLERS: Mapping[RunAct, Handler[Work]] = {
     RunAct.CONVERT: Handler(act=_convert, read_back=_converted),
     RunAct.CONVERT_EMPTY: Handler(act=_convert_empty, read_back=_converted_empty),
     RunAct.DELETE_CONFIGS: Handler(intend=_configs_met, act=_delete_configs, read_back=_configs_gone),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.application.downgrade_work import Handler, Look, Work
+from groupshift.application.downgrade_work import Work
+from groupshift.application.run_work import Handler, Look
+from groupshift.domain.cluster_run.progress import Seen
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.downgrade.path import Standing, standing
-from groupshift.domain.downgrade.progress import Seen
 from groupshift.domain.downgrade.releases import Target, line_of_version, target_of
-from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, RunStep
+from groupshift.domain.downgrade.run_plan import RunPlan
 from groupshift.domain.downgrade.view import BrokerView, ClusterView
 from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Transient
@@ -142,7 +144,7 @@ def _node_lacks(work: Work, wanted: Replacement, status: NodeStatus) -> str:
         return str(silent)
 
 
-HANDLERS: Mapping[RunAct, Handler] = {
+HANDLERS: Mapping[RunAct, Handler[Work]] = {
     RunAct.REPLACE: Handler(intend=_await_whole, act=_replace, read_back=_replaced),
 }
 """By what a step does."""

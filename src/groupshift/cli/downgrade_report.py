@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from groupshift.application.downgrade_pack import verify_run
-from groupshift.application.downgrade_run import RUN_PREFIX
+from groupshift.application.downgrade_run import MOVE
 from groupshift.application.pack import Verification
 from groupshift.bootstrap.downgrade import cluster_runs, run_evidence
 from groupshift.cli import render
@@ -60,7 +60,7 @@ def report(
 def _named(runs: ClusterRuns, run: str) -> ClusterRun:
     if run:
         return runs.find(run)
-    latest = runs.recent(1)
+    latest = runs.recent(1, move=MOVE.name)
     if not latest:
         raise Rejected("the journal has no downgrade; begin one with: groupshift downgrade run --execute")
     return latest[0]
@@ -88,7 +88,7 @@ def verified_run(
     what: str, settings_file: Path | None, told: Callable[[int, int], None]
 ) -> Verification | None:
     """The verification of this run's evidence; None when the journal knows no run of that id."""
-    if not what.startswith(RUN_PREFIX):
+    if not what.startswith(f"{MOVE.name}-"):
         return None
     found = settings(settings_file)
     with closing(cluster_runs(found.journal.url)) as runs:

@@ -14,8 +14,10 @@ from rich.prompt import Confirm
 
 from groupshift.application import downgrade_run
 from groupshift.application.downgrade import DowngradeRequest
-from groupshift.application.downgrade_demands import Wanted, demand_forward, demand_same
-from groupshift.application.downgrade_work import DowngradeTools, Question, RunTerms
+from groupshift.application.downgrade_demands import Wanted, demand_same
+from groupshift.application.downgrade_work import DowngradeTools
+from groupshift.application.run_demands import demand_forward, demand_move
+from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, one_cluster
@@ -23,9 +25,9 @@ from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.downgrade_show import finish, plan_table, show_planned, show_run
 from groupshift.cli.options import Execute
 from groupshift.cli.session import Json, SettingsFile, settings, who
+from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunStep
 from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
@@ -77,6 +79,7 @@ BrokersOnly = Annotated[
     typer.Option("--brokers-only", help="Controllers of their own keep their release; only brokers change."),
 ]
 Patience = Annotated[float, typer.Option(help="Seconds that one step may take.", min=1.0)]
+_MOVE = downgrade_run.MOVE.name
 _RECENT = 100
 """How many runs are looked through for open ones."""
 
@@ -135,10 +138,12 @@ def status(
     """The latest downgrade, step by step, and others that are open; nothing is asked of a cluster."""
     place = place_of(bootstrap_servers, state, settings_file, cluster=False)
     with _journal(place) as runs:
-        found = runs.recent(1)
+        found = runs.recent(1, move=_MOVE)
         if not found:
             raise Rejected("the journal has no downgrade; begin one with: groupshift downgrade run --execute")
-        others = tuple(each for each in runs.recent(_RECENT) if each.open and each.run != found[0].run)
+        others = tuple(
+            each for each in runs.recent(_RECENT, move=_MOVE) if each.open and each.run != found[0].run
+        )
         return show_run(runs, found[0], as_json=as_json, others=others)
 
 
@@ -163,6 +168,7 @@ def back(  # noqa: PLR0913 - the options of a verb
         opened = tools.runs.find(run_id) if run_id else _open_of(tools)
         if opened is None:
             raise Rejected("no downgrade of this cluster is open: there is nothing to take back")
+        demand_move(opened, _MOVE)
         console = Console(stderr=True)
         if not execute:
             for number, step in enumerate(downgrade_run.undoing(tools.runs, opened), 1):

@@ -9,11 +9,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application import downgrade_run
-from groupshift.application.downgrade_run import Ended, PlannedRun, RunOutcome
+from groupshift.application.downgrade_run import PlannedRun
+from groupshift.application.run_engine import Ended, RunOutcome
 from groupshift.cli import render
-from groupshift.domain.downgrade.progress import Stand
+from groupshift.domain.cluster_run.progress import Stand
+from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunPlan, RunStep, from_json
+from groupshift.domain.downgrade.run_plan import RunPlan, from_json
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
 
 _WAITS = 6

@@ -49,6 +49,11 @@ class ClusterRun:
     updated_at_ms: int
 
     @property
+    def move(self) -> str:
+        """What kind of run it is, such as ``downgrade``: its id begins with that."""
+        return self.run.partition("-")[0]
+
+    @property
     def open(self) -> bool:
         """Whether it holds its cluster: no other run of it may begin."""
         return bool(NEXT[self.state])
@@ -82,8 +87,8 @@ class ClusterRuns(Protocol):
         """The open run of a cluster, if any."""
         ...
 
-    def recent(self, limit: int) -> tuple[ClusterRun, ...]:
-        """The latest runs, newest first."""
+    def recent(self, limit: int, *, move: str = "") -> tuple[ClusterRun, ...]:
+        """The latest runs of a move (empty: of any), newest first."""
         ...
 
     def claim(self, run: str, holder: str, at_ms: int) -> int:

@@ -8,15 +8,10 @@ from dataclasses import replace
 import pytest
 
 from groupshift.application.downgrade import DowngradeRequest
-from groupshift.application.downgrade_demands import demand_forward
-from groupshift.application.downgrade_run import (
-    Ended,
-    begin,
-    go_on,
-    plan_run,
-    turn_back,
-)
+from groupshift.application.downgrade_run import begin, go_on, plan_run, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
+from groupshift.application.run_demands import demand_forward
+from groupshift.application.run_engine import Ended
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version

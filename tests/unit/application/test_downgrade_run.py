@@ -10,12 +10,14 @@ import pytest
 from coordinator_story import commit
 from coordinator_vectors import T
 from groupshift.application.downgrade import DowngradeRequest
-from groupshift.application.downgrade_run import Ended, begin, go_on, plan_run, statuses, turn_back
-from groupshift.application.downgrade_work import DowngradeTools, RunTerms
+from groupshift.application.downgrade_run import begin, go_on, plan_run, statuses, turn_back
+from groupshift.application.downgrade_work import DowngradeTools
+from groupshift.application.run_engine import Ended
+from groupshift.application.run_work import RunTerms
+from groupshift.domain.cluster_run.progress import Stand
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.downgrade.progress import Stand
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunAct
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Conflict, Rejected

@@ -13,12 +13,13 @@ from coordinator_vectors import T
 from groupshift.adapters.replacement.manual import ManualReplacement
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
-from groupshift.application.downgrade_run import Ended, begin, go_on, plan_run, statuses, turn_back
+from groupshift.application.downgrade_run import begin, go_on, plan_run, statuses, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
+from groupshift.application.run_engine import Ended
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.known_bugs import bugs
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunAct
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.verdict import Verdict

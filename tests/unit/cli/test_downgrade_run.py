@@ -12,7 +12,8 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
-from groupshift.application.downgrade_run import Ended, begin, go_on, plan_run
+from groupshift.application.downgrade_run import begin, go_on, plan_run
+from groupshift.application.run_engine import Ended
 from groupshift.cli.downgrade_show import show_planned
 from groupshift.cli.main import main
 from groupshift.domain.coordinator_log.releases import Coordinator

@@ -12,9 +12,10 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_account import DowngradeAccount, account_of, stretches
 from groupshift.application.downgrade_pack import verify_run
-from groupshift.application.downgrade_run import Ended, begin, go_on, plan_run, turn_back
+from groupshift.application.downgrade_run import begin, go_on, plan_run, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.pack import verify_folder
+from groupshift.application.run_engine import Ended
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.pack import State

@@ -35,9 +35,10 @@ class MemoryClusterRuns:
         """See the port."""
         return next((r for r in self._runs.values() if r.cluster_id == cluster_id and r.open), None)
 
-    def recent(self, limit: int) -> tuple[ClusterRun, ...]:
+    def recent(self, limit: int, *, move: str = "") -> tuple[ClusterRun, ...]:
         """See the port."""
-        ordered = sorted(self._runs.values(), key=lambda r: (r.created_at_ms, r.run), reverse=True)
+        found = (each for each in self._runs.values() if move in {"", each.move})
+        ordered = sorted(found, key=lambda r: (r.created_at_ms, r.run), reverse=True)
         return tuple(ordered[:limit])
 
     def claim(self, run: str, holder: str, at_ms: int) -> int:

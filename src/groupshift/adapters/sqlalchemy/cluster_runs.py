@@ -59,9 +59,10 @@ class SqlClusterRuns:
         rows = self._database.rows("find_open_cluster_run", cluster_id=cluster_id)
         return _run(rows[0]) if rows else None
 
-    def recent(self, limit: int) -> tuple[ClusterRun, ...]:
+    def recent(self, limit: int, *, move: str = "") -> tuple[ClusterRun, ...]:
         """See the port."""
-        return tuple(_run(row) for row in self._database.rows("list_cluster_runs", limit=limit))
+        like = f"{move}-%" if move else "%"
+        return tuple(_run(row) for row in self._database.rows("list_cluster_runs", limit=limit, like=like))
 
     def claim(self, run: str, holder: str, at_ms: int) -> int:
         """See the port."""

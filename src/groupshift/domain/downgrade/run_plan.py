@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from groupshift.domain.cluster_run.steps import RunAct, RunStep, compare_step, numbered
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import of_kind
@@ -29,45 +29,6 @@ COMPACTING: Mapping[str, str] = {
     "min.compaction.lag.ms": "0",
 }
 """What makes the offsets topic compact soon (specs/verified-coordinator.md §D)."""
-
-
-class RunAct(StrEnum):
-    """What a step of a run does."""
-
-    APPROVE = "approve"
-    SNAPSHOT = "snapshot"
-    CONVERT = "convert"
-    """A person's: the members are restarted as classic ones."""
-    CONVERT_EMPTY = "convert-empty"
-    COMPARE = "compare"
-    """Takes a snapshot and compares it with an earlier one."""
-    QUICKEN = "quicken-compaction"
-    COMPACT = "compact"
-    SETTLE = "settle-compaction"
-    DELETE_CONFIGS = "delete-configs"
-    SET_CONFIGS = "set-configs"
-    LOWER = "lower"
-    RAISE = "raise"
-    AWAIT_SNAPSHOT = "await-snapshot"
-    PROVE = "prove"
-    """The go/no-go: everything is asked again, the log is read again."""
-    REPLACE = "replace"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStep:
-    """One step: ``key`` names it in the journal, ``subject`` is the group, feature, node or snapshot;
-    ``args`` are JSON values that its act needs; ``fresh`` ones are done again by each new process until the
-    first node is touched: what they saw grows old."""
-
-    key: str
-    act: RunAct
-    subject: str = ""
-    does: str
-    proof: str = ""
-    inverse: str = ""
-    args: Mapping[str, Any] = field(default_factory=dict)
-    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,14 +89,6 @@ def _is_new(coordinator: Coordinator) -> bool:
     return coordinator is Coordinator.NEW
 
 
-def numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
-    """The steps with their keys: place, act and subject."""
-    return tuple(
-        replace(each, key=f"{number:02} {each.act}{' ' if each.subject else ''}{each.subject}")
-        for number, each in enumerate(found, 1)
-    )
-
-
 def _executed(found: tuple[DowngradeStep, ...], facts: DowngradeFacts) -> Iterator[RunStep]:
     base = ""
     yield RunStep(key="", act=RunAct.APPROVE, subject="plan", does=f"approve this plan{_staying(facts)}")
@@ -192,22 +145,6 @@ def _step(
         proof=planned.proof,
         inverse=planned.inverse,
         args=args or {},
-    )
-
-
-def compare_step(
-    name: str, base: str, move: Comparison, *, fresh: bool = False, anew: bool = False
-) -> RunStep:
-    """A comparison of all groups with an earlier snapshot; it has no key yet. ``anew``: commits went on in
-    between, and a person may accept what is found."""
-    return RunStep(
-        key="",
-        act=RunAct.COMPARE,
-        subject=name,
-        does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
-        proof="no problem and no difference",
-        args={"base": base, "move": move.value, **({"anew": True} if anew else {})},
-        fresh=fresh,
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, RunStep, compare_step, numbered
+from groupshift.domain.cluster_run.steps import RunAct, RunStep, compare_step, numbered
+from groupshift.domain.downgrade.run_plan import RunPlan
 from groupshift.domain.equality_rules import Comparison
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from groupshift.application.downgrade_account import DowngradeAccount, compared, decisions
-from groupshift.application.downgrade_run import StepStatus
-from groupshift.domain.downgrade.progress import Stand
-from groupshift.domain.downgrade.run_plan import RunAct
+from groupshift.application.run_engine import StepStatus
+from groupshift.domain.cluster_run.progress import Stand
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.pack import StoredFile
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.account.banner import banner

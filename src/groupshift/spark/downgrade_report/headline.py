@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from groupshift.application.downgrade_account import DowngradeAccount, accepted, compared, trouble
-from groupshift.domain.downgrade.progress import Stand
-from groupshift.domain.downgrade.run_plan import RunAct
+from groupshift.domain.cluster_run.progress import Stand
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import RunState
 from groupshift.spark.account.headline import Headline

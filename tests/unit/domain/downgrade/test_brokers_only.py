@@ -6,12 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from downgrade_clusters import broker, cluster, listed
+from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.downgrade.answered import obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import LogFacts
 from groupshift.domain.downgrade.preflight import ask
-from groupshift.domain.downgrade.progress import obstacles
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunAct, from_json, run_plan, to_json
+from groupshift.domain.downgrade.run_plan import from_json, run_plan, to_json
 from groupshift.domain.downgrade.view import ClusterView, QuorumView
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.verdict import Finding, Verdict

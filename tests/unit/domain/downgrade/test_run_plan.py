@@ -8,14 +8,16 @@ import pytest
 
 from coordinator_story import commit, consumer_group, log
 from downgrade_clusters import broker, cluster, listed
+from groupshift.domain.cluster_run.progress import Journaled, Stand, next_of
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log import Decoded
 from groupshift.domain.downgrade import preflight
+from groupshift.domain.downgrade.answered import no_go, obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import log_facts
-from groupshift.domain.downgrade.progress import Journaled, Stand, next_of, no_go, obstacles
 from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunAct, RunPlan, from_json, run_plan, to_json
+from groupshift.domain.downgrade.run_plan import RunPlan, from_json, run_plan, to_json
 from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.downgrade.view import Asked, ClusterView
 from groupshift.domain.hazards.versions import Version

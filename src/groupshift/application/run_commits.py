@@ -1,4 +1,4 @@
-"""The bytes of live commits, taken with every snapshot of a downgrade and held against each other."""
+"""The bytes of live commits, taken with every snapshot of a run and held against each other."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from groupshift.application.downgrade_work import Work
+from groupshift.application.run_work import RunWork
+from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.downgrade.record_bytes import LiveCommit, differences, live_commits
-from groupshift.domain.downgrade.run_plan import RunStep
 from groupshift.domain.equality_rules import Comparison
 
 
-def keep_commits(work: Work, snapshot: Path) -> Mapping[str, Any]:
+def keep_commits(work: RunWork, snapshot: Path) -> Mapping[str, Any]:
     """Read the log to its end and keep the hashes beside the snapshot; where they are, for the journal.
 
     Raises as `OffsetsLog.read` and `CommitHashes.write`."""
@@ -25,20 +25,20 @@ def keep_commits(work: Work, snapshot: Path) -> Mapping[str, Any]:
     }
 
 
-def committing(work: Work, step: RunStep) -> bool:
+def committing(work: RunWork, step: RunStep) -> bool:
     """Whether consumers may have committed since the snapshot that a step compares with: by the plan, or on
     the way back, which waits for nobody."""
-    return work.plan.live or bool(step.args.get("anew"))
+    return work.commits_go_on() or bool(step.args.get("anew"))
 
 
-def _now(work: Work) -> tuple[LiveCommit, ...]:
-    if not work.tools.views.look().partitions:
+def _now(work: RunWork) -> tuple[LiveCommit, ...]:
+    if not work.logged():
         return ()
     log = work.tools.log
     return live_commits(log.read(log.position()))
 
 
-def differing_commits(work: Work, step: RunStep, taken: Mapping[str, Any]) -> list[str]:
+def differing_commits(work: RunWork, step: RunStep, taken: Mapping[str, Any]) -> list[str]:
     """Sentences of what is not byte for byte as in the base of a comparison.
 
     Records that were committed anew are none where commits go on, and where consumers are restarted in

@@ -1,0 +1,101 @@
+"""Steps that approve, and that take all groups of a cluster and hold them against what they were, whatever
+the move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from groupshift.application.run_commits import committing, differing_commits, keep_commits
+from groupshift.application.run_work import HOLDS, Handler, Look, Question, RunWork
+from groupshift.application.snapshot_cluster import snapshot_cluster
+from groupshift.domain.cluster_run.progress import Seen
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Conflict
+from groupshift.ports.cluster_runs import RunState, RunStepRecord
+
+_SAID = 10
+"""How many sentences of a comparison are journaled; all are in its folder."""
+
+
+def _approve(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Ask; an approval of the plan is void when what it was given for has changed.
+
+    Raises `Conflict`, and ends the run, when it is void."""
+    yes = work.terms.decide(Question(run=work.run, plan=work.plan, step=step))
+    if yes and step.subject == "plan":
+        _refuse_changed(work)
+    return {"approved": yes, "by": work.terms.who, "plan": work.plan.hash}
+
+
+def _refuse_changed(work: RunWork) -> None:
+    then, now = work.plan.met, work.met_now()
+    names = sorted(then.keys() | now.keys())
+    changed = [
+        f"{name}: {then.get(name, 'not there')} is now {now.get(name, 'not there')}"
+        for name in names
+        if then.get(name) != now.get(name)
+    ]
+    if changed:
+        work.tools.runs.move(work.run, work.token, RunState.ENDED, work.tools.clock.now_ms())
+        raise Conflict(f"approval void, nothing was changed: {'; '.join(changed)}; run it again to plan anew")
+
+
+def _approved(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
+    if record.result.get("approved"):
+        return HOLDS
+    if record.result.get("approved") is None:
+        return Look(seen=Seen.PERSON, detail="an approval waits for a person: answer in a terminal, or --yes")
+    return Look(seen=Seen.REFUSED, detail="not approved; nothing more is changed")
+
+
+def _snapshot(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    folder = work.tools.evidence / work.run / f"{step.subject}-{work.token}"
+    state, manifest = snapshot_cluster(work.tools.reader, work.tools.store, folder)
+    return {
+        "folder": str(folder),
+        "groups": len(state.groups),
+        "manifest_sha256": manifest.digest,
+        "problems": [row.problem for row in state.problems][:_SAID],
+        **keep_commits(work, folder),
+    }
+
+
+def _whole(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
+    problems = record.result["problems"]
+    return Look(seen=Seen.FAILED, detail=f"the snapshot has problems: {problems[0]}") if problems else HOLDS
+
+
+def _compare(work: RunWork, step: RunStep, intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    taken = _snapshot(work, step, intent)
+    if taken["problems"]:
+        return {**taken, "verdict": Verdict.ERROR.value, "reasons": taken["problems"], **work.asking(step)}
+    before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
+    found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
+    changed = differing_commits(work, step, taken)
+    verdict = Verdict.FAIL if changed else found.verdict
+    reasons = [*found.reasons, *changed][:_SAID]
+    return {**taken, "verdict": verdict.value, "reasons": reasons, **work.asking(step)}
+
+
+def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:
+    if record.result["verdict"] == Verdict.PASS:
+        return HOLDS
+    said = "; ".join(record.result["reasons"]) or record.result["verdict"]
+    detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {said}"
+    if step.args.get("anew"):
+        if work.said(record):
+            return Look(seen=Seen.HOLDS, detail=detail, result={"accepted_by": work.terms.who})
+        detail += "; correct that, or accept it with --seen: then the rest is undone too"
+    return Look(seen=Seen.FAILED, detail=detail)
+
+
+HANDLERS: Mapping[RunAct, Handler[RunWork]] = {
+    RunAct.APPROVE: Handler(act=_approve, read_back=_approved),
+    RunAct.SNAPSHOT: Handler(act=_snapshot, read_back=_whole),
+    RunAct.COMPARE: Handler(act=_compare, read_back=_equal),
+}
+"""By what a step does."""

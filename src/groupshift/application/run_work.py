@@ -1,0 +1,184 @@
+"""What the steps of a run that changes a cluster work with, and the three parts of each: intend, act, read
+back. Whatever the move."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from groupshift.domain.cluster_run.progress import Seen
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.errors import Conflict
+from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.ports.clock import Clock
+from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
+from groupshift.ports.commit_hashes import CommitHashes
+from groupshift.ports.crash import NoStepCrash, StepCrashPoints
+from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots
+from groupshift.ports.log_copies import OffsetsLog
+from groupshift.ports.run_sealing import RunSealing, not_sealed
+from groupshift.ports.snapshot_compare import SnapshotCompare
+
+
+class AnyPlan(Protocol):
+    """What every plan of a run has: ``met`` is what was approved, ``hash`` the SHA-256 of its JSON in hex."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that it was made for."""
+
+    @property
+    def met(self) -> Mapping[str, str]:
+        """What was met, in words by name; when any of it changes, the approval is void."""
+
+    @property
+    def steps(self) -> tuple[RunStep, ...]:
+        """In their order."""
+
+    @property
+    def hash(self) -> str:
+        """What people approve."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTools:
+    """The ports that every run needs; ``evidence`` is the folder below which snapshots are kept, and ``seal``
+    writes what remains of a run there when it ends."""
+
+    log: OffsetsLog
+    reader: GroupSnapshots
+    store: ClusterSnapshotStore
+    compare: SnapshotCompare
+    commits: CommitHashes
+    nodes: BrokerReplacement
+    runs: ClusterRuns
+    clock: Clock
+    evidence: Path
+    crash: StepCrashPoints = field(default_factory=NoStepCrash)
+    seal: RunSealing = not_sealed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What somebody is asked to approve: the run, the hash of its plan, and the step that asks."""
+
+    run: str
+    plan: AnyPlan
+    step: RunStep
+
+
+def _silent(_step: RunStep, _detail: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTerms:
+    """How this process goes on: who answers (None: nobody can now), whether somebody says that what the run
+    waits for was seen (``seen``; only where nothing else can tell; ``seen_of``: of this step only), how long
+    a step may take (``patience_s``) and how often it is looked at, and who is told. ``acts`` are the kinds of
+    steps that it does; it pauses before the first other one."""
+
+    decide: Callable[[Question], bool | None]
+    who: str
+    seen: bool = False
+    seen_of: str = ""
+    patience_s: float = 1800.0
+    every_s: float = 2.0
+    told: Callable[[RunStep, str], None] = _silent
+    acts: frozenset[RunAct] = frozenset(RunAct)
+
+
+_TAKING = frozenset({RunAct.SNAPSHOT, RunAct.COMPARE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWork(ABC):
+    """One claim of one run; ``steps`` are those that it walks now."""
+
+    tools: RunTools
+    terms: RunTerms
+    plan: AnyPlan
+    run: str
+    token: int
+    steps: tuple[RunStep, ...] = ()
+
+    @abstractmethod
+    def met_now(self) -> Mapping[str, str]:
+        """What an approval is given for, as it is now."""
+
+    @abstractmethod
+    def logged(self) -> bool:
+        """Whether there is an offsets topic to read."""
+
+    @abstractmethod
+    def commits_go_on(self) -> bool:
+        """Whether groups may commit while the run goes on, by its plan."""
+
+    def snapshot_of(self, name: str) -> Mapping[str, Any]:
+        """What the step that took this snapshot came to: its ``folder``, and more. One that was cut off while
+        it was taken again gives way to the one that it is compared with.
+
+        Groups and nodes may be named like snapshots: only steps that take one are asked."""
+        records = self.tools.runs.steps(self.run)
+        step = next(each for each in self.plan.steps if each.act in _TAKING and each.subject == name)
+        record = records.get(step.key)
+        if record is not None and "folder" in record.result:
+            return record.result
+        if "base" not in step.args:
+            raise Conflict(f"snapshot {name} of run {self.run} was never taken; run it again")
+        return self.snapshot_of(str(step.args["base"]))
+
+    def asking(self, step: RunStep) -> Mapping[str, Any]:
+        """What is journaled of a step that asks a person for something: which claim asked first."""
+        record = self.tools.runs.steps(self.run).get(step.key)
+        first = record.result.get("asked_by") if record else None
+        return {"asked_by": first or self.token}
+
+    def said(self, record: RunStepRecord) -> bool:
+        """Whether somebody says that it was seen (`RunTerms.seen`), and knew of what: it was asked for by a
+        process before this one."""
+        meant = self.terms.seen and self.terms.seen_of in {"", record.step}
+        return meant and int(record.result.get("asked_by", self.token)) < self.token
+
+    def hold(self, record: RunStepRecord) -> None:
+        """Read the fence and take the step over, right before something is changed: raises `Conflict`, having
+        changed nothing, when another process claimed the run or it is closed.
+
+        What remains: a process that stops between this and its request, and wakes up much later, is held up
+        by nothing but the driver of nodes, which knows the token; brokers know none."""
+        self.tools.runs.put(self.run, replace(record, token=self.token, at_ms=self.tools.clock.now_ms()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What reading a step back came to: in words, and what of it is journaled beside the act's result."""
+
+    seen: Seen
+    detail: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+HOLDS = Look(seen=Seen.HOLDS)
+W_contra = TypeVar("W_contra", bound=RunWork, contravariant=True)
+
+
+def _no_intent(_work: RunWork, _step: RunStep) -> Mapping[str, Any]:
+    return {}
+
+
+def _no_act(_work: RunWork, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler(Generic[W_contra]):
+    """How one kind of step is done. ``intend`` gives what is met, which is journaled before anything is
+    changed; ``act`` looks first, so that it may be repeated, and gives a first result; ``read_back`` looks
+    once."""
+
+    intend: Callable[[W_contra, RunStep], Mapping[str, Any]] = _no_intent
+    act: Callable[[W_contra, RunStep, Mapping[str, Any]], Mapping[str, Any]] = _no_act
+    read_back: Callable[[W_contra, RunStep, RunStepRecord], Look]

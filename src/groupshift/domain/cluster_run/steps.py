@@ -1,0 +1,87 @@
+"""The steps of a run that changes a whole cluster, as data: what a step does, its key, what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from groupshift.domain.equality_rules import Comparison
+
+
+class RunAct(StrEnum):
+    """What a step of a run does."""
+
+    APPROVE = "approve"
+    SNAPSHOT = "snapshot"
+    CONVERT = "convert"
+    """A person's: the members are restarted as classic ones."""
+    CONVERT_EMPTY = "convert-empty"
+    COMPARE = "compare"
+    """Takes a snapshot and compares it with an earlier one."""
+    QUICKEN = "quicken-compaction"
+    COMPACT = "compact"
+    SETTLE = "settle-compaction"
+    DELETE_CONFIGS = "delete-configs"
+    SET_CONFIGS = "set-configs"
+    LOWER = "lower"
+    RAISE = "raise"
+    AWAIT_SNAPSHOT = "await-snapshot"
+    PROVE = "prove"
+    """The go/no-go: everything is asked again, the log is read again."""
+    REPLACE = "replace"
+    """A node gets another release."""
+    DRAIN = "drain"
+    """Waits until no group has members, and no transaction writes offsets."""
+    AGREE = "agree"
+    """What brokers answered and what the log holds are held against each other."""
+    DELETE_GROUPS = "delete-groups"
+    CREATE_PARTITIONS = "create-partitions"
+    RESTART = "restart"
+    """A node starts again, with the count in its file."""
+    PLACE = "place"
+    """Each broker is asked by which count it coordinates."""
+    RESTORE = "restore"
+    """What a snapshot has is committed again, and read back."""
+    AUDIT = "audit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStep:
+    """One step: ``key`` names it in the journal, ``subject`` is the group, feature, node or snapshot;
+    ``args`` are JSON values that its act needs; ``fresh`` ones are done again by each new process until the
+    first node is touched: what they saw grows old."""
+
+    key: str
+    act: RunAct
+    subject: str = ""
+    does: str
+    proof: str = ""
+    inverse: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    fresh: bool = False
+
+
+def numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
+    """The steps with their keys: place, act and subject."""
+    return tuple(
+        replace(each, key=f"{number:02} {each.act}{' ' if each.subject else ''}{each.subject}")
+        for number, each in enumerate(found, 1)
+    )
+
+
+def compare_step(
+    name: str, base: str, move: Comparison, *, fresh: bool = False, anew: bool = False
+) -> RunStep:
+    """A comparison of all groups with an earlier snapshot; it has no key yet. ``anew``: commits went on in
+    between, and a person may accept what is found."""
+    return RunStep(
+        key="",
+        act=RunAct.COMPARE,
+        subject=name,
+        does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
+        proof="no problem and no difference",
+        args={"base": base, "move": move.value, **({"anew": True} if anew else {})},
+        fresh=fresh,
+    )
