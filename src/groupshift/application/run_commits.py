@@ -50,4 +50,5 @@ def differing_commits(work: RunWork, step: RunStep, taken: Mapping[str, Any]) ->
     before, after = (
         work.tools.commits.read(Path(each["commits"]), each["commits_sha256"]) for each in (base, taken)
     )
-    return [str(each) for each in differences(before, after, anew=anew)]
+    found = differences(before, after, anew=anew)
+    return [str(each) for each in found if work.keeps_record(each.now.group)]

@@ -86,10 +86,10 @@ def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:
         return HOLDS
     said = "; ".join(record.result["reasons"]) or record.result["verdict"]
     detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {said}"
-    if step.args.get("anew"):
+    if step.args.get("anew") or step.args.get("acceptable"):
         if work.said(record):
             return Look(seen=Seen.HOLDS, detail=detail, result={"accepted_by": work.terms.who})
-        detail += "; correct that, or accept it with --seen: then the rest is undone too"
+        detail += "; correct that, or accept it with --seen: then the run goes on"
     return Look(seen=Seen.FAILED, detail=detail)
 
 

@@ -117,6 +117,10 @@ class RunWork(ABC):
     def commits_go_on(self) -> bool:
         """Whether groups may commit while the run goes on, by its plan."""
 
+    def keeps_record(self, _group: str) -> bool:
+        """Whether a group's records are to stay where they are in the log."""
+        return True
+
     def snapshot_of(self, name: str) -> Mapping[str, Any]:
         """What the step that took this snapshot came to: its ``folder``, and more. One that was cut off while
         it was taken again gives way to the one that it is compared with.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -21,17 +22,20 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """Start ``release`` over the folder of node ``node_id``, after it was stopped cleanly.
+    """Start ``release`` over the folder of node ``node_id``, after it was stopped cleanly; without a release
+    it is restarted as it is.
 
-    ``coordinator`` is the group coordinator that it shall run, ``without`` are properties to leave out of
-    its file. ``change_id`` makes it idempotent; ``token`` is the fencing token of the run, rising per
-    ``fence`` (the run): a driver refuses one that is lower than the highest it met under that fence."""
+    ``coordinator`` is the group coordinator that it shall run (None: that of now), ``without`` are properties
+    to leave out of its file, ``properties`` those to set there. ``change_id`` makes it idempotent; ``token``
+    is the fencing token of the run, rising per ``fence`` (the run): a driver refuses one that is lower than
+    the highest it met under that fence."""
 
     change_id: str
     node_id: int
-    release: str
-    coordinator: Coordinator
+    release: str = ""
+    coordinator: Coordinator | None = None
     without: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
     fence: str = ""
     token: int = 0
 

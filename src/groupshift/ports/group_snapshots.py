@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.cluster_rows import ClusterState, OffsetRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.snapshot_plan import PlanOf
 
@@ -51,4 +51,9 @@ class ClusterSnapshotStore(Protocol):
         folder appears whole or not at all.
 
         Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
+        ...
+
+    def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
+        """The offsets of a snapshot, as they were written. Raises `Broken` when the manifest is not the one
+        with this SHA-256 (hex), or a file is not as that says."""
         ...

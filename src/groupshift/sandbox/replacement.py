@@ -85,6 +85,8 @@ def _replaced(cluster: Cluster, wanted: Replacement) -> str:
 def _change(wanted: Replacement) -> Change:
     """Properties that a release does not know are only warned of and stay, so that the way back has them;
     what would end its start is left out."""
+    if not wanted.release:
+        return lambda node: replace(node, properties={**node.properties, **wanted.properties})
     version = Version.parse(wanted.release)
     chosen = CONSUMER_PROTOCOL if wanted.coordinator is Coordinator.NEW else {PROTOCOLS: "classic"}
     set_now = chosen if _FIRST <= version < _LAST else {}

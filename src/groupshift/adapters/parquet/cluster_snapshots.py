@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 
 from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.adapters.parquet.writing import unwritable
-from groupshift.domain.cluster_rows import ROWS, ClusterState
+from groupshift.domain.cluster_rows import ROWS, ClusterState, OffsetRow
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Table
 from groupshift.domain.snapshot_plan import PlanOf
-from groupshift.errors import Rejected
+from groupshift.errors import Broken, Rejected
 
 _ROWS_A_FILE = 1_000_000
 
@@ -52,6 +52,33 @@ class ParquetClusterSnapshots:
         """See the port."""
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise Rejected(f"{folder} is not an empty folder: a snapshot is never overwritten; name another")
+
+    def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
+        """See the port."""
+        document = json.loads(_as_written(folder / MANIFEST, digest))
+        (table,) = {name for name, row in ROWS.items() if row is OffsetRow}
+        found: list[OffsetRow] = []
+        for entry in document["files"]:
+            if entry["table"] == table:
+                data = _as_written(folder / entry["file"], entry["sha256"])
+                rows = pq.read_table(pa.BufferReader(data)).to_pylist()
+                found += [OffsetRow(**{name: row[name] for name in row if name in _TOLD}) for row in rows]
+        return tuple(found)
+
+
+_TOLD = frozenset(each.name for each in fields(OffsetRow))
+
+
+def _as_written(path: Path, digest: str) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as failed:
+        raise Broken(
+            f"{path} of a snapshot cannot be read ({failed}): bring it back, nothing was changed"
+        ) from failed
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise Broken(f"{path} was altered since the snapshot was taken: bring it back, nothing was changed")
+    return data
 
 
 def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> ClusterManifest:

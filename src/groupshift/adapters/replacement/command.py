@@ -18,10 +18,11 @@ from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 
 FIELDS = {
-    "start": ("change_id", "node", "release", "coordinator", "without", "fence", "token"),
+    "start": ("change_id", "node", "release", "coordinator", "without", "properties", "fence", "token"),
     "observe": ("node",),
 }
-"""The names that each template may hold in braces; ``without`` is a list."""
+"""The names that each template may hold in braces; ``without`` and ``properties``
+(``name=value`` each) are lists; release and coordinator are empty where a node is restarted as it is."""
 ANSWERS = {
     "start": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
     "observe": '{"state": "running|changing|down|unknown", "release": "...", "change_id": "...", '
@@ -69,11 +70,13 @@ class CommandReplacement:
             "change_id": replacement.change_id,
             "node": str(replacement.node_id),
             "release": replacement.release,
-            "coordinator": replacement.coordinator.value,
+            "coordinator": replacement.coordinator.value if replacement.coordinator else "",
             "fence": replacement.fence,
             "token": str(replacement.token),
         }
-        answer = self._ask("start", values, {"without": replacement.without})
+        properties = tuple(f"{name}={value}" for name, value in sorted(replacement.properties.items()))
+        lists = {"without": replacement.without, "properties": properties}
+        answer = self._ask("start", values, lists)
         if isinstance(answer.get("instruction"), str):
             return ForPerson(change_id=replacement.change_id, instruction=self._masked(answer["instruction"]))
         if answer.get("change_id") != values["change_id"]:

@@ -72,16 +72,23 @@ def numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
 
 
 def compare_step(
-    name: str, base: str, move: Comparison, *, fresh: bool = False, anew: bool = False
+    name: str,
+    base: str,
+    move: Comparison,
+    *,
+    fresh: bool = False,
+    anew: bool = False,
+    acceptable: bool = False,
 ) -> RunStep:
     """A comparison of all groups with an earlier snapshot; it has no key yet. ``anew``: commits went on in
-    between, and a person may accept what is found."""
+    between; then, and where it is ``acceptable``, a person may accept what is found."""
+    flags = {"anew": anew, "acceptable": acceptable}
     return RunStep(
         key="",
         act=RunAct.COMPARE,
         subject=name,
         does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
         proof="no problem and no difference",
-        args={"base": base, "move": move.value, **({"anew": True} if anew else {})},
+        args={"base": base, "move": move.value, **{name: True for name, given in flags.items() if given}},
         fresh=fresh,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.protocol.model import EMPTY, Kind
@@ -103,11 +104,17 @@ def no_transactions(facts: PlacementFacts) -> Iterator[Complaint]:
 
 def empty(facts: PlacementFacts) -> Iterator[Complaint]:
     """No group may have members while brokers restart: the run waits for that, and says who has."""
-    busy = sorted({each.group for each in facts.listed() if each.state not in _NO_MEMBERS})
+    busy = sorted(busy_groups(facts.view.cluster))
     if busy:
         moving = len(set(busy) & facts.moving)
         reason = f"members are in {_groups(busy)}, {moving} of them move: {sentence_list(busy, _NAMED)}"
         yield Verdict.INCONCLUSIVE, reason, "stop their members before the run; it waits for that"
+
+
+def busy_groups(cluster: ClusterView) -> frozenset[str]:
+    """Groups that a broker lists as having members."""
+    found = (each for broker in cluster.brokers for each in broker.groups)
+    return frozenset(each.group for each in found if each.state not in _NO_MEMBERS)
 
 
 def restorable(facts: PlacementFacts) -> Iterator[Complaint]:

@@ -10,7 +10,7 @@ from groupshift.adapters.kafka.raw.classic_join import join_and_leave
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
 from groupshift.adapters.kafka.raw.reading import listing
-from groupshift.adapters.kafka.raw.replicas import all_metadata, replicas_lacking
+from groupshift.adapters.kafka.raw.replicas import cluster_lacking
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.raw.wire import raise_for
 
@@ -60,19 +60,11 @@ class LiveClusterActs:
 
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port: as every one of these brokers tells it."""
-        return self._cluster.attempt(lambda: self._lacks(brokers))
+        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
 
     def close(self) -> None:
         """Close the connections."""
         self._cluster.close()
-
-    def _lacks(self, brokers: Collection[int]) -> str:
-        registered = {node.node_id for node in self._cluster.brokers()}
-        missing = sorted(set(brokers) - registered)
-        if missing:
-            return f"broker {', '.join(map(str, missing))} is not registered"
-        told = (all_metadata(self._cluster.broker(node)) for node in sorted(brokers))
-        return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")
 
     def _alter(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
         self._with_any(lambda connection: alter_configs.alter(connection, kind, name, values))

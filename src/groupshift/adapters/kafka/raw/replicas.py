@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, fill
 
 
@@ -43,3 +44,14 @@ def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
             if late:
                 return f"{where} is not in sync on broker {', '.join(map(str, sorted(late)))}"
     return ""
+
+
+def cluster_lacking(cluster: KafkaCluster, brokers: Collection[int]) -> str:
+    """Which of these brokers is not registered, or what `replicas_lacking` says as each of them tells it;
+    empty when the cluster is whole. Raises `BrokerError`."""
+    registered = {node.node_id for node in cluster.brokers()}
+    missing = sorted(set(brokers) - registered)
+    if missing:
+        return f"broker {', '.join(map(str, missing))} is not registered"
+    told = (all_metadata(cluster.broker(node)) for node in sorted(brokers))
+    return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")

@@ -1,0 +1,166 @@
+"""Steps of an expansion that make partitions, restart brokers, and ask each by which count it coordinates.
+
+Source: specs/group-coordinator.md §3.4 steps 6 to 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from groupshift.application.expansion_groups import undrained
+from groupshift.application.expansion_work import Expanding
+from groupshift.application.placement import audit_placement
+from groupshift.application.run_work import HOLDS, Handler, Look
+from groupshift.domain.cluster_run.progress import Seen
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.expansion.facts import PlacementFacts
+from groupshift.domain.expansion.view import COUNT
+from groupshift.errors import Conflict, Transient
+from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.cluster_runs import RunStepRecord
+
+
+def _create(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raises `Conflict` when somebody else gave the topic another count."""
+    count, plan = work.tools.views.look().count, work.plan
+    if count == plan.to:
+        return {}
+    if count != plan.partitions:
+        raise Conflict(
+            f"the offsets topic has {count} partitions, neither {plan.partitions} nor {plan.to}: somebody "
+            "else changed it; restart no broker, take the run back with groupshift expansion back --execute, "
+            "and plan anew from what there is"
+        )
+    work.tools.topic.expand(plan.to)
+    return {}
+
+
+def _created(work: Expanding, _step: RunStep, _record: RunStepRecord) -> Look:
+    view = work.tools.views.look()
+    if view.count != work.plan.to or view.differing:
+        told = f"broker {', '.join(map(str, view.differing))} tells another count" if view.differing else ""
+        detail = told or f"the offsets topic has {view.count} partitions, not {work.plan.to}"
+        return Look(seen=Seen.NOT_YET, detail=detail)
+    lacks = work.tools.topic.lacks(work.plan.brokers)
+    return Look(seen=Seen.NOT_YET, detail=lacks) if lacks else HOLDS
+
+
+def _change(work: Expanding, change_id: str, node: int) -> Replacement:
+    return Replacement(
+        change_id=change_id.replace(" ", "_"),
+        node_id=node,
+        properties={COUNT: str(work.plan.to)},
+        fence=work.run,
+        token=work.token,
+    )
+
+
+def _await_whole(work: Expanding) -> None:
+    """A broker is only restarted when all are in sync. Raises `Transient` when they are not in time."""
+    end = work.tools.clock.now_ms() + work.terms.patience_s * 1000
+    while lacks := work.tools.topic.lacks(work.plan.brokers):
+        if work.tools.clock.now_ms() >= end:
+            raise Transient(f"the cluster is not whole, no broker is restarted: {lacks}; run it again")
+        work.tools.clock.sleep(work.terms.every_s)
+
+
+def _demand_undrained(work: Expanding) -> None:
+    """While brokers count differently two may serve one group: nobody may be there. Raises `Conflict`."""
+    busy = undrained(work, work.tools.views.look())
+    if busy:
+        raise Conflict(f"{busy}, then run it again: while brokers restart two of them may serve one group")
+
+
+def _restart(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A broker that is down already is started at once: nobody can wait for it."""
+    change = _change(work, f"{work.run}/{step.key}", int(step.subject))
+    status = work.tools.nodes.observe(change.node_id)
+    if status.state is not NodeState.DOWN and status.change_id != change.change_id:
+        _await_whole(work)
+        _demand_undrained(work)
+    started = work.tools.nodes.start(change)
+    if isinstance(started, ForPerson):
+        return {"instruction": started.instruction, **work.asking(step)}
+    return {"change_id": started.change_id}
+
+
+def _restarted(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
+    """By the driver and by the cluster. Where neither can tell that a broker was started again, it is told by
+    the count that it uses now; where that fits several, a person says it."""
+    node = int(step.subject)
+    status, instruction = work.tools.nodes.observe(node), record.result.get("instruction")
+    if status.state is NodeState.DOWN and not instruction:
+        said = f"broker {node} does not run: {status.trouble or 'no reason'}"
+        return Look(seen=Seen.FAILED, detail=f"{said}; bring it up, or run it again: it is started again")
+    lacks = _lacks(work, status, str(record.result.get("change_id", "")))
+    if not instruction:
+        return Look(seen=Seen.NOT_YET, detail=lacks) if lacks else HOLDS
+    if not lacks and not work.said(record):
+        lacks = _uncounted(work, node)
+    return Look(seen=Seen.PERSON, detail=f"{instruction} ({lacks})") if lacks else HOLDS
+
+
+def _lacks(work: Expanding, status: NodeStatus, change_id: str) -> str:
+    node = status.node_id
+    if status.state is NodeState.CHANGING:
+        return f"broker {node} is being restarted"
+    if status.state is NodeState.RUNNING and status.change_id != change_id:
+        return f"broker {node} runs, not by this change"
+    try:
+        loading = [each.node_id for each in work.tools.views.look().cluster.brokers if each.loading]
+        return f"broker {loading[0]} loads" if loading else work.tools.topic.lacks(work.plan.brokers)
+    except Transient as silent:
+        return str(silent)
+
+
+def _uncounted(work: Expanding, node: int) -> str:
+    """Why what the broker answers does not prove that it was started again; empty when it does."""
+    counts = work.tools.views.look().counted.get(node, ())
+    if counts == (work.plan.to,):
+        return ""
+    if work.plan.to in counts:
+        return f"what broker {node} answers fits several counts: say --seen when it was started again"
+    return f"broker {node} counts {' or '.join(map(str, counts)) or 'otherwise'}"
+
+
+def _facts(work: Expanding) -> PlacementFacts:
+    return audit_placement(work.tools.views, work.tools.log).facts
+
+
+def _deviating(work: Expanding) -> list[int]:
+    told = _facts(work).told
+    return [node for node in work.plan.brokers if work.plan.to not in told.get(node, frozenset())]
+
+
+def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Restarts what deviates; each claim once."""
+    told: list[str] = []
+    found = _deviating(work)
+    for node in found:
+        _await_whole(work)
+        _demand_undrained(work)
+        change_id = f"{work.run}/{step.key}/{node}/{work.token}"
+        started = work.tools.nodes.start(_change(work, change_id, node))
+        told += [started.instruction] if isinstance(started, ForPerson) else []
+    return {"restarted": found, "instructions": told}
+
+
+def _placed(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
+    lacks = work.tools.topic.lacks(work.plan.brokers)
+    deviating = [] if lacks else _deviating(work)
+    if not lacks and not deviating:
+        return HOLDS
+    said = lacks or f"count {work.plan.to} not adopted by broker {', '.join(map(str, deviating))}"
+    instructions = record.result["instructions"]
+    if instructions:
+        return Look(seen=Seen.PERSON, detail=f"{said}: {' '.join(instructions)}")
+    return Look(seen=Seen.NOT_YET, detail=f"{said}; no client may start")
+
+
+HANDLERS: Mapping[RunAct, Handler[Expanding]] = {
+    RunAct.CREATE_PARTITIONS: Handler(act=_create, read_back=_created),
+    RunAct.RESTART: Handler(act=_restart, read_back=_restarted),
+    RunAct.PLACE: Handler(act=_place, read_back=_placed),
+}
+"""By what a step does."""

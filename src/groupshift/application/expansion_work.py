@@ -1,0 +1,78 @@
+"""What the steps of an expansion work with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from groupshift.application.placement import plan_expansion
+from groupshift.application.run_work import RunTools, RunWork
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.cluster_run.progress import Journaled, Stand
+from groupshift.domain.expansion.facts import PlacementFacts
+from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan, run_plan
+from groupshift.ports.offset_restoring import OffsetRestoring
+from groupshift.ports.placement_views import PlacementViews
+from groupshift.ports.topic_expansion import TopicExpansion
+
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpansionTools(RunTools):
+    """Every port that an expansion needs."""
+
+    views: PlacementViews
+    topic: TopicExpansion
+    restoring: OffsetRestoring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expanding(RunWork):
+    """One claim of the run of an expansion."""
+
+    tools: ExpansionTools
+    plan: ExpansionPlan
+
+    def facts(self) -> PlacementFacts:
+        """Cluster and log now, on the way to the plan's count. Raises as `plan_expansion`."""
+        return plan_expansion(self.tools.views, self.tools.log, self.plan.to).facts
+
+    def met_now(self) -> Mapping[str, str]:
+        """See `RunWork`. Raises as `facts`."""
+        return run_plan(self.facts(), self.plan.to).met
+
+    def logged(self) -> bool:
+        """See `RunWork`: without the topic no plan is made."""
+        return True
+
+    def commits_go_on(self) -> bool:
+        """See `RunWork`: every group is empty until the end."""
+        return False
+
+    def keeps_record(self, group: str) -> bool:
+        """See `RunWork`: what moves is deleted at one place and committed at another."""
+        return group not in self.plan.moving_names
+
+    def kept(self) -> tuple[OffsetRow, ...]:
+        """The offsets of the groups that move, by the snapshot. Raises `Broken` when it was altered."""
+        taken = self.snapshot_of(SNAPSHOT)
+        rows = self.tools.store.offsets(Path(taken["folder"]), taken["manifest_sha256"])
+        return tuple(row for row in rows if row.group in self.plan.moving_names and row.offset >= 0)
+
+
+def journaled(work: Expanding) -> dict[str, Journaled]:
+    """How far each step is, by its journal. A deletion that was written down may have been made."""
+    records = work.tools.runs.steps(work.run)
+    return {
+        key: Journaled(stand=Stand(each.state.value), token=each.token, taken=True)
+        for key, each in records.items()
+    }
+
+
+def naming(groups: Iterable[str]) -> str:
+    """Their number and the first names."""
+    names = sorted(set(groups))
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} group{'s' if len(names) != 1 else ''}: {', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,234 @@
+"""The plan of an expansion as it is executed: every step as data with what undoes it, in one order, hashed.
+
+Source: specs/group-coordinator.md §3.4; the count of each broker's file is set while it is restarted, which
+is before it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+
+from groupshift.domain.cluster_run.steps import RunAct, RunStep, compare_step, numbered
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.expansion.counts import Mover
+from groupshift.domain.expansion.facts import PlacementFacts
+from groupshift.domain.expansion.rules_brokers import TOPIC
+from groupshift.domain.expansion.view import COUNT
+from groupshift.domain.verdict import Finding, Verdict
+
+PLAN_VERSION = 1
+MOVE = "expansion"
+SNAPSHOT, BEFORE_DELETE, VERIFIED, BACK = "S", "S0", "V", "D"
+"""The snapshots of a run: after the drain, right before groups are deleted, at the end, on the way back."""
+IRREVERSIBLE = "forward only: a count never shrinks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpansionPlan:
+    """``before`` is the count by which brokers coordinate, ``partitions`` how many the topic has (more where
+    somebody changed it and restarted nobody), ``to`` how many it is to have; ``brokers`` are those that
+    serve clients, with what each runs (``kinds``, by node id as text); ``movers`` are the groups that move.
+    """
+
+    cluster_id: str
+    before: int
+    partitions: int
+    to: int
+    brokers: tuple[int, ...]
+    kinds: Mapping[str, str]
+    movers: tuple[Mover, ...]
+    steps: tuple[RunStep, ...]
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON, in hex: what people approve."""
+        return hashlib.sha256(to_json(self).encode()).hexdigest()
+
+    @cached_property
+    def moving_names(self) -> frozenset[str]:
+        """The names of the groups that move, to be looked up."""
+        return frozenset(self.moving)
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """The names of the groups that move, sorted."""
+        return tuple(each.group for each in self.movers)
+
+    @property
+    def met(self) -> Mapping[str, str]:
+        """What an approval is given for: counts, brokers, and the groups that move, each with its way."""
+        return {
+            "partitions in use": str(self.before),
+            "partitions of the topic": str(self.partitions),
+            **{f"broker {node}": kind for node, kind in self.kinds.items()},
+            **{f"group {each.group}": f"moves from {each.before} to {each.after}" for each in self.movers},
+        }
+
+
+def run_plan(facts: PlacementFacts, to: int) -> ExpansionPlan:
+    """The whole run from what is now. Never raises."""
+    brokers = facts.view.cluster.brokers
+    plan = ExpansionPlan(
+        cluster_id=facts.view.cluster.cluster_id,
+        before=facts.before,
+        partitions=facts.view.count,
+        to=to,
+        brokers=tuple(each.node_id for each in brokers),
+        kinds={str(each.node_id): f"{each.line}, {each.coordinator.value}" for each in brokers},
+        movers=facts.movers,
+        steps=(),
+    )
+    controller = facts.view.cluster.quorum.leader if facts.view.cluster.quorum else None
+    last = facts.view.cluster.controller if controller is None else controller
+    return replace(plan, steps=numbered(_steps(plan, old=Coordinator.OLD.value in _runs(facts), last=last)))
+
+
+def _runs(facts: PlacementFacts) -> frozenset[str]:
+    return frozenset(each.coordinator.value for each in facts.view.cluster.brokers)
+
+
+def _steps(plan: ExpansionPlan, *, old: bool, last: int) -> Iterator[RunStep]:
+    yield from _looking()
+    yield from _approved(plan, old=old)
+    for node in sorted(plan.brokers, key=lambda each: (each == last, each)):
+        yield RunStep(
+            key="",
+            act=RunAct.RESTART,
+            subject=str(node),
+            does=f"restart broker {node} with {COUNT}={plan.to} in its file",
+            proof="it is registered, replicas are in sync, its partitions are led again",
+            inverse=IRREVERSIBLE,
+        )
+    yield from _proving(plan)
+
+
+def _looking() -> Iterator[RunStep]:
+    yield RunStep(
+        key="",
+        act=RunAct.DRAIN,
+        does="wait until every group is without members, on every broker (Connect, Streams and MirrorMaker "
+        "too), and no transaction writes offsets",
+        proof="every broker lists every group as Empty",
+    )
+    yield RunStep(
+        key="",
+        act=RunAct.SNAPSHOT,
+        subject=SNAPSHOT,
+        does=f"snapshot {SNAPSHOT} of all groups, with the bytes of their records",
+        proof="the snapshot has no problems",
+    )
+    yield RunStep(
+        key="",
+        act=RunAct.AGREE,
+        subject=SNAPSHOT,
+        does="hold what brokers answered against what the log has",
+        proof="every offset, epoch and metadata is the same in both",
+    )
+
+
+def _approved(plan: ExpansionPlan, *, old: bool) -> Iterator[RunStep]:
+    moving = f"{len(plan.movers):,} groups"
+    yield RunStep(
+        key="",
+        act=RunAct.APPROVE,
+        subject="plan",
+        does=f"approve {plan.before} to {plan.to} partitions of {TOPIC}: {moving} move",
+    )
+    yield compare_step(BEFORE_DELETE, SNAPSHOT, Comparison.DOWNGRADE, fresh=True)
+    yield RunStep(
+        key="",
+        act=RunAct.PROVE,
+        subject=str(plan.to),
+        does="ask every rule again, and let the controller check the new count without making it",
+        proof="no rule fails: groups may be deleted",
+        fresh=True,
+    )
+    why = "an OLD coordinator would answer what stays there" if old else "nothing is left there to expire"
+    yield RunStep(
+        key="",
+        act=RunAct.DELETE_GROUPS,
+        subject=TOPIC,
+        does=f"delete the {moving} that move at their coordinators of now ({why})",
+        proof="no broker lists them, none answers an offset",
+        inverse=f"commit snapshot {SNAPSHOT} of them again",
+    )
+    yield RunStep(
+        key="",
+        act=RunAct.CREATE_PARTITIONS,
+        subject=TOPIC,
+        does=f"create partitions of {TOPIC}: {plan.to} in all",
+        proof=f"every broker tells {plan.to}, each with a leader and all replicas in sync",
+        inverse=IRREVERSIBLE,
+    )
+
+
+def _proving(plan: ExpansionPlan) -> Iterator[RunStep]:
+    yield RunStep(
+        key="",
+        act=RunAct.PLACE,
+        subject=str(plan.to),
+        does="ask each broker directly by which count it coordinates; one that deviates is restarted again",
+        proof=f"each broker counts {plan.to}",
+        inverse=IRREVERSIBLE,
+    )
+    yield restore_step(SNAPSHOT)
+    yield compare_step(VERIFIED, SNAPSHOT, Comparison.EXPANSION, acceptable=True)
+    yield RunStep(
+        key="",
+        act=RunAct.AUDIT,
+        subject=TOPIC,
+        does="read the whole log: every group's records lie in its own partition, one broker serves it",
+        proof="the rules of groupshift audit placement do not fail; then clients may start",
+    )
+
+
+def restore_step(snapshot: str) -> RunStep:
+    """Committing again what a snapshot has of the groups that move; it has no key yet."""
+    return RunStep(
+        key="",
+        act=RunAct.RESTORE,
+        subject=snapshot,
+        does=f"commit snapshot {snapshot} of the groups that move, with epochs and metadata",
+        proof="each is read back as it was",
+    )
+
+
+def way_back(plan: ExpansionPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
+    """What undoes the steps with these keys, before brokers restart: groups that were deleted are committed
+    again, after an approval of its own."""
+    acts = {each.act for each in plan.steps if each.key in frozenset(begun)}
+    if RunAct.DELETE_GROUPS not in acts:
+        return ()
+    approve = RunStep(
+        key="", act=RunAct.APPROVE, subject="back", does="approve to commit the deleted groups again"
+    )
+    compared = compare_step(BACK, SNAPSHOT, Comparison.EXPANSION, acceptable=True)
+    found = numbered([approve, restore_step(SNAPSHOT), compared])
+    return tuple(replace(each, key=f"back {each.key}") for each in found)
+
+
+def against(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings for which nothing may begin."""
+    return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
+
+
+def to_json(plan: ExpansionPlan) -> str:
+    """Canonical JSON: sorted keys, no blanks, so that equal plans have equal bytes."""
+    data = {"version": PLAN_VERSION, "move": MOVE, **asdict(plan)}
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def from_json(text: str) -> ExpansionPlan:
+    """The plan that `to_json` wrote. Raises `ValueError` for another version or unknown names."""
+    data = json.loads(text)
+    if data.pop("version") != PLAN_VERSION or data.pop("move") != MOVE:
+        raise ValueError("the plan is of another version or of another move")
+    data["steps"] = tuple(RunStep(**{**each, "act": RunAct(each["act"])}) for each in data["steps"])
+    data["movers"] = tuple(Mover(**each) for each in data["movers"])
+    data["brokers"] = tuple(data["brokers"])
+    return ExpansionPlan(**data)

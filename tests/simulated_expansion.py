@@ -1,0 +1,210 @@
+"""Every port of an expansion's run over simulated brokers that lose what real ones lost, and faults between
+two acts."""
+
+# ruff: noqa: ARG002 - the ports ask for more than this needs
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from groupshift.adapters.memory.clock import ManualClock
+from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
+from groupshift.adapters.memory.offset_brokers import OffsetBrokers
+from groupshift.application.expansion_work import ExpansionTools
+from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
+from groupshift.domain.cluster_snapshot import ClusterManifest
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.downgrade.view import ListedGroup
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.expansion.view import PlacementView
+from groupshift.domain.protocol.model import Kind
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.snapshot_compare import Compared
+from simulated_downgrade import Hashes, KillAt
+from simulated_downgrade import World as DowngradeWorld
+from simulated_placement import Placed
+
+GROUPS = tuple(f"g{number}" for number in range(24))
+
+
+@dataclass(slots=True, kw_only=True)
+class Expansible(Placed):
+    """``members`` are groups that have some; ``answers_lost`` is asked after each act whether its answer is
+    lost; ``dies`` are nodes that do not come up the next time; ``lies`` those that say they were restarted
+    and were not; a driver that does not know (``knows`` False) only instructs; ``refuses`` are the words of
+    a controller that makes no partitions."""
+
+    members: set[str] = field(default_factory=set)
+    answers_lost: Callable[[], bool] = lambda: False
+    dies: set[int] = field(default_factory=set)
+    lies: set[int] = field(default_factory=set)
+    knows: bool = True
+    refuses: str = ""
+    changes: dict[int, str] = field(default_factory=dict)
+    properties: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    snapshots: dict[str, ClusterState] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    skips: set[str] = field(default_factory=set)
+
+    def changed(self, what: str) -> None:
+        """An act was done; its answer may be lost."""
+        self.asked.append(what)
+        if self.answers_lost():
+            raise Transient(f"no answer to {what}")
+
+    def look(self) -> PlacementView:
+        """See the port."""
+        if not self.running():
+            raise Transient("no broker answers")
+        found = Placed.look(self)
+        brokers = tuple(
+            replace(
+                each, groups=tuple(_stable(one) if one.group in self.members else one for one in each.groups)
+            )
+            for each in found.cluster.brokers
+        )
+        return replace(found, cluster=replace(found.cluster, brokers=brokers))
+
+    # TopicExpansion
+    def check(self, count: int) -> None:
+        """See the port."""
+        if self.refuses:
+            raise Rejected(self.refuses)
+
+    def expand(self, count: int) -> None:
+        """See the port."""
+        self.check(count)
+        if "create" not in self.skips:
+            self.world.expand(count)
+        self.changed("create")
+
+    def lacks(self, brokers: Collection[int]) -> str:
+        """See the port."""
+        gone = sorted(set(brokers) - set(self.running()))
+        return f"broker {gone[0]} is not registered" if gone else ""
+
+    # OffsetRestoring
+    def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
+        """See the port: members refuse it."""
+        free = [row for row in rows if row.group not in self.members]
+        refused = {
+            row.group: f"offsets of group {row.group!r} are not committed: UNKNOWN_MEMBER_ID (25)"
+            for row in rows
+            if row.group in self.members
+        }
+        if "restore" not in self.skips:
+            refused |= Placed.commit(self, free)
+        self.changed("commit")
+        return refused
+
+    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        if "delete" not in self.skips:
+            Placed.delete(self, groups)
+        self.changed("delete")
+        return {}
+
+    # BrokerReplacement
+    def start(self, replacement: Replacement) -> Accepted | ForPerson:
+        """See the port."""
+        node = replacement.node_id
+        if not self.knows:
+            self.asked.append(f"instruct {node}")
+            return ForPerson(change_id=replacement.change_id, instruction=f"restart broker {node}")
+        down = not self.world.brokers[node].running
+        if down or self.changes.get(node) != replacement.change_id:
+            self.changes[node], self.properties[node] = replacement.change_id, replacement.properties
+            if node in self.lies:
+                self.lies.discard(node)
+            else:
+                self.world.stop(node)
+                if node not in self.dies:
+                    self.world.start(node)
+                self.dies.discard(node)
+        self.changed(f"restart {node}")
+        return Accepted(change_id=replacement.change_id)
+
+    def observe(self, node_id: int) -> NodeStatus:
+        """See the port."""
+        if not self.knows:
+            return NodeStatus(node_id=node_id, state=NodeState.UNKNOWN)
+        up = self.world.brokers[node_id].running
+        return NodeStatus(
+            node_id=node_id,
+            state=NodeState.RUNNING if up else NodeState.DOWN,
+            change_id=self.changes.get(node_id, ""),
+            trouble="" if up else "killed",
+        )
+
+    # GroupSnapshots, ClusterSnapshotStore and SnapshotCompare
+    def take(self, groups: Collection[str] | None = None, *, progress: object = None) -> ClusterState:
+        """See the port: all groups that a broker lists, where none are named."""
+        listed = {group for node in self.running() for group in self.world.listed_at(node)}
+        found = Placed.take(self, listed if groups is None else groups)
+        rows = [GroupRow(group=name, type="classic", state="Empty") for name in sorted(listed)]
+        return replace(found, groups=rows)
+
+    def refuse(self, folder: Path) -> None:
+        """See the port."""
+        if str(folder) in self.snapshots:
+            raise Rejected(f"{folder} is there")
+
+    def write(self, folder: Path, state: ClusterState, plan: object = None) -> ClusterManifest:
+        """See the port."""
+        self.refuse(folder)
+        self.snapshots[str(folder)] = state
+        return ClusterManifest(cluster_id="simulated", taken_at_ms=1, digest="d", files=())
+
+    def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
+        """See the port."""
+        return tuple(self.snapshots[str(folder)].offsets)
+
+    def __call__(self, before: Path, after: Path, comparison: Comparison, *, live: bool) -> Compared:
+        """See the port."""
+        one, two = (
+            {(row.group, row.partition): row.offset for row in self.snapshots[str(each)].offsets}
+            for each in (before, after)
+        )
+        unlike = sorted(key for key in {*one, *two} if one.get(key) != two.get(key))
+        said = tuple(f"{group}: {one.get((group, at))} is {two.get((group, at))}" for group, at in unlike)
+        return Compared(verdict=Verdict.FAIL if said else Verdict.PASS, reasons=said)
+
+
+def _stable(found: ListedGroup) -> ListedGroup:
+    return replace(found, kind=Kind.CLASSIC, state="Stable")
+
+
+def committed(kind: Coordinator, *, count: int = 5, nodes: int = 3) -> Expansible:
+    """Every group of `GROUPS` with an offset of its own."""
+    found = Expansible(world=OffsetBrokers(kind=kind, count=count, nodes=nodes))
+    for number, group in enumerate(GROUPS):
+        assert found.commit_as_client(group, 100 + number, 1 + number % nodes)
+    return found
+
+
+def tools_of(world: Expansible, *, kill_at: int = 0) -> ExpansionTools:
+    """Every port of a run in this world."""
+    return ExpansionTools(
+        views=world,
+        topic=world,
+        restoring=world,
+        log=world,
+        reader=world,
+        store=world,
+        compare=world,
+        commits=Hashes(DowngradeWorld(groups={}, releases={}, features={})),
+        nodes=world,
+        runs=MemoryClusterRuns(),
+        clock=ManualClock(),
+        evidence=Path("evidence"),
+        crash=KillAt(kill_at),
+    )
+
+
+def equal(world: Expansible) -> bool:
+    """Whether every group answers what was acknowledged last."""
+    return all(world.answered(group) == offset for group, offset in world.told.items())
