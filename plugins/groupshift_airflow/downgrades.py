@@ -63,7 +63,8 @@ def opened(kafka_conn_id: str) -> Iterator[DowngradeTools]:
     from groupshift.errors import Rejected
     from groupshift.sandbox.replacement import driver_of
     from groupshift.settings import KafkaSettings
-    from groupshift.spark.downgrade_tools import RunPlace, open_tools
+    from groupshift.spark.downgrade_tools import open_tools
+    from groupshift.spark.run_tools import RunPlace
 
     base, file = base_settings(), os.environ.get(NODES_VARIABLE)
     root = str(base["evidence"]["root"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from downgrade_runs import Runs
+from cluster_move_runs import Runs
 from downgrade_story import SNAPSHOTS, cluster_of, groups_at, new_392
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from downgrade_runs import Runs
+from cluster_move_runs import Runs
 from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.adapters.kafka.raw.alter_configs import topic_configs
 from groupshift.domain.downgrade.run_plan import COMPACTING

@@ -17,6 +17,7 @@ from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion.agreement import disagreements
+from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.domain.expansion.run_plan import SNAPSHOT, against
@@ -133,7 +134,19 @@ def _deleted(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
     why = hidden(work, view) or (f"still listed: {naming(left)}" if left else "")
     if not why and (answering := work.tools.views.answering(work.plan.moving)):
         why = f"still answering: {naming(answering)}"
+    if not why and (logged := _live_in_log(work)):
+        why = f"tombstones are not on all replicas yet: {naming(logged)}"
     return Look(seen=Seen.NOT_YET, detail=why) if why else HOLDS
+
+
+def _live_in_log(work: Expanding) -> frozenset[str]:
+    """Groups that move and of which the log, as far as all replicas have it, holds anything live.
+
+    An OLD coordinator answers a deletion before followers have its tombstones: a broker that is stopped right
+    then hands its partitions to one without them, and they are gone (docs/expansion.md)."""
+    log, before = work.tools.log, work.plan.before
+    found = LogReading().take(log.read(log.position())).places(before, before, newest=False)
+    return work.plan.moving_names & found.groups.keys()
 
 
 def _restore(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
+from groupshift.ports.topic_expansion import TopicExpansion
 from groupshift.settings import KafkaSettings
 
 
@@ -24,5 +25,15 @@ def offset_restoring(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Offset
     from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
 
     return LiveOffsetRestoring(
+        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )
+
+
+def topic_expansion(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> TopicExpansion:
+    """Gives the offsets topic of this cluster more partitions. Raises as `placement_views`."""
+    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+    from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+
+    return LiveTopicExpansion(
         KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     )

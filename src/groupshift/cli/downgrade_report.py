@@ -17,8 +17,9 @@ from groupshift.bootstrap.downgrade import cluster_runs, run_evidence
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers
 from groupshift.cli.downgrade_log import needing_spark
-from groupshift.cli.downgrade_run import State, place_of
+from groupshift.cli.downgrade_run import FOLDER
 from groupshift.cli.pages import Output, write_page
+from groupshift.cli.run_options import State, place_of
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
@@ -41,7 +42,7 @@ def report(
     """Write the page of a downgrade beside its snapshots; nothing is asked of the cluster.
 
     That of a run that is over was written and sealed when it ended, and stays as it is."""
-    place = place_of(bootstrap_servers, state, settings_file, cluster=False)
+    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER, cluster=False)
     with closing(cluster_runs(place.journal)) as runs:
         found = _named(runs, run)
         where, text, sealed = _page(runs, found, place.evidence)

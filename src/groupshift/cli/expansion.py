@@ -144,4 +144,4 @@ def _next(found: PlannedExpansion) -> str:
     bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
     if bad:
         return f"{bad[0].hint}; then: groupshift plan expansion --to {found.to}"
-    return "groupshift audit placement, before and after brokers restart"
+    return f"groupshift expansion run --to {found.to}"

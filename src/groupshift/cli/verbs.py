@@ -14,6 +14,7 @@ from groupshift.cli.demo import demo
 from groupshift.cli.downgrade import app as downgrade
 from groupshift.cli.evidence import report, verify_evidence
 from groupshift.cli.expansion import expansion
+from groupshift.cli.expansion_run import app as expanding
 from groupshift.cli.hazards import hazards
 from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
 from groupshift.cli.options import (
@@ -65,6 +66,7 @@ app = typer.Typer(
 app.add_typer(sandbox, name="sandbox")
 app.add_typer(protocol, name="protocol")
 app.add_typer(downgrade, name="downgrade")
+app.add_typer(expanding, name="expansion")
 app.add_typer(repair, name="repair")
 app.command("demo")(demo)
 app.command("scan")(scan)

@@ -154,7 +154,7 @@ def _approved(plan: ExpansionPlan, *, old: bool) -> Iterator[RunStep]:
         act=RunAct.DELETE_GROUPS,
         subject=TOPIC,
         does=f"delete the {moving} that move at their coordinators of now ({why})",
-        proof="no broker lists them, none answers an offset",
+        proof="no broker lists them, none answers an offset, all replicas have their tombstones",
         inverse=f"commit snapshot {SNAPSHOT} of them again",
     )
     yield RunStep(
@@ -200,9 +200,9 @@ def restore_step(snapshot: str) -> RunStep:
 
 def way_back(plan: ExpansionPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
     """What undoes the steps with these keys, before brokers restart: groups that were deleted are committed
-    again, after an approval of its own."""
+    again, after an approval of its own. Nothing undoes a restart."""
     acts = {each.act for each in plan.steps if each.key in frozenset(begun)}
-    if RunAct.DELETE_GROUPS not in acts:
+    if RunAct.DELETE_GROUPS not in acts or RunAct.RESTART in acts:
         return ()
     approve = RunStep(
         key="", act=RunAct.APPROVE, subject="back", does="approve to commit the deleted groups again"

@@ -1,4 +1,4 @@
-"""The verbs ``groupshift downgrade run | status | back`` over a cluster of the sandbox."""
+"""The verbs ``run | status | back`` of a move that changes a cluster, over one of the sandbox."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from groupshift.sandbox.layout import Cluster
 
 
 class Runs:
-    """The verbs of one cluster's downgrade, its nodes replaced by the sandbox."""
+    """The verbs of one cluster's move, its nodes replaced or restarted by the sandbox."""
 
-    def __init__(self, cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str], move: str = "downgrade"
+    ) -> None:
+        self._move = move
         self._nodes = folder / "nodes.toml"
         home = str(cluster.home.root)
         self._nodes.write_text(
@@ -30,7 +33,7 @@ class Runs:
 
     def killed(self, at: str, *options: str) -> None:
         """The verb in a process of its own, which is killed at that point of a step."""
-        argv = [sys.executable, "-m", "groupshift.cli.main", "downgrade", "run", *self._where]
+        argv = [sys.executable, "-m", "groupshift.cli.main", self._move, "run", *self._where]
         done = subprocess.run(
             [*argv, "--nodes", str(self._nodes), "--timeout", "60", "--execute", "--yes", *options],
             env={**os.environ, "GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT_STEP": at},
@@ -43,8 +46,10 @@ class Runs:
 
     def __call__(self, verb: str, *options: str) -> tuple[int, dict[str, Any]]:
         """Exit code and document; errors are an empty one."""
-        nodes = [] if verb == "status" else ["--nodes", str(self._nodes), "--timeout", "60"]
+        slow = [] if verb == "status" else ["--timeout", "60"]
+        takes_nodes = verb == "run" or (verb == "back" and self._move == "downgrade")
+        nodes = [*slow, *(["--nodes", str(self._nodes)] if takes_nodes else [])]
         self._capsys.readouterr()
-        code = main(["downgrade", verb, *self._where, *nodes, "--json", *options])
+        code = main([self._move, verb, *self._where, *nodes, "--json", *options])
         said = self._capsys.readouterr()
         return code, json.loads(said.out) if said.out.strip() else {"error": said.err}

@@ -1,0 +1,214 @@
+"""``groupshift expansion run | status | back``: more partitions of ``__consumer_offsets``, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from groupshift.application import expansion_run
+from groupshift.application.expansion_run import MOVE, PlannedRun
+from groupshift.application.run_demands import demand_forward, demand_move
+from groupshift.cli import render
+from groupshift.cli.clusters import Servers, Timeout
+from groupshift.cli.downgrade_log import needing_spark
+from groupshift.cli.options import Execute
+from groupshift.cli.run_options import (
+    Checked,
+    Nodes,
+    Patience,
+    RunId,
+    State,
+    Yes,
+    journal_of,
+    place_of,
+    terms_of,
+)
+from groupshift.cli.run_show import MARKS, finish, plan_table
+from groupshift.cli.session import Json, SettingsFile
+from groupshift.domain.expansion.run_plan import from_json
+from groupshift.errors import Rejected
+from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
+from groupshift.sandbox.replacement import driver_of
+
+if TYPE_CHECKING:
+    from groupshift.application.expansion_work import ExpansionTools
+    from groupshift.spark.run_tools import RunPlace
+
+To = Annotated[
+    int | None,
+    typer.Option("--to", metavar="M", help="How many partitions there are to be.", min=1, show_default=False),
+]
+FOLDER = "expansions"
+"""Where the evidence of expansions is kept."""
+_AFTER = "start the clients; for as long as offsets are kept, look again with: groupshift audit placement"
+
+app = typer.Typer(
+    name="expansion",
+    help="More partitions of __consumer_offsets (KIP-895), every group's offsets kept.",
+    no_args_is_help=True,
+)
+
+
+@app.command("run")
+def run(  # noqa: PLR0913 - the options of a verb
+    *,
+    to: To = None,
+    nodes: Nodes = None,
+    execute: Execute = False,
+    yes: Yes = False,
+    seen: Checked = False,
+    patience: Patience = 1800.0,
+    bootstrap_servers: Servers = "",
+    state: State = None,
+    timeout: Timeout = 30.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Give the offsets topic M partitions, or go on with that; without --execute only the plan is shown.
+
+    Exit code 1: it may not begin, or it stopped; 6: somebody else has to act, then run it again."""
+    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER)
+    with _tools(place, nodes, timeout) as tools:
+        opened = tools.runs.open_of(tools.reader.cluster_id())
+        if opened is None:
+            if to is None:
+                raise Rejected("no expansion of this cluster is open; say how many partitions with --to")
+            planned = expansion_run.plan_run(tools, to)
+            if not execute or not planned.possible:
+                return _show_planned(planned, as_json=as_json)
+            opened = expansion_run.begin(tools, planned)
+        expansion_run.demand_same(opened, to)
+        if not execute:
+            return _show_run(tools.runs, opened, as_json=as_json)
+        demand_forward(opened)
+        terms = terms_of(Console(stderr=True), yes=yes, seen=seen, patience_s=patience)
+        outcome = expansion_run.go_on(tools, terms, opened)
+        return finish(MOVE, tools.runs, outcome, as_json=as_json, done=_AFTER)
+
+
+@app.command("status")
+def status(
+    *,
+    bootstrap_servers: Servers = "",
+    state: State = None,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """The latest expansion, step by step; nothing is asked of a cluster."""
+    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER, cluster=False)
+    with journal_of(place) as runs:
+        found = runs.recent(1, move=MOVE.name)
+        if not found:
+            raise Rejected(
+                "the journal has no expansion; begin one with: groupshift expansion run --to M --execute"
+            )
+        return _show_run(runs, found[0], as_json=as_json)
+
+
+@app.command("back")
+def back(  # noqa: PLR0913 - the options of a verb
+    *,
+    run_id: RunId = "",
+    execute: Execute = False,
+    yes: Yes = False,
+    seen: Checked = False,
+    patience: Patience = 1800.0,
+    bootstrap_servers: Servers = "",
+    state: State = None,
+    timeout: Timeout = 30.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Take an open expansion back, before partitions were made: groups that were deleted get their offsets
+    again; without --execute it is shown. Afterwards there is only the way forward."""
+    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER)
+    with _tools(place, None, timeout) as tools:
+        opened = tools.runs.find(run_id) if run_id else tools.runs.open_of(tools.reader.cluster_id())
+        if opened is None:
+            raise Rejected("no expansion of this cluster is open: there is nothing to take back")
+        demand_move(opened, MOVE.name)
+        console = Console(stderr=True)
+        if not execute:
+            if opened.state is RunState.OPEN:
+                expansion_run.may_turn_back(tools, opened)
+            for number, step in enumerate(expansion_run.undoing(tools.runs, opened), 1):
+                console.print(escape(f"{number}. {step.does}"), soft_wrap=True)
+            render.next_command(console, "groupshift expansion back --execute")
+            return 0
+        terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)
+        turned = expansion_run.turn_back(tools, terms, opened)
+        return finish(MOVE, tools.runs, expansion_run.go_on(tools, terms, turned), as_json=as_json)
+
+
+def _show_planned(planned: PlannedRun, *, as_json: bool) -> int:
+    """The plan, or why there is none that may begin; the exit code."""
+    plan = planned.plan
+    following = (
+        f"groupshift expansion run --to {plan.to} --execute"
+        if planned.possible
+        else next((each.hint for each in planned.against if each.hint), "see the findings")
+    )
+    if as_json:
+        document = {
+            "possible": planned.possible,
+            "plan": plan,
+            "hash": plan.hash,
+            "against": planned.against,
+            "findings": planned.planned.judgement.findings,
+            "next": following,
+        }
+        render.print_json(document)
+        return 0 if planned.possible else 1
+    console = Console()
+    bad = [each for each in planned.planned.judgement.findings if each.hint]
+    if bad:
+        console.print(render.findings_table(bad, f"{plan.before} to {plan.to}"))
+    console.print(plan_table(plan.steps, {}))
+    console.print(f"{len(plan.movers):,} groups move from {plan.before} to {plan.to} partitions")
+    render.next_command(console, following)
+    return 0 if planned.possible else 1
+
+
+def _show_run(runs: ClusterRuns, found: ClusterRun, *, as_json: bool) -> int:
+    """A run, step by step; the exit code."""
+    steps, plan = expansion_run.statuses(runs, found), from_json(found.plan)
+    following = {
+        RunState.OPEN: "groupshift expansion run --execute",
+        RunState.GOING_BACK: "groupshift expansion back --execute",
+        RunState.DONE: _AFTER,
+    }.get(found.state, f"groupshift plan expansion --to {plan.to}")
+    if as_json:
+        document: dict[str, Any] = {
+            "run": found.run,
+            "cluster": found.cluster_id,
+            "state": found.state,
+            "hash": found.plan_hash,
+            "from": plan.before,
+            "to": plan.to,
+            "moving": plan.movers,
+            "steps": steps,
+            "next": following,
+        }
+        render.print_json(document)
+        return 0
+    console = Console()
+    console.print(plan_table(tuple(each.step for each in steps), {s.step.key: MARKS[s.stand] for s in steps}))
+    console.print(escape(f"run {found.run} of cluster {found.cluster_id}: {found.state}"), soft_wrap=True)
+    render.next_command(console, following)
+    return 0
+
+
+@contextmanager
+def _tools(place: RunPlace, nodes: Path | None, timeout_s: float) -> Iterator[ExpansionTools]:
+    """Raises `Rejected` where the extra ``spark`` is missing."""
+    driver = driver_of(nodes)
+    with needing_spark():
+        from groupshift.spark.expansion_tools import open_tools
+    with open_tools(place, driver, timeout_s=timeout_s) as tools:
+        yield tools

@@ -1,0 +1,130 @@
+"""What the verbs of runs that change a whole cluster have in common: options, place, journal, terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.prompt import Confirm
+
+from groupshift.application.run_work import Question, RunTerms
+from groupshift.bootstrap.downgrade import cluster_runs
+from groupshift.cli.clusters import one_cluster
+from groupshift.cli.downgrade_log import needing_spark
+from groupshift.cli.run_show import plan_table
+from groupshift.cli.session import settings, who
+from groupshift.domain.cluster_run.steps import RunStep
+from groupshift.errors import Rejected
+from groupshift.ports.cluster_runs import ClusterRuns
+from groupshift.sandbox.java import java_home
+from groupshift.settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from groupshift.spark.run_tools import RunPlace
+
+Nodes = Annotated[
+    Path | None,
+    typer.Option(
+        "--nodes",
+        help="TOML file: who replaces or restarts nodes. Default: a person.",
+        show_default=False,
+    ),
+]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        "--state", help="With --bootstrap-servers: folder of journal and snapshots.", show_default=False
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Approve the plan, and what is forward only.")]
+Checked = Annotated[
+    bool, typer.Option("--seen", help="Say that you saw what the run waits for, where only a person can.")
+]
+RunId = Annotated[
+    str,
+    typer.Option(
+        "--run",
+        metavar="RUN",
+        help="The run, where no broker answers to tell its cluster.",
+        show_default=False,
+    ),
+]
+Patience = Annotated[float, typer.Option(help="Seconds that one step may take.", min=1.0)]
+
+
+def place_of(
+    bootstrap_servers: str,
+    state: Path | None,
+    settings_file: Path | None,
+    *,
+    folder: str,
+    cluster: bool = True,
+) -> RunPlace:
+    """Where a run works and remembers, with its snapshots in ``folder`` of the evidence; without ``cluster``
+    only journal and evidence are used.
+
+    Raises `Rejected` where the options name no such place."""
+    one_cluster(bootstrap_servers, settings_file)
+    with needing_spark():
+        from groupshift.spark.run_tools import RunPlace
+    if state is not None:
+        if cluster and not bootstrap_servers:
+            raise Rejected(
+                "--state goes with --bootstrap-servers; a settings file names journal and evidence"
+            )
+        home = state.absolute()
+        return RunPlace(
+            kafka=KafkaSettings(bootstrap_servers=bootstrap_servers),
+            journal=f"sqlite:///{home / 'journal.db'}",
+            evidence=home / folder,
+            java_home=str(java_home()) if cluster else "",
+        )
+    if bootstrap_servers:
+        raise Rejected("--bootstrap-servers needs --state FOLDER: where the run is written down")
+    found = settings(settings_file)
+    if "://" in found.evidence.root:
+        raise Rejected("evidence.root is no local folder, which a run needs: give --state with one")
+    return RunPlace(
+        kafka=found.kafka,
+        journal=found.journal.url,
+        evidence=Path(found.evidence.root) / folder,
+        java_home=found.spark.java_home or (str(java_home()) if cluster else ""),
+    )
+
+
+@contextmanager
+def journal_of(place: RunPlace) -> Iterator[ClusterRuns]:
+    """The journal, closed at the end."""
+    runs = cluster_runs(place.journal)
+    try:
+        yield runs
+    finally:
+        runs.close()
+
+
+def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> RunTerms:
+    """Who answers is at this terminal; what is told is said once."""
+    said: list[str] = []
+
+    def told(step: RunStep, detail: str) -> None:
+        line = f"{step.key}: {detail}"
+        if said[-1:] != [line]:
+            said.append(line)
+            console.print(escape(line), soft_wrap=True)
+
+    def decide(asked: Question) -> bool | None:
+        if yes:
+            return True
+        console.print(plan_table(asked.plan.steps, {}))
+        if not console.is_terminal:
+            return None
+        return Confirm.ask(
+            f"{asked.step.does} (plan {asked.plan.hash[:12]})?", default=False, console=console
+        )
+
+    return RunTerms(decide=decide, who=who(), seen=seen, patience_s=patience_s, told=told)

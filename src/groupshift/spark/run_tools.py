@@ -1,0 +1,55 @@
+"""The ports that every run which changes a cluster needs, over the real adapters, opened together."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.bootstrap.downgrade import cluster_runs, commit_hashes, step_crash_points
+from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
+from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.settings import KafkaSettings
+from groupshift.spark.direct_log import DirectLog
+from groupshift.spark.fetched import Brokers
+from groupshift.spark.snapshot_compare import SparkSnapshotCompare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlace:
+    """Where a run works and remembers: the cluster, the journal's URL, the folder of its snapshots.
+    ``java_home`` is Spark's, empty for the one of the environment."""
+
+    kafka: KafkaSettings
+    journal: str
+    evidence: Path
+    java_home: str = ""
+
+
+def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_s: float) -> dict[str, Any]:
+    """The fields of `groupshift.application.run_work.RunTools` but ``seal``; connections open at first use
+    and are closed by ``stack``. Raises `Rejected` for an address or a URL that cannot be used."""
+    brokers = Brokers(
+        bootstrap_servers=place.kafka.bootstrap_servers,
+        properties=place.kafka.properties,
+        timeout_s=timeout_s,
+    )
+    reader = group_snapshots(place.kafka, timeout_s=timeout_s)
+    stack.callback(reader.close)
+    runs = cluster_runs(place.journal)
+    stack.callback(runs.close)
+    return {
+        "log": DirectLog(brokers),
+        "reader": reader,
+        "store": cluster_snapshot_store(),
+        "compare": SparkSnapshotCompare(java_home=place.java_home),
+        "commits": commit_hashes(),
+        "nodes": nodes,
+        "runs": runs,
+        "clock": SystemClock(),
+        "evidence": place.evidence,
+        "crash": step_crash_points(os.environ),
+    }

@@ -1,0 +1,141 @@
+"""An offsets topic on real brokers that gets more partitions the whole way, and what its log holds before and
+after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cluster_move_runs import Runs
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.coordinator_log import LogRecord, commit_place, decode
+from groupshift.domain.placement import partition_of
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftOptions, start_kraft
+from groupshift.sandbox.layout import Cluster, unchanged
+from groupshift.sandbox.rolling import replace_node
+from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from groupshift.spark.direct_log import DirectLog
+from groupshift.spark.fetched import Brokers
+from placement_story import led_as_preferred
+
+TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
+GROUPS = tuple(f"team-{number}-grüße" for number in range(300))
+Said = dict[tuple[str, str, int], tuple[int, int, str]]
+
+
+def moving(to: int) -> frozenset[str]:
+    """The groups that another count moves."""
+    return frozenset(each for each in GROUPS if partition_of(each, BEFORE) != partition_of(each, to))
+
+
+def started(home: Home, kind: str) -> Cluster:
+    """Three nodes whose offsets topic has five partitions: 4.3.1 (NEW), or 3.9.2 with ZooKeeper (OLD)."""
+    five = {"offsets.topic.num.partitions": str(BEFORE)}
+    if kind == "NEW":
+        return start_kraft(home, KraftOptions(nodes=3, heap="320m", properties=five))
+    options = ZookeeperModeOptions(nodes=3, heap="256m", properties=five)
+    return start_zookeeper_mode(home, start_zookeeper(home), options)
+
+
+def rows(groups: Iterable[str] = GROUPS) -> list[OffsetRow]:
+    """Every partition of every group, each with an epoch and metadata of its own; one in ten has neither."""
+    found = []
+    for number, group in enumerate(groups):
+        for partition in range(PARTITIONS):
+            bare = (number + partition) % 10 == 0
+            found.append(
+                OffsetRow(
+                    group=group,
+                    topic=TOPIC,
+                    partition=partition,
+                    offset=1_000 * number + partition,
+                    leader_epoch=None if bare else partition % 3,
+                    metadata="" if bare else f"{group}/{partition} \u2603",
+                )
+            )
+    return found
+
+
+def committed(cluster: Cluster) -> None:
+    """Commit `rows`."""
+    create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+        assert commit_rows(raw, rows()) == {}
+
+
+def wanted() -> Said:
+    """What the log must say of every offset."""
+    return {
+        (row.group, row.topic, row.partition): (
+            row.offset,
+            -1 if row.leader_epoch is None else row.leader_epoch,
+            row.metadata or "",
+        )
+        for row in rows()
+    }
+
+
+def logged(cluster: Cluster) -> list[tuple[int, Said]]:
+    """The live commits of each partition of the log, by their bytes."""
+    log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
+    latest: dict[tuple[int, tuple[str, str, int]], LogRecord] = {}
+    for record in log.read(log.position()):
+        key = commit_place(record.key)
+        if key is not None and (
+            (record.partition, key) not in latest or latest[record.partition, key].offset < record.offset
+        ):
+            latest[record.partition, key] = record
+    found: dict[int, Said] = {number: {} for number in log.position()}
+    for (place, key), record in latest.items():
+        if record.value is not None:
+            said = decode(record, partitions=None).decoded or {}
+            found[place][key] = (said["offset"], said["leaderEpoch"], said["metadata"])
+    return sorted(found.items())
+
+
+def placed(count: int) -> list[tuple[int, Said]]:
+    """The same as it has to be: every group's commits in its own partition, and nowhere else."""
+    found: dict[int, Said] = {number: {} for number in range(count)}
+    for key, said in wanted().items():
+        found[partition_of(key[0], count)][key] = said
+    return sorted(found.items())
+
+
+def answered(cluster: Cluster) -> Said:
+    """What coordinators answer."""
+    from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    with closing(LiveGroupSnapshots(raw, SystemClock(), patience_s=60.0)) as snapshots:
+        state = snapshots.take(GROUPS)
+    assert state.problems == []
+    return {
+        (row.group, row.topic, row.partition): (
+            row.offset,
+            -1 if row.leader_epoch is None else row.leader_epoch,
+            row.metadata or "",
+        )
+        for row in state.offsets
+    }
+
+
+def bounced(cluster: Cluster, times: int = 2) -> Cluster:
+    """Another broker goes away and comes back, each time: its partitions are led elsewhere, and led back."""
+    for node in [each.node_id for each in cluster.brokers][:times]:
+        cluster, _ = replace_node(cluster, node, unchanged)
+        led_as_preferred(cluster)
+    return cluster
+
+
+def runs_of(cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> Runs:
+    """The verbs ``groupshift expansion run | status | back``."""
+    return Runs(cluster, folder, capsys, "expansion")
