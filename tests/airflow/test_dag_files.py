@@ -54,7 +54,7 @@ def parsed() -> dict[str, Any]:
 def test_dags_import_without_errors(parsed: dict[str, Any]) -> None:
     """Every runbook parses."""
     assert parsed["errors"] == {}
-    assert len(parsed["seconds"]) == len(DAG_FILES) == 6
+    assert len(parsed["seconds"]) == len(DAG_FILES) == 7
 
 
 def test_each_dag_file_parses_in_less_than_a_second(parsed: dict[str, Any]) -> None:
@@ -80,6 +80,7 @@ def test_the_defaults_of_every_form_change_nothing(dagbag: Any) -> None:
     assert "execute" not in forms.pop("audit_offsets")  # it cannot change anything
     assert {name: form["execute"] for name, form in forms.items()} == {
         "downgrade_coordinator": False,
+        "expand_offsets_topic": False,
         "migrate_coordination": False,
         "migrate_protocol": False,
         "roll_back": False,
@@ -100,7 +101,14 @@ def test_every_parameter_has_a_title_a_section_and_an_explanation(dagbag: Any) -
 
 
 @pytest.mark.parametrize(
-    "dag", ["migrate_coordination", "migrate_protocol", "roll_back", "downgrade_coordinator"]
+    "dag",
+    [
+        "migrate_coordination",
+        "migrate_protocol",
+        "roll_back",
+        "downgrade_coordinator",
+        "expand_offsets_topic",
+    ],
 )
 def test_the_verdict_is_the_only_leaf_and_always_runs(dagbag: Any, dag: str) -> None:
     """A run is green when its leaves are, so the only leaf is the task that raises on a bad verdict."""

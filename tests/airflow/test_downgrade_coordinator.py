@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from airflow.sdk.timezone import utcnow
 
+from dag_story import Story
 from groupshift.adapters.replacement.manual import ManualReplacement
 from groupshift.application.downgrade_run import go_on
-from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Rejected, Transient
@@ -35,55 +33,6 @@ PARAMS = {
 }
 
 
-@dataclass
-class Try:
-    """What a task keeps between being asked and being answered."""
-
-    kept: dict[str, Any] = field(default_factory=dict)
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        """Keep."""
-        self.kept[key] = value
-
-    def xcom_pull(self, *, key: str, **_of: str) -> Any:
-        """What was kept, if anything."""
-        return self.kept.get(key)
-
-
-@dataclass
-class Story:
-    """The tasks of the DAG in their order, over one world; ``parked`` are those that asked, ``tries`` what
-    each task keeps."""
-
-    tasks: list[Any]
-    world: World
-    tools: DowngradeTools
-    parked: list[Any]
-    run: str = ""
-    tries: dict[str, Try] = field(default_factory=lambda: defaultdict(Try))
-
-    def execute(self, name: str, **params: object) -> Any:
-        """One task, as the first try."""
-        task = next(each for each in self.tasks if each.task_id == name)
-        task.run_id = self.run
-        found = task.execute({"params": {**PARAMS, **params}, "ti": self.tries[name]})
-        if name == "plan":
-            self.run = found
-        return found
-
-    def answer(self, name: str, choice: str | None) -> None:
-        """Resume a task that asked, with an answer of alice, or of nobody."""
-        task = next(each for each in self.tasks if each.task_id == name)
-        task.run_id = self.run
-        event = {
-            "chosen_options": [choice] if choice else task.defaults,
-            "params_input": {},
-            "responded_at": utcnow(),
-            "responded_by_user": {"id": "alice", "name": "alice"} if choice else None,
-        }
-        task.execute_complete({"params": PARAMS, "ti": self.tries[name]}, event)
-
-
 @pytest.fixture
 def story(database: None, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[World], Story]:
     """A story of a world; gates park in a list."""
@@ -94,7 +43,7 @@ def story(database: None, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> Calla
         tools = replace(tools_of(world), **changes)
         monkeypatch.setattr(downgrades, "opened", lambda _id: nullcontext(tools))
         tasks = dagbag.dags["downgrade_coordinator"].topological_sort()
-        return Story(tasks=list(tasks), world=world, tools=tools, parked=parked)
+        return Story(tasks=list(tasks), world=world, tools=tools, parked=parked, params=PARAMS)
 
     return of
 

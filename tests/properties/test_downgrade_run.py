@@ -22,6 +22,7 @@ from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Transient
 from groupshift.ports.cluster_runs import ClusterRun
 from groupshift.ports.crash import CrashPoint, NoStepCrash, StepCrashPoints
+from kill_once import KillOnce
 from simulated_downgrade import KillAt, Killed, World, one_of_39, tools_of, two_of_43, yes
 
 STORIES: dict[str, tuple[Callable[[], World], DowngradeRequest]] = {
@@ -71,19 +72,6 @@ def _turned(tools: DowngradeTools, world: World, run: ClusterRun) -> ClusterRun:
 def undisturbed(story: str, *, back: bool) -> tuple[object, ...]:
     """What is left without any fault."""
     return ended(story, back=back)
-
-
-class KillOnce:
-    """Ends the process at each point of each step that it did not end one at yet."""
-
-    def __init__(self) -> None:
-        self.killed: list[tuple[str, CrashPoint]] = []
-
-    def reached(self, step: str, point: CrashPoint) -> None:
-        """See the port."""
-        if (step, point) not in self.killed:
-            self.killed.append((step, point))
-            raise Killed
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["there", "back"])

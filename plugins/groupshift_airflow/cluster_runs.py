@@ -1,0 +1,221 @@
+"""Runs that change a whole cluster: operators that each do some kinds of steps; XCom carries its id."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.errors import Transient
+from groupshift_airflow.gates import APPROVE, DEPLOYED, NOBODY, REJECT, STOP
+from groupshift_airflow.operators import UNKNOWN, require_execute
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.application.run_engine import RunOutcome
+    from groupshift.application.run_work import RunTerms
+
+GATE = frozenset({RunAct.APPROVE})
+_PATIENCE_S = 1800.0
+_NODES = 50
+"""Tries of a task that asks again for each node."""
+ASKED = "asked"
+"""XCom key of the step that a parked task shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What ``who`` said (None: nothing yet) of the step that was shown: a run that is driven from elsewhere
+    too may wait at another one when the answer comes."""
+
+    step: str = ""
+    said: bool | None = None
+    who: str = "airflow"
+
+
+NO_ANSWER = Answer()
+
+
+class RunTask(BaseOperator):
+    """Base: which run, over which connection."""
+
+    def opened(self) -> AbstractContextManager[Any]:
+        """Every port of a run over this connection."""
+        raise NotImplementedError
+
+    def move(self) -> Any:
+        """What kind of run (`groupshift.application.run_engine.Move`)."""
+        raise NotImplementedError
+
+    template_fields: Sequence[str] = ("run_id", "kafka_conn_id")
+
+    def __init__(
+        self,
+        *,
+        run_id: str = "{{ ti.xcom_pull(task_ids='plan') }}",
+        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.run_id = run_id
+        self.kafka_conn_id = kafka_conn_id
+
+    def terms(
+        self, acts: Collection[RunAct], *, yes: Answer = NO_ANSWER, patience_s: float = _PATIENCE_S
+    ) -> RunTerms:
+        """What this task does; ``yes`` answers the step that was shown to somebody, and no other one."""
+        from groupshift.application.run_work import RunTerms
+
+        return RunTerms(
+            decide=lambda asked: yes.said if asked.step.key == yes.step else None,
+            who=yes.who,
+            seen=bool(yes.said),
+            seen_of=yes.step,
+            acts=frozenset(acts),
+            patience_s=patience_s,
+            told=lambda step, detail: self.log.info("%s: %s", step.key, detail),
+        )
+
+    def walk(self, terms: RunTerms) -> RunOutcome:
+        """Drive the run as far as these terms go; the task fails where the run does. Raises `Conflict` for a
+        run that is being taken back."""
+        from groupshift.application.run_demands import demand_forward
+        from groupshift.application.run_engine import Ended, go_on
+
+        with self.opened() as tools:
+            run = tools.runs.find(self.run_id)
+            demand_forward(run)
+            outcome = go_on(self.move(), tools, terms, run)
+            closed = not tools.runs.find(self.run_id).open and outcome.ended is Ended.WAITING
+        if closed or outcome.ended in {Ended.FAILED, Ended.DECLINED}:
+            for number, text in enumerate(outcome.undo, 1):
+                self.log.warning("way back %d: %s", number, text)
+            raise AirflowFailException(f"{outcome.ended} at {outcome.step}: {outcome.detail}")
+        return outcome
+
+
+class Asking(RunTask, HITLOperator):
+    """Base of tasks that may park until a person answers; nobody answering changes nothing."""
+
+    # Not subject and body: they are shown as they are, never rendered as a template.
+    template_fields: Sequence[str] = RunTask.template_fields
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"subject": "groupshift", **kwargs})
+
+    def park(self, context: Context, step: str, subject: str, body: str) -> Any:
+        """Ask this of a step. Does not return."""
+        context["ti"].xcom_push(key=ASKED, value=step)
+        self.subject, self.body = subject, body
+        self.response_timeout = timedelta(seconds=context["params"]["gate_expiry_s"])
+        return HITLOperator.execute(self, context)
+
+    def answered(self, context: Context, event: dict[str, Any], yes: str) -> Answer:
+        """Whether this was chosen, of which step, and by whom. Raises `Transient` where nothing was shown."""
+        answer = HITLOperator.execute_complete(self, context, event)
+        user = answer["responded_by_user"]
+        who = str((user.get("name") or user.get("id")) if user else NOBODY)
+        step = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
+        if not step:
+            raise Transient(f"nothing tells what {who} was shown; the next try asks again")
+        return Answer(step=str(step), said=answer["chosen_options"][0] == yes, who=who)
+
+
+class Approval(Asking):
+    """Asks where the next step is an approval; else there is nothing to ask."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"options": [APPROVE, REJECT], "defaults": REJECT, **kwargs})
+
+    def execute(self, context: Context) -> Any:
+        """Park with the plan. Raises `Conflict` for a run that is being taken back."""
+        from groupshift.application.run_demands import demand_forward
+        from groupshift.application.run_engine import statuses
+        from groupshift.domain.cluster_run.progress import Stand
+
+        require_execute(context)
+        with self.opened() as tools:
+            run = tools.runs.find(self.run_id)
+            demand_forward(run)
+            found = statuses(self.move(), tools.runs, run)
+        left = [each.step for each in found if each.stand is not Stand.DONE]
+        if not left or left[0].act is not RunAct.APPROVE:
+            return None
+        rows = "".join(f"| {step.key} | {step.does} | {step.inverse or '-'} |\n" for step in left)
+        head = "| step | what is done | way back |\n|---|---|---|\n"
+        named = f"Plan `{run.plan_hash[:12]}` of run `{run.run}`"
+        return self.park(context, left[0].key, left[0].does, f"{named}\n\n{head}{rows}")
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """Journal the answer. Raises `Conflict` when the approval is void, `Transient` where the run asks for
+        another one by now."""
+        answer = self.answered(context, event, APPROVE)
+        outcome = self.walk(self.terms(GATE, yes=answer))
+        if outcome.detail:
+            raise Transient(f"waiting at {outcome.step}: {outcome.detail}; the next try asks")
+        self.log.info("approved by %s", answer.who)
+
+
+class Walk(Asking):
+    """Does all steps of some kinds that come next; parks where a person has to act. ``patience`` names the
+    parameter that says how many seconds one of them may take."""
+
+    def __init__(self, *, acts: Collection[RunAct], patience: str = "", **kwargs: Any) -> None:
+        super().__init__(**{"options": [DEPLOYED, STOP], "defaults": STOP, "retries": _NODES, **kwargs})
+        self.acts = frozenset(acts)
+        self.patience = patience
+
+    def execute(self, context: Context) -> Any:
+        """Nothing where the next step is of another kind."""
+        require_execute(context)
+        patience_s = float(context["params"][self.patience]) if self.patience else _PATIENCE_S
+        return self._went(context, self.walk(self.terms(self.acts, patience_s=patience_s)))
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """Look again after a person acted; what only a person can see counts as seen.
+
+        Raises `Transient` where somebody has to act again, such as for the next node."""
+        answer = self.answered(context, event, DEPLOYED)
+        if not answer.said:
+            raise AirflowFailException(
+                f"{answer.who} stopped; the run is open: trigger again, or take it back"
+            )
+        outcome = self.walk(self.terms(self.acts, yes=answer))
+        if outcome.detail:
+            raise Transient(f"waiting at {outcome.step}: {outcome.detail}; the next try asks")
+
+    def _went(self, context: Context, outcome: RunOutcome) -> Any:
+        from groupshift.application.run_engine import Ended
+
+        if outcome.ended is not Ended.WAITING:
+            return None
+        return self.park(context, outcome.step, f"By hand: {outcome.step}", outcome.detail)
+
+
+class Verdict(RunTask):
+    """The last task of every run: red unless every step was read back."""
+
+    def execute(self, context: Context) -> None:
+        """Log where it ended."""
+        from groupshift.ports.cluster_runs import RunState
+
+        if self.run_id in {"", UNKNOWN}:
+            if context["params"]["execute"]:
+                raise AirflowFailException("no run was begun and nothing was changed; the task plan says why")
+            self.log.info("nothing was changed: trigger again with 'execute' to act on this plan")
+            return
+        with self.opened() as tools:
+            run = tools.runs.find(self.run_id)
+        self.log.info("run %s is %s", run.run, run.state)
+        if context["params"]["execute"] and run.state is not RunState.DONE:
+            raise AirflowFailException(
+                f"run {run.run} is {run.state}: trigger again to go on, or take it back"
+            )

@@ -1,0 +1,90 @@
+"""More partitions of the offsets topic: operators that each do some kinds of steps of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from groupshift.domain.cluster_run.steps import RunAct
+from groupshift_airflow import cluster_runs
+from groupshift_airflow.cluster_runs import RunTask
+from groupshift_airflow.operators import UNKNOWN
+from groupshift_airflow.run_places import TIMEOUT_S, place_and_driver
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.application.expansion_work import ExpansionTools
+
+DRAIN = frozenset({RunAct.DRAIN})
+SNAPSHOT = frozenset({RunAct.SNAPSHOT, RunAct.AGREE})
+DELETE = frozenset({RunAct.COMPARE, RunAct.PROVE, RunAct.DELETE_GROUPS})
+CREATE = frozenset({RunAct.CREATE_PARTITIONS})
+BROKERS = frozenset({RunAct.RESTART, RunAct.PLACE})
+RESTORE = frozenset({RunAct.RESTORE})
+VERIFY = frozenset({RunAct.COMPARE, RunAct.AUDIT})
+
+
+@contextmanager
+def opened(kafka_conn_id: str) -> Iterator[ExpansionTools]:
+    """Every port of a run over this connection. Raises as `place_and_driver`."""
+    from groupshift.spark.expansion_tools import open_tools
+
+    place, driver = place_and_driver(kafka_conn_id, "expansions")
+    with open_tools(place, driver, timeout_s=TIMEOUT_S) as tools:
+        yield tools
+
+
+class OfExpansions(RunTask):
+    """What tasks of this DAG open, and which move they drive."""
+
+    def opened(self) -> AbstractContextManager[ExpansionTools]:
+        """See `RunTask`."""
+        return opened(self.kafka_conn_id)
+
+    def move(self) -> Any:
+        """See `RunTask`."""
+        from groupshift.application.expansion_run import MOVE
+
+        return MOVE
+
+
+class Plan(OfExpansions):
+    """Shows what every rule says, what the count costs and the plan; with ``execute`` journals a run of it,
+    or goes on with the cluster's open one, and returns its id."""
+
+    def execute(self, context: Context) -> str:
+        """Raises `Rejected` when the run may not begin, or an open one is to another count, `Conflict` when
+        another run of this cluster is open."""
+        from groupshift.application.expansion_run import begin, demand_same, plan_run
+
+        params = context["params"]
+        with self.opened() as tools:
+            going = tools.runs.open_of(tools.reader.cluster_id())
+            if going is not None:
+                demand_same(going, params["to"])
+                self.log.info("run %s of this cluster is open: it is gone on with", going.run)
+                return going.run
+            planned = plan_run(tools, params["to"])
+            for finding in planned.planned.judgement.findings:
+                self.log.info("%-12s %s: %s", finding.verdict, finding.rule, finding.reason)
+            for cost in planned.planned.costs:
+                self.log.info("%d partitions: %d of %d groups move", cost.count, cost.moving, cost.groups)
+            for step in planned.plan.steps:
+                self.log.info("%s: %s", step.key, step.does)
+            if not params["execute"] and planned.possible:
+                return UNKNOWN
+            return begin(tools, planned).run
+
+
+class Approval(OfExpansions, cluster_runs.Approval):
+    """See `cluster_runs.Approval`."""
+
+
+class Walk(OfExpansions, cluster_runs.Walk):
+    """See `cluster_runs.Walk`."""
+
+
+class Verdict(OfExpansions, cluster_runs.Verdict):
+    """See `cluster_runs.Verdict`."""

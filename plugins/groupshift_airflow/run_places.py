@@ -1,0 +1,39 @@
+"""Where runs that change a whole cluster work and remember in this deployment, and who works on its nodes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groupshift_airflow.hooks import KafkaClusterHook, base_settings
+
+if TYPE_CHECKING:
+    from groupshift.ports.broker_replacement import BrokerReplacement
+    from groupshift.spark.run_tools import RunPlace
+
+NODES_VARIABLE = "GROUPSHIFT_NODES"
+"""Environment variable that names the file of who replaces or restarts nodes (docs/downgrade.md); without it
+a person does."""
+TIMEOUT_S = 30.0
+
+
+def place_and_driver(kafka_conn_id: str, folder: str) -> tuple[RunPlace, BrokerReplacement]:
+    """Of this connection, with snapshots in ``folder`` of the evidence. Raises `Rejected` for a missing or
+    wrong connection, and for evidence that is no local folder."""
+    from groupshift.errors import Rejected
+    from groupshift.sandbox.replacement import driver_of
+    from groupshift.settings import KafkaSettings
+    from groupshift.spark.run_tools import RunPlace
+
+    base, file = base_settings(), os.environ.get(NODES_VARIABLE)
+    root = str(base["evidence"]["root"])
+    if "://" in root:
+        raise Rejected("evidence.root is no local folder, which a run needs; name one in the settings")
+    place = RunPlace(
+        kafka=KafkaSettings(**KafkaClusterHook(kafka_conn_id).section()),
+        journal=str(base["journal"]["url"]),
+        evidence=Path(root) / folder,
+        java_home=str(base.get("spark", {}).get("java_home", "")),
+    )
+    return place, driver_of(Path(file) if file else None)

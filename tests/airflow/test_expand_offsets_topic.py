@@ -1,0 +1,170 @@
+# ruff: noqa: ARG005 - a double has the parameters of the real one
+"""``expand_offsets_topic``: its tasks one after the other, over simulated brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from dag_story import Story
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.cluster_runs import RunState
+from groupshift_airflow import expansions
+from simulated_expansion import Expansible, committed, equal, tools_of
+
+PARAMS = {"to": 8, "execute": True, "gate_expiry_s": 60, "drain_s": 20}
+TASKS = ("drain", "snapshot", "approve_plan", "delete", "create", "brokers", "restore", "verify")
+
+
+@pytest.fixture
+def story(database: None, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Expansible], Story]:
+    """A story of a world; gates park in a list."""
+    parked: list[Any] = []
+    monkeypatch.setattr(HITLOperator, "execute", lambda self, context: parked.append(self))
+
+    def of(world: Expansible, **changes: Any) -> Story:
+        tools = replace(tools_of(world), **changes)
+        monkeypatch.setattr(expansions, "opened", lambda _id: nullcontext(tools))
+        tasks = dagbag.dags["expand_offsets_topic"].topological_sort()
+        return Story(tasks=list(tasks), world=world, tools=tools, parked=parked, params=PARAMS)
+
+    return of
+
+
+def through(told: Story, *names: str) -> list[int]:
+    """Execute these tasks, approving the plan; how much was changed after each."""
+    done = []
+    for name in names:
+        told.execute(name)
+        if name == "approve_plan":
+            told.answer(name, "Approve")
+        done.append(len(told.world.asked))
+    return done
+
+
+@pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
+def test_every_task_does_its_part_of_the_run(story: Any, kind: Coordinator) -> None:
+    """Each is a process of its own; nothing is changed before the approval, which shows the way back."""
+    told = story(committed(kind))
+    told.execute("plan")
+    assert through(told, *TASKS) == [0, 0, 0, 1, 2, 5, 6, 6]
+    (gate,) = told.parked
+    assert "approve 5 to 8 partitions of __consumer_offsets: 2" in gate.subject
+    assert "forward only: a count never shrinks" in gate.body
+    told.execute("verdict")
+    assert told.tools.runs.find(told.run).state is RunState.DONE
+    assert equal(told.world)
+
+
+def test_who_does_not_stop_is_named_and_the_cluster_is_free_again(story: Any) -> None:
+    """The drain is red after its seconds, and the verdict too."""
+    world = committed(Coordinator.NEW)
+    world.members = {"g7"}
+    told = story(world)
+    told.execute("plan")
+    with pytest.raises(AirflowFailException, match="waiting at 01 drain: members are in 1 group: g7"):
+        told.execute("drain")
+    with pytest.raises(AirflowFailException, match="is ended"):
+        told.execute("verdict")
+    assert (world.asked, told.tools.runs.open_of("simulated")) == ([], None)
+
+
+@pytest.mark.parametrize("choice", ["Reject", None])
+def test_without_an_approval_nothing_is_changed(story: Any, choice: str | None) -> None:
+    """Rejected or expired, the task is red and the cluster free."""
+    told = story(committed(Coordinator.NEW))
+    told.execute("plan")
+    told.execute("drain")
+    told.execute("snapshot")
+    told.execute("approve_plan")
+    with pytest.raises(AirflowFailException, match="declined at 04 approve plan"):
+        told.answer("approve_plan", choice)
+    assert (told.world.asked, told.tools.runs.open_of("simulated")) == ([], None)
+
+
+def test_without_execute_only_the_plan_is_shown(story: Any) -> None:
+    """No run is journaled; the rest is skipped and the run is green."""
+    told = story(committed(Coordinator.NEW))
+    told.execute("plan", execute=False)
+    for name in TASKS:
+        with pytest.raises(AirflowSkipException, match="planned only"):
+            told.execute(name, execute=False)
+    told.execute("verdict", execute=False)
+    assert (told.tools.runs.recent(9), told.world.asked) == ((), [])
+
+
+def test_an_approval_for_another_count_is_none(story: Any) -> None:
+    """A run to another count is not begun while one is open, nor is its approval taken for this one."""
+    told = story(committed(Coordinator.NEW))
+    told.execute("plan")
+    with pytest.raises(Rejected, match=r"--to 10 was asked for, and run .* to 8 partitions is open"):
+        told.execute("plan", to=10)
+    assert told.world.asked == []
+
+
+def test_what_cannot_begin_is_red_at_once(story: Any) -> None:
+    """A broker is down: one sentence with the remedy; the verdict is red."""
+    world = committed(Coordinator.NEW)
+    world.world.stop(3)
+    told = story(world)
+    with pytest.raises(Rejected, match=r"nothing was changed: X02: .* is not in sync on broker 3"):
+        told.execute("plan")
+    with pytest.raises(AirflowFailException, match="no run was begun"):
+        told.execute("verdict")
+
+
+def test_a_commit_while_the_approval_waited_stops_before_anything_is_deleted(story: Any) -> None:
+    """The task that deletes compares first."""
+    told = story(committed(Coordinator.OLD))
+    told.execute("plan")
+    through(told, "drain", "snapshot")
+    told.execute("approve_plan")
+    assert told.world.commit_as_client("g1", 999, 1)
+    told.answer("approve_plan", "Approve")
+    with pytest.raises(AirflowFailException, match=r"failed at 05 compare S0: .* g1: 101 is 999"):
+        told.execute("delete")
+    assert told.world.asked == []
+
+
+def test_a_person_restarts_each_broker_and_says_so(story: Any) -> None:
+    """What the broker counts is the proof; the next try asks for the next one."""
+    world = committed(Coordinator.NEW)
+    world.knows = False
+    told = story(world)
+    told.execute("plan")
+    through(told, "drain", "snapshot", "approve_plan", "delete", "create")
+    for node in (2, 3, 1):
+        told.execute("brokers")
+        assert f"restart broker {node}" in told.parked[-1].body
+        world.world.restart(node)
+        if node == 1:
+            told.answer("brokers", "Deployed")
+        else:
+            with pytest.raises(Transient, match="waiting at"):
+                told.answer("brokers", "Deployed")
+    through(told, "restore", "verify", "verdict")
+    assert equal(world)
+
+
+def test_another_move_of_this_cluster_is_ended_first(story: Any) -> None:
+    """One thing at a time."""
+    told = story(committed(Coordinator.NEW))
+    run = replace(_a_run(told), run="downgrade-simulated-1")
+    told.tools.runs.create(run)
+    with pytest.raises(Conflict, match="run downgrade-simulated-1 of this cluster is open: end it first"):
+        told.execute("plan")
+
+
+def _a_run(told: Story) -> Any:
+    from groupshift.application.expansion_run import begin, plan_run
+
+    other = tools_of(committed(Coordinator.NEW))
+    assert told.world.asked == []
+    return begin(other, plan_run(other, 8))
