@@ -103,6 +103,4 @@ def test_a_step_that_did_nothing_is_caught(kind: Coordinator, skipped: str) -> N
     run = begin(tools, plan_run(tools, 8))
     found = go_on(tools, yes(patience_s=5.0), run)
     assert found.ended in {Ended.WAITING, Ended.FAILED}
-    assert {"delete": "delete-groups", "create": "create-partitions", "restore": "restore"}[
-        skipped
-    ] in found.step
+    assert skipped in found.step

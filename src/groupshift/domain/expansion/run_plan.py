@@ -94,7 +94,8 @@ def _runs(facts: PlacementFacts) -> frozenset[str]:
 
 def _steps(plan: ExpansionPlan, *, old: bool, last: int) -> Iterator[RunStep]:
     yield from _looking()
-    yield from _approved(plan, old=old)
+    yield from _approved(plan)
+    yield from _changing(plan, old=old)
     for node in sorted(plan.brokers, key=lambda each: (each == last, each)):
         yield RunStep(
             key="",
@@ -131,7 +132,7 @@ def _looking() -> Iterator[RunStep]:
     )
 
 
-def _approved(plan: ExpansionPlan, *, old: bool) -> Iterator[RunStep]:
+def _approved(plan: ExpansionPlan) -> Iterator[RunStep]:
     moving = f"{len(plan.movers):,} groups"
     yield RunStep(
         key="",
@@ -148,6 +149,10 @@ def _approved(plan: ExpansionPlan, *, old: bool) -> Iterator[RunStep]:
         proof="no rule fails: groups may be deleted",
         fresh=True,
     )
+
+
+def _changing(plan: ExpansionPlan, *, old: bool) -> Iterator[RunStep]:
+    moving = f"{len(plan.movers):,} groups"
     why = "an OLD coordinator would answer what stays there" if old else "nothing is left there to expire"
     yield RunStep(
         key="",
