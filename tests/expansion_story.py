@@ -3,8 +3,8 @@ after."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,13 @@ from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
 from groupshift.sandbox.layout import Cluster, unchanged
+from groupshift.sandbox.processes import marked, stop
 from groupshift.sandbox.rolling import replace_node
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
-from placement_story import led_as_preferred
+from placement_story import audited, led_as_preferred, said
 
 TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
 GROUPS = tuple(f"team-{number}-grüße" for number in range(300))
@@ -43,6 +44,17 @@ def started(home: Home, kind: str) -> Cluster:
         return start_kraft(home, KraftOptions(nodes=3, heap="320m", properties=five))
     options = ZookeeperModeOptions(nodes=3, heap="256m", properties=five)
     return start_zookeeper_mode(home, start_zookeeper(home), options)
+
+
+@contextmanager
+def home_in(folder: Path) -> Iterator[Home]:
+    """A home of its own; every process of it is ended."""
+    found = Home(folder / "home").create()
+    try:
+        yield found
+    finally:
+        for process in reversed(marked(found)):
+            stop(process, 20.0)
 
 
 def rows(groups: Iterable[str] = GROUPS) -> list[OffsetRow]:
@@ -104,8 +116,8 @@ def logged(cluster: Cluster) -> list[tuple[int, Said]]:
 def placed(count: int) -> list[tuple[int, Said]]:
     """The same as it has to be: every group's commits in its own partition, and nowhere else."""
     found: dict[int, Said] = {number: {} for number in range(count)}
-    for key, said in wanted().items():
-        found[partition_of(key[0], count)][key] = said
+    for key, kept in wanted().items():
+        found[partition_of(key[0], count)][key] = kept
     return sorted(found.items())
 
 
@@ -139,3 +151,24 @@ def bounced(cluster: Cluster, times: int = 2) -> Cluster:
 def runs_of(cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> Runs:
     """The verbs ``groupshift expansion run | status | back``."""
     return Runs(cluster, folder, capsys, "expansion")
+
+
+def the_whole_way(home: Home, kind: str, to: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Expand by the verbs, and hold answers and log against what was committed, also after leaders moved."""
+    cluster = started(home, kind)
+    committed(cluster)
+    runs = runs_of(cluster, home.root.parent, capsys)
+    code, planned = runs("run", "--to", str(to))
+    assert (code, planned["possible"]) == (0, True)
+    assert {each["group"] for each in planned["plan"]["movers"]} == moving(to)
+    code, done = runs("run", "--to", str(to), "--execute", "--yes")
+    assert code == 0, done
+    assert done["outcome"]["ended"] == "done"
+    assert answered(cluster) == wanted()
+    assert logged(cluster) == placed(to)
+    audit = audited(cluster)
+    assert said(audit, "X06")[0][0] == "pass"
+    cluster = bounced(cluster)
+    assert answered(cluster) == wanted()
+    assert logged(cluster) == placed(to)
+    assert audited(cluster).clean

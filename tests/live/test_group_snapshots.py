@@ -27,6 +27,7 @@ from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptio
 from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.spark.comparison.inputs import verify
 from native_member import NativeMember, ShareMember, joined
+from open_transaction import OpenTransaction
 
 PARTITIONS = 3
 
@@ -198,28 +199,6 @@ def test_many_groups_take_few_requests_and_equal_kafka_pythons_answer(
     ours = {(row.group, row.topic, row.partition): (row.offset, row.metadata) for row in state.offsets}
     assert ours == theirs
     assert len(ours) == 500 * PARTITIONS
-
-
-class OpenTransaction:
-    """A producer that has sent an offset of ``group`` to a transaction and not ended it."""
-
-    def __init__(self, bootstrap: str, group: str, at: At) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group})
-        self._producer.init_transactions(30)
-        self._producer.begin_transaction()
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-        try:
-            self._producer.send_offsets_to_transaction([at], consumer.consumer_group_metadata(), 30)
-        finally:
-            consumer.close()
-
-    def commit(self) -> None:
-        """End it."""
-        self._producer.commit_transaction(30)
-
-    def abort(self) -> None:
-        """End it without effect."""
-        self._producer.abort_transaction(30)
 
 
 def test_a_snapshot_waits_for_an_open_transaction(

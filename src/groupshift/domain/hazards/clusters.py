@@ -117,5 +117,20 @@ CLUSTERS = (
         sure=Sure.REPORTED,
         seen="known issues of a provider name 3.3.0 (pull request 11748)",
     ),
+    Hazard(
+        number="H38",
+        bug="acks=0 tombstones",
+        title="the old coordinator answers a deletion of groups before followers have its tombstones",
+        happens="a broker that is stopped right then hands its partitions to one without them: the groups"
+        " are back, and an expansion finds them in their former partitions",
+        moves=_EXPANSION,
+        affected={Role.BROKER: (until("4.1.0", last="4.0.2"),)},
+        traits=frozenset({Trait.OLD_COORDINATOR}),
+        action=Action.ASK,
+        remedy="read the log of the offsets topic until it shows the tombstones, then stop brokers",
+        source=JIRA + "KAFKA-7771",
+        sure=Sure.VERIFIED,
+        seen="3.9.2 with ZooKeeper: the tombstones of 51 groups were truncated by a restart 0.3 s later",
+    ),
 )
-"""H31 to H37."""
+"""H31 to H38."""

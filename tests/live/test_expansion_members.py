@@ -1,0 +1,173 @@
+"""Members of real clients around an expansion of the offsets topic: one node of 4.3.1, first with care, then
+without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition as At
+
+from client_processes import ClientProcess, client_processes, produce
+from cluster_move_runs import Runs
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.domain.placement import partition_of
+from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
+from groupshift.sandbox.client_members.events import delivered
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftOptions, start_kraft
+from groupshift.sandbox.layout import Cluster, unchanged
+from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift.sandbox.rolling import replace_node
+from open_transaction import OpenTransaction
+from placement_story import audited
+
+pytestmark = pytest.mark.timeout(600)
+
+TOPIC, PARTITIONS, EACH = "orders", 2, 50
+BEFORE, AFTER, CARELESS = 5, 8, 16
+JAVA = "kafka-clients 4.3.1"
+KINDS = [
+    (client, protocol)
+    for client in (CLIENTS[0], JAVA)
+    for protocol in (GroupProtocol.CLASSIC, GroupProtocol.CONSUMER)
+]
+_FATAL = -150
+
+
+def _names() -> Iterator[str]:
+    """Groups that move from 5 to 8, and again from 8 to 16."""
+    for number in range(1_000):
+        name = f"billing-{number}"
+        first, second, third = (partition_of(name, count) for count in (BEFORE, AFTER, CARELESS))
+        if first != second != third:
+            yield name
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One node whose offsets topic has five partitions."""
+    home = Home(tmp_path_factory.mktemp("members")).create()
+    try:
+        yield start_kraft(
+            home, KraftOptions(heap="384m", properties={"offsets.topic.num.partitions": str(BEFORE)})
+        )
+    finally:
+        for process in reversed(marked(home)):
+            stop(process, 20.0)
+
+
+@pytest.fixture(scope="module")
+def members(cluster: Cluster) -> list[ClientMember]:
+    """One of each kind, each in a group of its own that moves."""
+    names = _names()
+    return [
+        ClientMember(
+            client=client,
+            group=next(names),
+            name=f"{client.split()[0]}-{protocol}",
+            topic=TOPIC,
+            bootstrap=cluster.bootstrap,
+            protocol=protocol,
+            commit=Commit.EACH,
+        )
+        for client, protocol in KINDS
+    ]
+
+
+def _renamed(member: ClientMember, turn: str) -> ClientMember:
+    return replace(member, name=f"{member.name}-{turn}")
+
+
+def _offsets(process: ClientProcess) -> dict[int, list[int]]:
+    """Every offset that was delivered, by partition."""
+    return {at.partition: found for at, found in delivered(process.told()).items()}
+
+
+def _consumed(
+    cluster: Cluster, members: list[ClientMember], turn: str, first: int
+) -> dict[str, dict[int, list[int]]]:
+    """What each member was given until it has the records up to the end, from ``first`` on."""
+    with client_processes(cluster.home) as run:
+        begun = [run(_renamed(member, turn)) for member in members]
+        for each in begun:
+            wait_until(
+                lambda each=each: sum(len(found) for found in _offsets(each).values()) >= (PARTITIONS * EACH),
+                120.0,
+                f"{each.member.name} has what there is from {first} on",
+                every_s=0.2,
+            )
+        for each in begun:
+            each.end()
+        return {each.member.group: _offsets(each) for each in begun}
+
+
+def test_clients_resume_at_their_committed_offset(
+    cluster: Cluster, members: list[ClientMember], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """confluent-kafka and Java, classic and consumer protocol: nothing lost, nothing read twice. On the way,
+    an open transaction holds up the drain, and the run is killed after four of its acts."""
+    create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+    produce(cluster.bootstrap, TOPIC, PARTITIONS, EACH)
+    wanted = {number: list(range(EACH)) for number in range(PARTITIONS)}
+    assert _consumed(cluster, members, "before", 0) == {each.group: wanted for each in members}
+    runs = Runs(cluster, tmp_path, capsys, "expansion")
+    _test_coordinator_20_a_transaction(cluster, runs)
+    _test_coordinator_19_kills(runs)
+    code, done = runs("run", "--execute", "--yes")
+    assert code == 0, done
+    assert done["outcome"]["ended"] == "done"
+    assert audited(cluster).clean
+    produce(cluster.bootstrap, TOPIC, PARTITIONS, EACH)
+    wanted = {number: list(range(EACH, 2 * EACH)) for number in range(PARTITIONS)}
+    assert _consumed(cluster, members, "after", EACH) == {each.group: wanted for each in members}
+
+
+def _test_coordinator_20_a_transaction(cluster: Cluster, runs: Runs) -> None:
+    """It is named, and the cluster is free again; nothing was changed."""
+    pending = OpenTransaction(cluster.bootstrap, "settlement", At(TOPIC, 0, 7))
+    code, planned = runs("run", "--to", str(AFTER), "--execute", "--yes")
+    assert (code, planned["possible"]) == (1, False)
+    (against,) = planned["against"]
+    where = partition_of("settlement", BEFORE)
+    said = f"transactional id 'settlement' writes offsets to partition {where} of the offsets topic now"
+    assert against["reason"] == said
+    pending.abort()
+
+
+def _test_coordinator_19_kills(runs: Runs) -> None:
+    """After the acts of steps 5, 6, 7 and 10 of the procedure, before the journal knows of them."""
+    first = ("--to", str(AFTER))
+    for step, options in (
+        ("delete-groups", first),
+        ("create-partitions", ()),
+        ("restart", ()),
+        ("restore", ()),
+    ):
+        runs.killed(f"{step}.after_act", *options)
+    assert runs("back")[0] == 2  # only forward
+
+
+def test_coordinator_31c_members_of_a_careless_expansion(
+    cluster: Cluster, members: list[ClientMember]
+) -> None:
+    """What that did to live members: librdkafka's native one ends with a fatal error, its classic one reads
+    everything again."""
+    classic, native = members[0], members[1]
+    with client_processes(cluster.home) as run:
+        begun = [run(_renamed(each, "careless")) for each in (classic, native)]
+        for each in begun:
+            each.await_told("assigned")
+        with closing(LiveTopicExpansion(KafkaCluster(cluster.bootstrap, timeout_s=60.0))) as topic:
+            topic.expand(CARELESS)
+            wait_until(lambda: not topic.lacks([1]), 60.0, "all partitions are led")
+        replace_node(cluster, 1, unchanged)
+        fatal = begun[1].await_told("error", when=lambda told: told.fields["code"] == _FATAL)
+        assert "The group id does not exist" in fatal.fields["said"]
+        again = {number: list(range(2 * EACH)) for number in range(PARTITIONS)}
+        wait_until(lambda: _offsets(begun[0]) == again, 120.0, "the classic member reads everything again")

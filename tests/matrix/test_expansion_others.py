@@ -1,0 +1,75 @@
+"""Expansions on other brokers than those of `make test`: the whole way on NEW coordinators, without
+the deletion on OLD ones, and brokers that are configured with several counts."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from downgrade_story import cluster_of
+from expansion_story import home_in, the_whole_way
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.verdict import Verdict
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.kraft import KraftOptions
+from groupshift.sandbox.layout import Cluster, unchanged, with_properties
+from groupshift.sandbox.rolling import replace_node
+from placement_story import AFTER, GROUPS, MOVING, TOPIC, answered, audited, committed, counts, expand, said
+
+COUNT = "offsets.topic.num.partitions"
+
+
+@pytest.mark.timeout(600)
+def test_coordinator_18_the_whole_procedure_on_new_coordinators(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """5 to 10 on 4.3.1: groups that move were deleted before, so that nothing is listed twice."""
+    with home_in(tmp_path) as home:
+        the_whole_way(home, "NEW", 10, capsys)
+
+
+@pytest.mark.timeout(600)
+def test_coordinator_17_without_the_deletion_on_an_old_coordinator(tmp_path: Path) -> None:
+    """A re-commit is acknowledged, and some groups answer what they had before; the audit names every one of
+    them, at once and after the next restart."""
+    options = KraftOptions(release="3.9.2", heap="320m", properties={COUNT: "5"})
+    with cluster_of(tmp_path, options) as started:
+        cluster: Cluster = started
+        committed(cluster)
+        expand(cluster, AFTER)
+        cluster, _ = replace_node(cluster, 1, unchanged)
+        with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+            commit(raw, {group: {TopicPartition(TOPIC, 0): (1_100, "")} for group in GROUPS})
+        for _ in range(2):
+            stale = {group for group, offset in answered(cluster).items() if offset != 1_100}
+            assert stale
+            assert stale <= set(MOVING)
+            ((verdict, reason),) = [each for each in said(audited(cluster), "X07") if "OLD" in each[1]]
+            assert verdict is Verdict.FAIL
+            assert reason.startswith(f"older commits of {len(MOVING)} groups lie elsewhere")
+            cluster, _ = replace_node(cluster, 1, unchanged)
+
+
+@pytest.mark.timeout(600)
+def test_coordinator_21_brokers_with_different_configured_counts(tmp_path: Path) -> None:
+    """There is no topic yet: the audit says which counts it may get. Whoever is asked first makes it with its
+    own, and the other one goes on with another: named, with the groups that two serve or none."""
+    options = KraftOptions(nodes=2, heap="320m", properties={COUNT: "5"})
+    with cluster_of(tmp_path, options) as started:
+        cluster, _ = replace_node(started, 2, with_properties({COUNT: "8"}))
+        ((verdict, reason),) = said(audited(cluster), "X01")
+        assert verdict is Verdict.FAIL
+        assert "with 5 or 8 partitions" in reason
+        with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+            raw.coordinators(["first"])
+        found = audited(cluster)
+        made = found.facts.view.count
+        assert made in {5, 8}
+        other = {node: told for node, told in counts(found).items() if made not in told}
+        assert list(other.values()) == [(13 - made,)]
+        ((verdict, reason),) = said(found, "X04")
+        assert verdict is Verdict.FAIL
+        assert f"and __consumer_offsets has {made} partitions" in reason
