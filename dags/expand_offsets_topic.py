@@ -12,7 +12,7 @@
 | `delete` red | somebody committed since the snapshot; nothing was deleted | `groupshift expansion back` |
 | `brokers` *Awaiting Input* | a person restarts this broker | do what it says, then *Deployed* |
 | `brokers` red | a broker did not come up | bring it up, trigger again: there is no way back from here |
-| `restore` *Awaiting Input* | a client came too early and committed | stop it, then *Deployed* |
+| `restore` *Awaiting Input* | a client came too early and committed | stop it, set the offset, *Deployed* |
 | `verdict` green | every offset is as before, every broker counts alike | start the clients |
 
 Without **Execute** the run ends after the plan and nothing is changed. Nobody may consume from `drain` to
@@ -43,10 +43,10 @@ with DAG(
         expansions.Walk(task_id="drain", acts=expansions.DRAIN, patience="drain_s"),
         expansions.Walk(task_id="snapshot", acts=expansions.SNAPSHOT),
         expansions.Approval(task_id="approve_plan"),
-        expansions.Walk(task_id="delete", acts=expansions.DELETE),
+        expansions.Walk(task_id="delete", acts=expansions.DELETE, accepting=False),
         expansions.Walk(task_id="create", acts=expansions.CREATE),
         expansions.Walk(task_id="brokers", acts=expansions.BROKERS),
-        expansions.Walk(task_id="restore", acts=expansions.RESTORE),
-        expansions.Walk(task_id="verify", acts=expansions.VERIFY),
+        expansions.Walk(task_id="restore", acts=expansions.RESTORE, accepting=False),
+        expansions.Walk(task_id="verify", acts=expansions.VERIFY, accepting=False),
         expansions.Verdict(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
     )

@@ -13,7 +13,7 @@ from groupshift.adapters.memory.clock import ManualClock
 from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
 from groupshift.adapters.memory.offset_brokers import OffsetBrokers
 from groupshift.application.expansion_work import ExpansionTools
-from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
+from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow, ProblemRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import ListedGroup
@@ -36,7 +36,8 @@ class Expansible(Placed):
     """``members`` are groups that have some; ``answers_lost`` is asked after each act whether its answer is
     lost; ``dies`` are nodes that do not come up the next time; ``lies`` those that say they were restarted
     and were not; a driver that does not know (``knows`` False) only instructs; ``refuses`` are the words of
-    a controller that makes no partitions."""
+    a controller that makes no partitions; ``sick`` says what another topic lacks; ``uncommitted`` are groups
+    whose commits are refused, and why; ``silent`` are groups whose coordinators do not answer."""
 
     members: set[str] = field(default_factory=set)
     answers_lost: Callable[[], bool] = lambda: False
@@ -44,6 +45,9 @@ class Expansible(Placed):
     lies: set[int] = field(default_factory=set)
     knows: bool = True
     refuses: str = ""
+    sick: str = ""
+    uncommitted: dict[str, str] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
     changes: dict[int, str] = field(default_factory=dict)
     properties: dict[int, Mapping[str, str]] = field(default_factory=dict)
     snapshots: dict[str, ClusterState] = field(default_factory=dict)
@@ -87,14 +91,20 @@ class Expansible(Placed):
         gone = sorted(set(brokers) - set(self.running()))
         return f"broker {gone[0]} is not registered" if gone else ""
 
+    def cluster_lacks(self, brokers: Collection[int]) -> str:
+        """See the port."""
+        return self.lacks(brokers) or self.sick
+
     # OffsetRestoring
     def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
         """See the port: members refuse it."""
-        free = [row for row in rows if row.group not in self.members]
+        rows = list(rows)
+        why = dict.fromkeys(self.members, "UNKNOWN_MEMBER_ID (25)") | self.uncommitted
+        free = [row for row in rows if row.group not in why]
         refused = {
-            row.group: f"offsets of group {row.group!r} are not committed: UNKNOWN_MEMBER_ID (25)"
+            row.group: f"offsets of group {row.group!r} are not committed: {why[row.group]}"
             for row in rows
-            if row.group in self.members
+            if row.group in why
         }
         if "restore" not in self.skips:
             refused |= Placed.commit(self, free)
@@ -144,9 +154,11 @@ class Expansible(Placed):
     def take(self, groups: Collection[str] | None = None, *, progress: object = None) -> ClusterState:
         """See the port: all groups that a broker lists, where none are named."""
         listed = {group for node in self.running() for group in self.world.listed_at(node)}
-        found = Placed.take(self, listed if groups is None else groups)
+        wanted = listed if groups is None else set(groups)
+        found = Placed.take(self, wanted - self.silent)
+        silent = [ProblemRow(group=group, problem="loading") for group in sorted(wanted & self.silent)]
         rows = [GroupRow(group=name, type="classic", state="Empty") for name in sorted(listed)]
-        return replace(found, groups=rows)
+        return replace(found, groups=rows, problems=[*found.problems, *silent])
 
     def refuse(self, folder: Path) -> None:
         """See the port."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -166,12 +166,16 @@ class Approval(Asking):
 
 class Walk(Asking):
     """Does all steps of some kinds that come next; parks where a person has to act. ``patience`` names the
-    parameter that says how many seconds one of them may take."""
+    parameter that says how many seconds one of them may take; unless ``accepting``, an answer lets it look
+    again and accepts nothing."""
 
-    def __init__(self, *, acts: Collection[RunAct], patience: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *, acts: Collection[RunAct], patience: str = "", accepting: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(**{"options": [DEPLOYED, STOP], "defaults": STOP, "retries": _NODES, **kwargs})
         self.acts = frozenset(acts)
         self.patience = patience
+        self.accepting = accepting
 
     def execute(self, context: Context) -> Any:
         """Nothing where the next step is of another kind."""
@@ -188,7 +192,8 @@ class Walk(Asking):
             raise AirflowFailException(
                 f"{answer.who} stopped; the run is open: trigger again, or take it back"
             )
-        outcome = self.walk(self.terms(self.acts, yes=answer))
+        terms = self.terms(self.acts, yes=answer)
+        outcome = self.walk(replace(terms, seen=terms.seen and self.accepting))
         if outcome.detail:
             raise Transient(f"waiting at {outcome.step}: {outcome.detail}; the next try asks")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DRAIN = frozenset({RunAct.DRAIN})
 SNAPSHOT = frozenset({RunAct.SNAPSHOT, RunAct.AGREE})
-DELETE = frozenset({RunAct.COMPARE, RunAct.PROVE, RunAct.DELETE_GROUPS})
+DELETE = frozenset({RunAct.COMPARE, RunAct.PROVE, RunAct.REHEARSE, RunAct.DELETE_GROUPS})
 CREATE = frozenset({RunAct.CREATE_PARTITIONS})
 BROKERS = frozenset({RunAct.RESTART, RunAct.PLACE})
 RESTORE = frozenset({RunAct.RESTORE})

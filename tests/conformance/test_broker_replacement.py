@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from groupshift.adapters.replacement.command import CommandReplacement, Programs
 from groupshift.adapters.replacement.manual import ManualReplacement
 from groupshift.bootstrap.replacement import nodes_file, replacement
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.broker_replacement import ForPerson, NodeState
+from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, Replacement
 from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from replacement_suite import Driven, change
 
@@ -167,3 +168,46 @@ def test_a_file_that_cannot_be_used_is_refused(text: str, said: str, tmp_path: P
         replacement(nodes_file(path))
     with pytest.raises(Rejected, match="cannot be read"):
         nodes_file(tmp_path / "none")
+
+
+RESTART = Replacement(
+    change_id="expansion/09_restart_1",
+    node_id=1,
+    properties={"offsets.topic.num.partitions": "8", "auto.create.topics.enable": "false"},
+)
+
+
+def test_a_person_is_told_to_restart_a_node_as_it_is() -> None:
+    """Without a release: what to set, and nothing about jars."""
+    told = ManualReplacement().start(RESTART)
+    assert isinstance(told, ForPerson)
+    assert told.instruction == (
+        "Set `auto.create.topics.enable=false`, `offsets.topic.num.partitions=8` in the file of node 1, then "
+        "stop it cleanly (SIGTERM) and start it again. Then run this again."
+    )
+    bare = ManualReplacement().start(replace(RESTART, properties={}))
+    assert bare.instruction.startswith("Stop node 1 cleanly (SIGTERM)")  # type: ignore[union-attr]
+
+
+def test_a_program_is_handed_the_properties_one_by_one(tmp_path: Path) -> None:
+    """And an empty release and coordinator: the node is restarted as it is."""
+    seen = tmp_path / "seen.json"
+    code = (
+        f"import json, sys; json.dump(sys.argv[1:], open({str(seen)!r}, 'w')); "
+        "print(json.dumps({'change_id': sys.argv[1]}))"
+    )
+    program = [sys.executable, "-c", code]
+    driver = CommandReplacement(
+        Programs(
+            start=(*program, "{change_id}", "release={release}", "by={coordinator}", "{properties}"),
+            observe=(*program, "{node}"),
+        )
+    )
+    assert driver.start(RESTART) == Accepted(change_id=RESTART.change_id)
+    assert json.loads(seen.read_text()) == [
+        "expansion/09_restart_1",
+        "release=",
+        "by=",
+        "auto.create.topics.enable=false",
+        "offsets.topic.num.partitions=8",
+    ]

@@ -9,6 +9,7 @@ import pytest
 
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.protocol.broker import PROTOCOLS
+from groupshift.ports.broker_replacement import Replacement
 from groupshift.sandbox.cluster_file import load
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
@@ -49,3 +50,19 @@ def test_the_node_runs_the_coordinator_that_was_asked_for(node: KraftCluster, dr
     driven.driver.start(replace(change(1, "3.9.2"), coordinator=Coordinator.NEW))
     assert load(node.home, "kraft").node(1).properties[PROTOCOLS] == "classic,consumer"
     assert driven.driver.observe(1).snapshot is not None
+
+
+def test_a_node_is_restarted_as_it_is_with_a_property_set(node: KraftCluster, driven: Driven) -> None:
+    """Its release, its coordinator and its other properties stay; done once for one change."""
+    before = load(node.home, "kraft").node(1)
+    wanted = Replacement(
+        change_id="expansion/09_restart_1", node_id=1, properties={"offsets.topic.num.partitions": "8"}
+    )
+    running = driven.starts()
+    driven.driver.start(wanted)
+    after, restarted = load(node.home, "kraft").node(1), driven.starts()
+    assert restarted != running
+    assert after.release == before.release
+    assert after.properties == {**before.properties, "offsets.topic.num.partitions": "8"}
+    driven.driver.start(wanted)
+    assert driven.starts() == restarted

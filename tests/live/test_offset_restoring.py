@@ -10,6 +10,7 @@ import pytest
 
 from classic_member import ClassicMember, assignment
 from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw import offset_restoring
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
@@ -112,3 +113,18 @@ def test_a_group_with_members_is_refused_and_hides_no_other(node: KraftCluster, 
         refused = restoring.delete(["busy", "alone", "never there"])
         assert refused == {"busy": "group 'busy' is not deleted: NON_EMPTY_GROUP (68)"}
     assert [each.found for each in read_back(reader, [alone]).differing] == [None]
+
+
+def test_a_group_larger_than_a_batch_of_its_coordinator(node: KraftCluster, ports, monkeypatch) -> None:
+    """Its members committed their shares; given back in one request a coordinator refuses it as too large."""
+    restoring, reader = ports
+    create_topic(node.bootstrap, "wide", 300)
+    rows = [
+        OffsetRow(group="wide", topic="wide", partition=number, offset=number, metadata=f"{number:04}" * 1000)
+        for number in range(300)
+    ]
+    monkeypatch.setattr(offset_restoring, "_PART_BYTES", 1 << 30)
+    refused = restoring.commit(rows)
+    assert "INVALID_COMMIT_OFFSET_SIZE (28)" in refused["wide"]
+    monkeypatch.undo()
+    assert restore_offsets(restoring, reader, rows).differing == ()

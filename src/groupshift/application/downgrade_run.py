@@ -77,14 +77,9 @@ def begin(tools: DowngradeTools, planned: PlannedRun) -> ClusterRun:
     """Journal a run of this plan. Raises `Rejected` when it may not begin, `Conflict` when the cluster has an
     open one."""
     if not planned.possible:
-        said = "; ".join(_with_remedy(each) for each in planned.against) or "there is no way"
+        said = "; ".join(each.with_remedy for each in planned.against) or "there is no way"
         raise Rejected(f"the downgrade may not begin, nothing was changed: {said}")
     return run_engine.begin(MOVE, tools, planned.plan)
-
-
-def _with_remedy(finding: Finding) -> str:
-    said = f"{finding.rule}: {finding.reason}"
-    return f"{said} ({finding.hint})" if finding.hint else said
 
 
 def go_on(tools: DowngradeTools, terms: RunTerms, run: ClusterRun) -> RunOutcome:

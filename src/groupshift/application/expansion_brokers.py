@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.application.expansion_groups import undrained
+from groupshift.application.expansion_groups import await_listed, undrained
 from groupshift.application.expansion_work import Expanding
 from groupshift.application.placement import audit_placement
 from groupshift.application.run_work import HOLDS, Handler, Look
@@ -21,7 +21,7 @@ from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus
 from groupshift.ports.cluster_runs import RunStepRecord
 
 
-def _create(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+def _create(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Raises `Conflict` when somebody else gave the topic another count."""
     count, plan = work.tools.views.look().count, work.plan
     if count == plan.to:
@@ -32,6 +32,7 @@ def _create(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mapp
             "else changed it; restart no broker, take the run back with groupshift expansion back --execute, "
             "and plan anew from what there is"
         )
+    work.hold_again(step)
     work.tools.topic.expand(plan.to)
     return {}
 
@@ -57,17 +58,19 @@ def _change(work: Expanding, change_id: str, node: int) -> Replacement:
 
 
 def _await_whole(work: Expanding) -> None:
-    """A broker is only restarted when all are in sync. Raises `Transient` when they are not in time."""
+    """A broker is only restarted when all are in sync, with every topic. Raises `Transient` when they are not
+    in time."""
     end = work.tools.clock.now_ms() + work.terms.patience_s * 1000
-    while lacks := work.tools.topic.lacks(work.plan.brokers):
+    while lacks := work.tools.topic.cluster_lacks(work.plan.brokers):
         if work.tools.clock.now_ms() >= end:
             raise Transient(f"the cluster is not whole, no broker is restarted: {lacks}; run it again")
         work.tools.clock.sleep(work.terms.every_s)
 
 
 def _demand_undrained(work: Expanding) -> None:
-    """While brokers count differently two may serve one group: nobody may be there. Raises `Conflict`."""
-    busy = undrained(work, work.tools.views.look())
+    """While brokers count differently two may serve one group: nobody may be there. Raises `Conflict`, and
+    `Transient` where a broker does not list all its groups in time."""
+    busy = undrained(work, await_listed(work))
     if busy:
         raise Conflict(f"{busy}, then run it again: while brokers restart two of them may serve one group")
 
@@ -82,23 +85,30 @@ def _restart(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapp
     started = work.tools.nodes.start(change)
     if isinstance(started, ForPerson):
         return {"instruction": started.instruction, **work.asking(step)}
-    return {"change_id": started.change_id}
+    return {"change_id": started.change_id, **work.asking(step)}
 
 
 def _restarted(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
-    """By the driver and by the cluster. Where neither can tell that a broker was started again, it is told by
-    the count that it uses now; where that fits several, a person says it."""
+    """By the driver and by the cluster; where the driver cannot know, by the count that the broker uses now,
+    and where its answers fit several counts, by a person."""
     node = int(step.subject)
     status, instruction = work.tools.nodes.observe(node), record.result.get("instruction")
     if status.state is NodeState.DOWN and not instruction:
         said = f"broker {node} does not run: {status.trouble or 'no reason'}"
         return Look(seen=Seen.FAILED, detail=f"{said}; bring it up, or run it again: it is started again")
     lacks = _lacks(work, status, str(record.result.get("change_id", "")))
-    if not instruction:
-        return Look(seen=Seen.NOT_YET, detail=lacks) if lacks else HOLDS
-    if not lacks and not work.said(record):
-        lacks = _uncounted(work, node)
-    return Look(seen=Seen.PERSON, detail=f"{instruction} ({lacks})") if lacks else HOLDS
+    if not lacks and (instruction or status.state is NodeState.UNKNOWN):
+        counts = work.tools.views.look().counted.get(node, ())
+        if work.plan.to not in counts:
+            lacks = f"broker {node} counts {' or '.join(map(str, counts)) or 'otherwise'}"
+        elif len(counts) > 1 and not work.said(record):
+            said = f"what broker {node} answers fits several counts: say --seen when it was started again"
+            return Look(seen=Seen.PERSON, detail=f"{instruction} ({said})" if instruction else said)
+    if not lacks:
+        return HOLDS
+    if instruction:
+        return Look(seen=Seen.PERSON, detail=f"{instruction} ({lacks})")
+    return Look(seen=Seen.NOT_YET, detail=lacks)
 
 
 def _lacks(work: Expanding, status: NodeStatus, change_id: str) -> str:
@@ -114,23 +124,18 @@ def _lacks(work: Expanding, status: NodeStatus, change_id: str) -> str:
         return str(silent)
 
 
-def _uncounted(work: Expanding, node: int) -> str:
-    """Why what the broker answers does not prove that it was started again; empty when it does."""
-    counts = work.tools.views.look().counted.get(node, ())
-    if counts == (work.plan.to,):
-        return ""
-    if work.plan.to in counts:
-        return f"what broker {node} answers fits several counts: say --seen when it was started again"
-    return f"broker {node} counts {' or '.join(map(str, counts)) or 'otherwise'}"
-
-
 def _facts(work: Expanding) -> PlacementFacts:
     return audit_placement(work.tools.views, work.tools.log).facts
 
 
 def _deviating(work: Expanding) -> list[int]:
+    """Every broker that coordinates by another count, also one that joined meanwhile."""
     told = _facts(work).told
-    return [node for node in work.plan.brokers if work.plan.to not in told.get(node, frozenset())]
+    return [
+        node
+        for node in sorted({*work.plan.brokers, *told})
+        if work.plan.to not in told.get(node, frozenset())
+    ]
 
 
 def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,18 +1,18 @@
-"""Steps of an expansion that wait for groups, take them away, and give them back.
+"""Steps of an expansion that wait for groups, prove that it may begin, take groups away, and audit the end.
 
-Source: specs/group-coordinator.md §3.4 steps 3 to 5, 10 and 11.
+Source: specs/group-coordinator.md §3.4 steps 3 to 5 and 11.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from groupshift.application.expansion_work import Expanding, naming
+from groupshift.application.expansion_work import Expanding, batches, naming
 from groupshift.application.placement import audit_placement
-from groupshift.application.restore_offsets import NotRestored, read_back, restore_offsets
+from groupshift.application.restore_offsets import demand_answers, unlike
+from groupshift.application.run_snapshots import changes
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
@@ -20,10 +20,10 @@ from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.rules_groups import busy_groups
-from groupshift.domain.expansion.run_plan import SNAPSHOT, against
+from groupshift.domain.expansion.run_plan import SNAPSHOT, against, run_plan
 from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.facts import sentence_list
-from groupshift.errors import Conflict
+from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import RunStepRecord
 
 _SAID = 10
@@ -39,7 +39,8 @@ def hidden(work: Expanding, view: PlacementView) -> str:
     if loading:
         return f"broker {', '.join(loading)} still loads coordinator partitions and lists not all its groups"
     if absent:
-        return f"broker {', '.join(map(str, absent))} is not registered, and lists no groups"
+        nodes = ", ".join(map(str, absent))
+        return f"broker {nodes} is not registered, and lists no groups: bring one of that id up"
     if leaderless:
         return f"partition {leaderless[0]} of the offsets topic has no leader, its groups are not listed"
     return ""
@@ -85,18 +86,25 @@ def _agreed(_work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
         seen=Seen.FAILED,
         detail=f"{record.result['differing']} offsets differ between brokers and log: {said}; take the "
         "run back (groupshift expansion back --execute), look with groupshift audit placement, begin anew",
+        hopeless=True,
     )
 
 
 def _prove(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Also asks the controller whether it would make the partitions, before anything is taken away."""
+    """Also whether the plan is still that of the cluster, all topics are in sync, and the controller would
+    make the partitions: before anything is taken away."""
     facts = work.facts()
-    bad = against(ask(facts, Use.PLAN))
-    said = [f"{each.rule}: {each.reason}" for each in bad]
-    busy = undrained(work, facts.view)
+    said = [each.with_remedy for each in against(ask(facts, Use.PLAN))]
+    said += changes(work.plan.met, run_plan(facts, work.plan.to).met)
+    said += [each for each in (undrained(work, facts.view), _cluster_lacks(work)) if each]
     if facts.view.count != work.plan.to:
         work.tools.topic.check(work.plan.to)
-    return {"against": [*said, *([busy] if busy else [])]}
+    return {"against": said[:_SAID]}
+
+
+def _cluster_lacks(work: Expanding) -> str:
+    lacks = work.tools.topic.cluster_lacks(work.plan.brokers)
+    return f"{lacks}: brokers will be stopped one after the other; cure that first" if lacks else ""
 
 
 def _go(_work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
@@ -104,24 +112,46 @@ def _go(_work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
     return Look(seen=Seen.FAILED, detail=f"no go: {'; '.join(said)}") if said else HOLDS
 
 
-def _delete(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Only what the snapshot has. Raises `Conflict` when a group committed since, or has members."""
-    busy = undrained(work, work.tools.views.look())
-    if busy:
+def await_listed(work: Expanding) -> PlacementView:
+    """A view in which every broker lists all its groups. Raises `Transient` when there is none in time."""
+    end = work.tools.clock.now_ms() + work.terms.patience_s * 1000
+    while unseen := hidden(work, view := work.tools.views.look()):
+        if work.tools.clock.now_ms() >= end:
+            raise Transient(f"{unseen}; run it again")
+        work.tools.clock.sleep(work.terms.every_s)
+    return view
+
+
+def _delete(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Only what the snapshot has. Raises `Conflict`, having deleted nothing now, when a group committed
+    since, has members, or came since and would move."""
+    if busy := undrained(work, await_listed(work)):
         raise Conflict(f"{busy}, then run it again; what is deleted already is in snapshot {SNAPSHOT}")
-    changed = [each for each in _differing(work) if each.found is not None]
+    changed = _unlike_the_snapshot(work)
     if changed:
         raise Conflict(
-            f"offsets of {naming(each.wanted.group for each in changed)} changed since snapshot {SNAPSHOT}: "
-            "nothing was deleted now; take the run back with groupshift expansion back --execute, and begin "
-            "anew"
+            f"offsets of {naming(changed)} changed since snapshot {SNAPSHOT}: nothing was deleted now; take "
+            "the run back with groupshift expansion back --execute, and begin anew"
         )
-    refused = work.tools.restoring.delete(work.plan.moving)
+    refused: dict[str, str] = {}
+    for groups in batches(work.plan.moving):
+        work.hold_again(step)
+        refused |= work.tools.restoring.delete(groups)
     return {"refused": sorted(refused.values())[:_SAID]}
 
 
-def _differing(work: Expanding) -> tuple[NotRestored, ...]:
-    return read_back(work.tools.reader, work.kept()).differing
+def _unlike_the_snapshot(work: Expanding) -> frozenset[str]:
+    """Groups that move and answer something that the snapshot has not, or that the plan does not know. Those
+    that answer nothing are deleted already. Raises `Transient` where one does not answer."""
+    kept = {(row.group, row.topic, row.partition): row for row in work.kept()}
+    groups = sorted({*work.plan.moving, *(each.group for each in work.facts().movers)})
+    state = work.tools.reader.take(groups)
+    demand_answers(state)
+    return frozenset(
+        row.group
+        for row in state.offsets
+        if (there := kept.get((row.group, row.topic, row.partition))) is None or unlike(row, there)
+    )
 
 
 def _deleted(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
@@ -149,64 +179,24 @@ def _live_in_log(work: Expanding) -> frozenset[str]:
     return work.plan.moving_names & found.groups.keys()
 
 
-def _restore(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What nobody committed since is committed again; what somebody did is left to a person."""
-    rows = work.kept()
-    unlike = read_back(work.tools.reader, rows).differing
-    absent = [each.wanted for each in unlike if each.found is None]
-    theirs = [each for each in unlike if each.found is not None]
-    restored = restore_offsets(work.tools.restoring, work.tools.reader, absent)
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for each in (*restored.differing, *theirs):
-        reasons[each.wanted.group].append(_unlike(each))
-    left = len(restored.differing) + len(theirs)
+def _audit(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = audit_placement(work.tools.views, work.tools.log)
+    said = [each.with_remedy for each in against(found.judgement.findings)]
     return {
-        "offsets": len(rows),
-        "equal": len(rows) - left,
-        "refused": len(restored.differing),
-        "left": left,
-        "reasons": [said for group in sorted(reasons) for said in reasons[group]][:_SAID],
-        **work.asking(step),
+        "against": said,
+        "records": found.facts.log.records if found.facts.log else 0,
+        **work.asking(step, said),
     }
 
 
-def _unlike(found: NotRestored) -> str:
-    wanted, there = found.wanted, found.found
-    place = f"{wanted.group!r} {wanted.topic}-{wanted.partition}"
-    if there is None:
-        return f"{place}: {wanted.offset} was not committed ({found.reason or 'it is not answered'})"
-    return f"{place}: {wanted.offset} in the snapshot, {there.offset} was committed since"
-
-
-def _restored(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
-    """A client that came too early may have committed: its offset stays unless a person sets it back."""
-    result = record.result
-    if not result["left"]:
-        return HOLDS
-    said = f"{result['left']} of {result['offsets']} offsets are not as in the snapshot: "
-    said += "; ".join(result["reasons"])
-    if result["refused"]:
-        return Look(seen=Seen.PERSON, detail=f"{said}; stop the members of these groups, then run it again")
-    if work.said(record):
-        return Look(seen=Seen.HOLDS, detail=said, result={"accepted_by": work.terms.who})
-    return Look(
-        seen=Seen.PERSON,
-        detail=f"{said}; stop these clients and set the offsets, then run it again, or keep theirs: --seen",
-    )
-
-
-def _audit(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = audit_placement(work.tools.views, work.tools.log)
-    bad = against(found.judgement.findings)
-    said = [f"{each.rule}: {each.reason}" for each in bad]
-    return {"against": said, "records": found.facts.log.records if found.facts.log else 0}
-
-
-def _clean(_work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
+def _clean(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
     said = record.result["against"]
     if not said:
         return HOLDS
-    return Look(seen=Seen.FAILED, detail=f"do not start clients: {'; '.join(said)}")
+    detail = f"do not start clients: {'; '.join(said)}"
+    if work.said(record):
+        return Look(seen=Seen.HOLDS, detail=detail, result={"accepted_by": work.terms.who})
+    return Look(seen=Seen.PERSON, detail=f"{detail}; cure it and run it again, or accept it with --seen")
 
 
 HANDLERS: Mapping[RunAct, Handler[Expanding]] = {
@@ -214,7 +204,6 @@ HANDLERS: Mapping[RunAct, Handler[Expanding]] = {
     RunAct.AGREE: Handler(act=_agree, read_back=_agreed),
     RunAct.PROVE: Handler(act=_prove, read_back=_go),
     RunAct.DELETE_GROUPS: Handler(act=_delete, read_back=_deleted),
-    RunAct.RESTORE: Handler(act=_restore, read_back=_restored),
     RunAct.AUDIT: Handler(act=_audit, read_back=_clean),
 }
 """By what a step does."""

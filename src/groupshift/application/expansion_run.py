@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupshift.application import expansion_brokers, expansion_groups, run_engine, run_snapshots
+from groupshift.application import (
+    expansion_brokers,
+    expansion_groups,
+    expansion_restore,
+    run_engine,
+    run_snapshots,
+)
 from groupshift.application.expansion_work import Expanding, ExpansionTools, journaled
 from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.application.run_demands import demand_move
@@ -14,7 +20,7 @@ from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion import run_plan as plans
 from groupshift.domain.expansion.run_plan import ExpansionPlan
 from groupshift.domain.verdict import Finding
-from groupshift.errors import Rejected
+from groupshift.errors import Rejected, Transient
 from groupshift.ports.audits import LogProgress
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
 
@@ -35,10 +41,14 @@ class PlannedRun:
 
 def may_turn_back(tools: ExpansionTools, run: ClusterRun) -> None:
     """Raises `Rejected` once brokers may count the new partitions: from then on what was committed at the
-    former coordinators would be lost, and every step forward can be repeated."""
+    former coordinators would be lost, and every step forward can be repeated. Raises `Transient` while
+    brokers tell different counts."""
     plan, begun = plans.from_json(run.plan), tools.runs.steps(run.run)
     restarted = [each.subject for each in plan.steps if each.act is RunAct.RESTART and each.key in begun]
-    count = tools.views.look().count
+    view = tools.views.look()
+    if view.differing:
+        raise Transient("brokers tell different counts of the offsets topic now; run it again")
+    count = view.count
     if restarted or (count == plan.to != plan.partitions):
         why = f"broker {restarted[0]} may count {plan.to} already" if restarted else f"there are {count}"
         raise Rejected(
@@ -49,7 +59,12 @@ def may_turn_back(tools: ExpansionTools, run: ClusterRun) -> None:
 
 MOVE: Move[Expanding] = Move(
     name=plans.MOVE,
-    handlers={**run_snapshots.HANDLERS, **expansion_groups.HANDLERS, **expansion_brokers.HANDLERS},
+    handlers={
+        **run_snapshots.HANDLERS,
+        **expansion_groups.HANDLERS,
+        **expansion_restore.HANDLERS,
+        **expansion_brokers.HANDLERS,
+    },
     read=plans.from_json,
     write=plans.to_json,
     undo=plans.way_back,
@@ -73,7 +88,7 @@ def begin(tools: ExpansionTools, planned: PlannedRun) -> ClusterRun:
     """Journal a run of this plan. Raises `Rejected` when it may not begin, `Conflict` when the cluster has an
     open one."""
     if not planned.possible:
-        said = "; ".join(f"{each.rule}: {each.reason} ({each.hint})" for each in planned.against)
+        said = "; ".join(each.with_remedy for each in planned.against)
         raise Rejected(f"the expansion may not begin, nothing was changed: {said}")
     return run_engine.begin(MOVE, tools, planned.plan)
 

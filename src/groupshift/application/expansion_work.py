@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from groupshift.ports.placement_views import PlacementViews
 from groupshift.ports.topic_expansion import TopicExpansion
 
 _NAMED = 20
+_AT_A_TIME = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +77,9 @@ def naming(groups: Iterable[str]) -> str:
     names = sorted(set(groups))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{len(names)} group{'s' if len(names) != 1 else ''}: {', '.join(names[:_NAMED])}{more}"
+
+
+def batches(groups: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Some at a time: a process that another one overtook stops between two of them."""
+    for start in range(0, len(groups), _AT_A_TIME):
+        yield groups[start : start + _AT_A_TIME]

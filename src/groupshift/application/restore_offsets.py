@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.cluster_rows import ClusterState, OffsetRow
+from groupshift.errors import Transient
 from groupshift.ports.group_snapshots import GroupSnapshots
 from groupshift.ports.offset_restoring import OffsetRestoring
 
@@ -46,18 +47,39 @@ def restore_offsets(
 
 
 def read_back(
-    reader: GroupSnapshots, wanted: Iterable[OffsetRow], refused: Mapping[str, str] | None = None
+    reader: GroupSnapshots,
+    wanted: Iterable[OffsetRow],
+    refused: Mapping[str, str] | None = None,
+    *,
+    whole: bool = False,
 ) -> Restored:
-    """Hold what coordinators answer against ``wanted``: offset, leader epoch and metadata."""
+    """Hold what coordinators answer against ``wanted``: offset, leader epoch and metadata.
+
+    Where no answer must not count as no offset (``whole``), raises `Transient` when one does not answer."""
     rows = list(wanted)
     groups = sorted({row.group for row in rows})
-    found = {_key(row): row for row in reader.take(groups).offsets} if groups else {}
+    state = reader.take(groups) if groups else ClusterState(cluster_id="", taken_at_ms=0)
+    if whole:
+        demand_answers(state)
+    found = {_key(row): row for row in state.offsets}
     differing = tuple(
         NotRestored(wanted=row, found=found.get(_key(row)), reason=(refused or {}).get(row.group, ""))
         for row in rows
         if (there := found.get(_key(row))) is None or _said(there) != _said(row)
     )
     return Restored(equal=len(rows) - len(differing), differing=differing)
+
+
+def demand_answers(state: ClusterState) -> None:
+    """Raises `Transient` where a group was not answered: that is not the same as no offset."""
+    silent = [each for each in state.problems if not each.of_listing]
+    if silent:
+        raise Transient(f"group {silent[0].group!r} is not answered ({silent[0].problem}); run it again")
+
+
+def unlike(one: OffsetRow, other: OffsetRow) -> bool:
+    """Whether offset, leader epoch or metadata differ."""
+    return _said(one) != _said(other)
 
 
 def _key(row: OffsetRow) -> tuple[str, str, int]:

@@ -62,13 +62,15 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """Where a run stopped, at which step, and why; ``undo`` names what the way back would undo."""
+    """Where a run stopped, at which step, and why; ``undo`` names what the way back would undo;
+    ``hopeless``: only taking it back helps."""
 
     run: str
     ended: Ended
     step: str = ""
     detail: str = ""
     undo: tuple[str, ...] = ()
+    hopeless: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,4 +251,5 @@ def _stopped(move: Move[W], work: RunWork, step: RunStep, look: Look) -> RunOutc
         step=step.key,
         detail=look.detail,
         undo=tuple(each.does for each in undo[1:]),
+        hopeless=look.hopeless,
     )

@@ -32,16 +32,21 @@ def _approve(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
 
 
 def _refuse_changed(work: RunWork) -> None:
-    then, now = work.plan.met, work.met_now()
-    names = sorted(then.keys() | now.keys())
-    changed = [
-        f"{name}: {then.get(name, 'not there')} is now {now.get(name, 'not there')}"
-        for name in names
-        if then.get(name) != now.get(name)
-    ]
+    changed = changes(work.plan.met, work.met_now())
     if changed:
         work.tools.runs.move(work.run, work.token, RunState.ENDED, work.tools.clock.now_ms())
-        raise Conflict(f"approval void, nothing was changed: {'; '.join(changed)}; run it again to plan anew")
+        more = f" and {len(changed) - _SAID} more" if len(changed) > _SAID else ""
+        said = f"{'; '.join(changed[:_SAID])}{more}"
+        raise Conflict(f"approval void, nothing was changed: {said}; run it again to plan anew")
+
+
+def changes(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What a plan was made for and is not so any more, one sentence each, by name."""
+    return [
+        f"{name}: {then.get(name, 'not there')} is now {now.get(name, 'not there')}"
+        for name in sorted(then.keys() | now.keys())
+        if then.get(name) != now.get(name)
+    ]
 
 
 def _approved(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
@@ -77,8 +82,9 @@ def _compare(work: RunWork, step: RunStep, intent: Mapping[str, Any]) -> Mapping
     found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
     changed = differing_commits(work, step, taken)
     verdict = Verdict.FAIL if changed else found.verdict
-    reasons = [*found.reasons, *changed][:_SAID]
-    return {**taken, "verdict": verdict.value, "reasons": reasons, **work.asking(step)}
+    reasons = [*found.reasons, *changed]
+    shown = reasons if step.args.get("acceptable") else ()
+    return {**taken, "verdict": verdict.value, "reasons": reasons[:_SAID], **work.asking(step, shown)}
 
 
 def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:
@@ -86,11 +92,13 @@ def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:
         return HOLDS
     said = "; ".join(record.result["reasons"]) or record.result["verdict"]
     detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {said}"
-    if step.args.get("anew") or step.args.get("acceptable"):
+    measured = record.result["verdict"] != Verdict.ERROR
+    if step.args.get("anew") or (step.args.get("acceptable") and measured):
         if work.said(record):
             return Look(seen=Seen.HOLDS, detail=detail, result={"accepted_by": work.terms.who})
-        detail += "; correct that, or accept it with --seen: then the run goes on"
-    return Look(seen=Seen.FAILED, detail=detail)
+        then = "the rest is undone too" if step.args.get("anew") else "the run goes on"
+        detail += f"; correct that, or accept it with --seen: then {then}"
+    return Look(seen=Seen.FAILED, detail=detail, hopeless=bool(step.args.get("hopeless")))
 
 
 HANDLERS: Mapping[RunAct, Handler[RunWork]] = {

@@ -3,8 +3,9 @@ back. Whatever the move."""
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -135,17 +136,25 @@ class RunWork(ABC):
             raise Conflict(f"snapshot {name} of run {self.run} was never taken; run it again")
         return self.snapshot_of(str(step.args["base"]))
 
-    def asking(self, step: RunStep) -> Mapping[str, Any]:
-        """What is journaled of a step that asks a person for something: which claim asked first."""
+    def asking(self, step: RunStep, shown: Iterable[str] = ()) -> Mapping[str, Any]:
+        """What is journaled of a step that asks a person for something: which claim asked first, and a hash
+        of what is shown (``shown``) and was shown before, where what is accepted must be the same."""
         record = self.tools.runs.steps(self.run).get(step.key)
-        first = record.result.get("asked_by") if record else None
-        return {"asked_by": first or self.token}
+        before = record.result if record else {}
+        asked = {"asked_by": before.get("asked_by") or self.token}
+        texts = "\n".join(shown)
+        if not texts:
+            return asked
+        sha256 = hashlib.sha256(texts.encode()).hexdigest()
+        return {**asked, "shown": sha256, "shown_before": before.get("shown", "")}
 
     def said(self, record: RunStepRecord) -> bool:
         """Whether somebody says that it was seen (`RunTerms.seen`), and knew of what: it was asked for by a
-        process before this one."""
+        process before this one, and is the same now."""
+        result = record.result
         meant = self.terms.seen and self.terms.seen_of in {"", record.step}
-        return meant and int(record.result.get("asked_by", self.token)) < self.token
+        same = result.get("shown") == result.get("shown_before")
+        return meant and same and int(result.get("asked_by", self.token)) < self.token
 
     def hold(self, record: RunStepRecord) -> None:
         """Read the fence and take the step over, right before something is changed: raises `Conflict`, having
@@ -155,13 +164,19 @@ class RunWork(ABC):
         by nothing but the driver of nodes, which knows the token; brokers know none."""
         self.tools.runs.put(self.run, replace(record, token=self.token, at_ms=self.tools.clock.now_ms()))
 
+    def hold_again(self, step: RunStep) -> None:
+        """As `hold`, in the middle of a long act: before each of its requests. Raises likewise."""
+        self.hold(self.tools.runs.steps(self.run)[step.key])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What reading a step back came to: in words, and what of it is journaled beside the act's result."""
+    """What reading a step back came to: in words, and what of it is journaled beside the act's result;
+    ``hopeless``: doing the step again comes to the same, the run has to be taken back."""
 
     seen: Seen
     detail: str = ""
+    hopeless: bool = False
     result: Mapping[str, Any] = field(default_factory=dict)
 
 

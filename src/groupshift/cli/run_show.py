@@ -33,10 +33,11 @@ def finish(move: Move[W], runs: ClusterRuns, outcome: RunOutcome, *, as_json: bo
     """Where a run stopped and why, and what to type next (``done``: after its end); the exit code."""
     found = runs.find(outcome.run)
     back = found.state is RunState.GOING_BACK
+    turn = outcome.undo or outcome.hopeless
     following = {
         Ended.DONE: done or f"groupshift {move.name} status",
         Ended.TAKEN_BACK: f"groupshift {move.name} status",
-        Ended.FAILED: f"groupshift {move.name} {'back' if outcome.undo else 'run'} --execute",
+        Ended.FAILED: f"groupshift {move.name} {'back' if turn else 'run'} --execute",
     }.get(outcome.ended, f"groupshift {move.name} {'back' if back else 'run'} --execute")
     if as_json:
         steps = run_engine.statuses(move, runs, found)

@@ -41,6 +41,12 @@ class Finding:
     reason: str
     hint: str = ""
 
+    @property
+    def with_remedy(self) -> str:
+        """Number, reason and remedy in one sentence."""
+        said = f"{self.rule}: {self.reason}"
+        return f"{said} ({self.hint})" if self.hint else said
+
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of `verdicts`; of nothing, `Verdict.ERROR`: an empty measurement proves nothing."""

@@ -22,8 +22,12 @@ class TopicExpansion(Protocol):
         ...
 
     def lacks(self, brokers: Collection[int]) -> str:
-        """Why the cluster is not whole, as every one of these brokers tells it: one is not registered, a
-        replica on them is not in sync, a partition has no leader. Empty when it is."""
+        """Why the offsets topic is not whole, as every one of these brokers tells it: one is not registered,
+        a replica on them is not in sync, a partition has no leader. Empty when it is."""
+        ...
+
+    def cluster_lacks(self, brokers: Collection[int]) -> str:
+        """As `lacks`, of every topic: a broker that is stopped takes those partitions away, too."""
         ...
 
     def close(self) -> None:

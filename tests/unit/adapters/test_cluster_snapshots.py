@@ -15,7 +15,7 @@ from groupshift.adapters.parquet import cluster_snapshots
 from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
 from groupshift.domain.cluster_rows import BrokerRow, ClusterState, GroupRow, OffsetRow, ProblemRow
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import Broken, Rejected, Transient
 
 OFFSETS = [
     OffsetRow(group="g", topic="t", partition=n, offset=10 + n, leader_epoch=n or None, metadata="é\0")
@@ -111,3 +111,20 @@ def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path: Path) -> None:
         ParquetClusterSnapshots().write(tmp_path / "s", STATE)
     assert str(tmp_path / "s") in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_offsets_are_read_back_only_as_they_were_written(tmp_path: Path) -> None:
+    """By the hash of the manifest, and the hashes of the files that it names."""
+    store, folder = ParquetClusterSnapshots(), tmp_path / "s"
+    manifest = store.write(folder, STATE)
+    assert list(store.offsets(folder, manifest.digest)) == OFFSETS
+    with pytest.raises(Broken, match=r"manifest\.json was altered since the snapshot was taken"):
+        store.offsets(folder, "0" * 64)
+    path = folder / "offsets-00000.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"!")
+    with pytest.raises(Broken, match=r"offsets-00000\.parquet was altered"):
+        store.offsets(folder, manifest.digest)
+    path.unlink()
+    with pytest.raises(Broken, match=r"cannot be read .* bring it back, nothing was changed"):
+        store.offsets(folder, manifest.digest)

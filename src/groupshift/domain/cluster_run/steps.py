@@ -42,6 +42,8 @@ class RunAct(StrEnum):
     """A node starts again, with the count in its file."""
     PLACE = "place"
     """Each broker is asked by which count it coordinates."""
+    REHEARSE = "rehearse"
+    """What a snapshot has is committed where it is already: whoever may not restore it, may not begin."""
     RESTORE = "restore"
     """What a snapshot has is committed again, and read back."""
     AUDIT = "audit"
@@ -71,24 +73,34 @@ def numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
     )
 
 
+class OnDifference(StrEnum):
+    """What becomes of a run where a comparison finds a difference."""
+
+    STOP = "stop"
+    ANEW = "anew"
+    """Commits went on in between; a person may accept it."""
+    ACCEPTABLE = "acceptable"
+    """A person may accept it."""
+    HOPELESS = "hopeless"
+    """It stays one: the run has to be taken back."""
+
+
 def compare_step(
     name: str,
     base: str,
     move: Comparison,
     *,
     fresh: bool = False,
-    anew: bool = False,
-    acceptable: bool = False,
+    then: OnDifference = OnDifference.STOP,
 ) -> RunStep:
-    """A comparison of all groups with an earlier snapshot; it has no key yet. ``anew``: commits went on in
-    between; then, and where it is ``acceptable``, a person may accept what is found."""
-    flags = {"anew": anew, "acceptable": acceptable}
+    """A comparison of all groups with an earlier snapshot; it has no key yet."""
+    marked = {} if then is OnDifference.STOP else {then.value: True}
     return RunStep(
         key="",
         act=RunAct.COMPARE,
         subject=name,
         does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
         proof="no problem and no difference",
-        args={"base": base, "move": move.value, **{name: True for name, given in flags.items() if given}},
+        args={"base": base, "move": move.value, **marked},
         fresh=fresh,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from groupshift.domain.cluster_run.steps import RunAct, RunStep, compare_step, numbered
+from groupshift.domain.cluster_run.steps import OnDifference, RunAct, RunStep, compare_step, numbered
 from groupshift.domain.downgrade.run_plan import RunPlan
 from groupshift.domain.equality_rules import Comparison
 
@@ -21,7 +21,7 @@ def way_back(plan: RunPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
     if not undoing:
         return ()
     nodes = [each for each in undoing if each.act is RunAct.REPLACE]
-    compared = compare_step("D", "C0", Comparison.DOWNGRADE, anew=True)
+    compared = compare_step("D", "C0", Comparison.DOWNGRADE, then=OnDifference.ANEW)
     undoing[len(nodes) : len(nodes)] = [compared] if nodes else []
     approve = RunStep(
         key="", act=RunAct.APPROVE, subject="back", does=f"approve to undo {len(undoing)} steps"

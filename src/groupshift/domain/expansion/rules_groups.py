@@ -46,7 +46,7 @@ def listed_once(facts: PlacementFacts) -> Iterator[Complaint]:
         said = [f"{group!r} at {' and '.join(map(str, nodes))}" for group, nodes in sorted(twice.items())]
         reason = f"{_are(twice)} listed by two brokers: {sentence_list(said, _NAMED)}"
         hint = "what lies elsewhere is deleted when it expires (offsets.retention.minutes); look again then"
-        serious = twice.keys() & facts.several_owners.keys()
+        serious = twice.keys() & (facts.several_owners.keys() | facts.moving)
         yield Verdict.FAIL if serious else Verdict.INCONCLUSIVE, reason, hint
 
 
@@ -88,7 +88,7 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
     if rest:
         reason = f"residue of another count is there of {_groups(rest)}: {sentence_list(rest, _NAMED)}"
         hint = "a NEW coordinator deletes it when it expires; an OLD one never does"
-        yield Verdict.INCONCLUSIVE, reason, hint
+        yield Verdict.FAIL if facts.moving.intersection(rest) else Verdict.INCONCLUSIVE, reason, hint
 
 
 def no_transactions(facts: PlacementFacts) -> Iterator[Complaint]:

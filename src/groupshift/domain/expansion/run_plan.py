@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
-from groupshift.domain.cluster_run.steps import RunAct, RunStep, compare_step, numbered
+from groupshift.domain.cluster_run.steps import OnDifference, RunAct, RunStep, compare_step, numbered
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.expansion.counts import Mover
@@ -140,13 +140,22 @@ def _approved(plan: ExpansionPlan) -> Iterator[RunStep]:
         subject="plan",
         does=f"approve {plan.before} to {plan.to} partitions of {TOPIC}: {moving} move",
     )
-    yield compare_step(BEFORE_DELETE, SNAPSHOT, Comparison.DOWNGRADE, fresh=True)
+    yield compare_step(BEFORE_DELETE, SNAPSHOT, Comparison.EXPANSION, fresh=True, then=OnDifference.HOPELESS)
     yield RunStep(
         key="",
         act=RunAct.PROVE,
         subject=str(plan.to),
         does="ask every rule again, and let the controller check the new count without making it",
-        proof="no rule fails: groups may be deleted",
+        proof="no rule fails, the plan is still that of the cluster",
+        fresh=True,
+    )
+    yield RunStep(
+        key="",
+        act=RunAct.REHEARSE,
+        subject=SNAPSHOT,
+        does=f"commit snapshot {SNAPSHOT} of the groups that move once, where it is already: may this login, "
+        "and does every coordinator take it",
+        proof="each is read back as it was: groups may be deleted",
         fresh=True,
     )
 
@@ -182,8 +191,12 @@ def _proving(plan: ExpansionPlan) -> Iterator[RunStep]:
         inverse=IRREVERSIBLE,
     )
     yield restore_step(SNAPSHOT)
-    yield compare_step(VERIFIED, SNAPSHOT, Comparison.EXPANSION, acceptable=True)
-    yield RunStep(
+    yield compare_step(VERIFIED, SNAPSHOT, Comparison.EXPANSION, then=OnDifference.ACCEPTABLE)
+    yield _audit()
+
+
+def _audit() -> RunStep:
+    return RunStep(
         key="",
         act=RunAct.AUDIT,
         subject=TOPIC,
@@ -212,8 +225,8 @@ def way_back(plan: ExpansionPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
     approve = RunStep(
         key="", act=RunAct.APPROVE, subject="back", does="approve to commit the deleted groups again"
     )
-    compared = compare_step(BACK, SNAPSHOT, Comparison.EXPANSION, acceptable=True)
-    found = numbered([approve, restore_step(SNAPSHOT), compared])
+    compared = compare_step(BACK, SNAPSHOT, Comparison.EXPANSION, then=OnDifference.ACCEPTABLE)
+    found = numbered([approve, restore_step(SNAPSHOT), compared, _audit()])
     return tuple(replace(each, key=f"back {each.key}") for each in found)
 
 

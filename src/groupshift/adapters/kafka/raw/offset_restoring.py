@@ -7,7 +7,7 @@ coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +33,11 @@ _DELETE_GROUPS, _DELETE_VERSION = 42, 1
 _NOT_FOUND = 69
 _UNKNOWN_TOPIC = 3
 _GROUPS_A_REQUEST = 500
+_PART_BYTES, _ROW_BYTES = 256 * 1024, 64
+"""At most so many bytes of offsets in a request, with what each adds to its names: coordinators take one
+batch of ``max.message.bytes`` of the offsets topic (1 MiB by default)."""
+_Part = tuple[str, int]
+"""A group, and which part of its offsets."""
 
 
 class LiveOffsetRestoring:
@@ -55,26 +60,27 @@ class LiveOffsetRestoring:
 
 
 def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> dict[str, str]:
-    """Commit for groups without members, one request a group; again while coordinators move or load.
+    """Commit for groups without members, a group's rows in requests of a limited size; again while
+    coordinators move or load.
 
     What was refused for good, by group. Raises as `KafkaCluster.attempt`."""
-    left: dict[str, list[OffsetRow]] = defaultdict(list)
-    for row in rows:
-        left[row.group].append(row)
+    left = dict(_parts(rows))
     refused: dict[str, str] = {}
 
     def work() -> None:
-        asked: dict[int, list[tuple[Any, str]]] = defaultdict(list)
-        for group, node in _coordinated(cluster, left).items():
-            asked[node].append((_commit(cluster.broker(node), group, left[group]), group))
+        asked: dict[int, list[tuple[Any, _Part]]] = defaultdict(list)
+        nodes = _coordinated(cluster, sorted({group for group, _ in left}))
+        for part, rows_ in left.items():
+            node = nodes[part[0]]
+            asked[node].append((_commit(cluster.broker(node), part[0], rows_), part))
         again = 0
-        for group, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
+        for part, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
             codes = {int(each.error_code) for topic in answer.topics for each in topic.partitions} - {0}
             lasting = sorted(code for code in codes if _is_lasting(code))
             if lasting:
-                refused[group] = f"offsets of group {group!r} are not committed: {error_name(lasting[0])}"
+                refused[part[0]] = f"offsets of group {part[0]!r} are not committed: {error_name(lasting[0])}"
             if lasting or not codes:
-                del left[group]
+                del left[part]
             else:
                 again = max(codes)
         raise_for(again, f"{len(left)} groups are not committed yet")
@@ -82,6 +88,24 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> dict[str, s
     if left:
         cluster.attempt(work)
     return refused
+
+
+def _parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[OffsetRow]]]:
+    """The rows of each group, cut where a request would become one that a coordinator may refuse as too
+    large: it writes each as one batch."""
+    by_group: dict[str, list[OffsetRow]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group].append(row)
+    for group, found in by_group.items():
+        number, size, part = 0, 0, list[OffsetRow]()
+        for row in found:
+            bytes_ = _ROW_BYTES + len((row.group + row.topic + (row.metadata or "")).encode())
+            if part and size + bytes_ > _PART_BYTES:
+                yield (group, number), part
+                number, size, part = number + 1, 0, []
+            size += bytes_
+            part.append(row)
+        yield (group, number), part
 
 
 def delete_groups(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, str]:

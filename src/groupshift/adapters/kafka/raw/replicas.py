@@ -46,12 +46,12 @@ def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
     return ""
 
 
-def cluster_lacking(cluster: KafkaCluster, brokers: Collection[int]) -> str:
-    """Which of these brokers is not registered, or what `replicas_lacking` says as each of them tells it;
-    empty when the cluster is whole. Raises `BrokerError`."""
+def cluster_lacking(cluster: KafkaCluster, brokers: Collection[int], topic: str | None = None) -> str:
+    """Which of these brokers is not registered, or what `replicas_lacking` says of every topic, or this one,
+    as each of them tells it; empty when all is whole. Raises `BrokerError`."""
     registered = {node.node_id for node in cluster.brokers()}
     missing = sorted(set(brokers) - registered)
     if missing:
         return f"broker {', '.join(map(str, missing))} is not registered"
-    told = (all_metadata(cluster.broker(node)) for node in sorted(brokers))
+    told = (_metadata(cluster.broker(node), topic) for node in sorted(brokers))
     return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")

@@ -38,6 +38,10 @@ class LiveTopicExpansion:
 
     def lacks(self, brokers: Collection[int]) -> str:
         """See the port."""
+        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers, OFFSETS_TOPIC))
+
+    def cluster_lacks(self, brokers: Collection[int]) -> str:
+        """See the port."""
         return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
 
     def close(self) -> None:

@@ -1,0 +1,138 @@
+"""Steps of an expansion that commit what the snapshot has: once where it is already, and where it belongs
+then.
+
+Source: specs/group-coordinator.md §3.4 step 10. What somebody else committed is never overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from groupshift.application.expansion_work import Expanding, batches
+from groupshift.application.restore_offsets import NotRestored, read_back
+from groupshift.application.run_work import HOLDS, Handler, Look
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.cluster_run.progress import Seen
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.expansion.log import Elsewhere, LogReading
+from groupshift.ports.cluster_runs import RunStepRecord
+
+_SAID = 10
+"""How many sentences are journaled."""
+_REMEDY = (
+    "stop the members where it says 25, let this login read group and topic where it says 29 or 30, set what "
+    "clients committed; then run it again, or leave these offsets as they are: --seen"
+)
+_Key = tuple[str, str, int]
+
+
+def _rehearse(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    rows = work.kept()
+    changed = [each.wanted.group for each in _unlike(work, rows)]
+    if changed:
+        return {"changed": sorted(set(changed))[:_SAID]}
+    return {"changed": [], **_committed(work, step, rows, {})}
+
+
+def _rehearsed(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
+    changed = record.result["changed"]
+    if changed:
+        said = (
+            f"offsets of {', '.join(changed)} changed since the snapshot; take the run back, and begin anew"
+        )
+        return Look(seen=Seen.FAILED, detail=said, hopeless=True)
+    return _restored(work, step, record)
+
+
+def _restore(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What nobody committed since is committed; what somebody did is left to a person."""
+    return _committed(work, step, work.kept(), _elsewhere(work, step))
+
+
+def _elsewhere(work: Expanding, step: RunStep) -> Mapping[_Key, Elsewhere]:
+    """What groups that move committed at a former coordinator since they were deleted. Raises as
+    `OffsetsLog.read`."""
+    count = work.plan.before if step.key.startswith("back") else work.plan.to
+    found = LogReading().take(work.tools.log.read(work.tools.log.position())).places(count, 0, newest=False)
+    return {
+        (each.group, each.topic, each.partition): each
+        for each in found.elsewhere
+        if each.group in work.plan.moving_names
+    }
+
+
+def _committed(
+    work: Expanding, step: RunStep, rows: Sequence[OffsetRow], former: Mapping[_Key, Elsewhere]
+) -> Mapping[str, Any]:
+    """Commit those of ``rows`` that are not answered, or all where all are; read back. In batches, each of
+    which is fenced. Raises `Conflict` when another process claimed the run."""
+    differing = _unlike(work, rows)
+    theirs = [each for each in differing if each.found is not None or _differs(former, each.wanted)]
+    keep = {_key(each.wanted) for each in theirs}
+    wanted = [row for row in rows if _key(row) not in keep]
+    missing = {_key(each.wanted) for each in differing}
+    commit = [row for row in wanted if _key(row) in missing] if step.act is RunAct.RESTORE else wanted
+    refused: dict[str, str] = {}
+    for groups in batches(sorted({row.group for row in commit})):
+        work.hold_again(step)
+        chosen = frozenset(groups)
+        refused |= work.tools.restoring.commit([row for row in commit if row.group in chosen])
+    left = read_back(work.tools.reader, wanted, refused, whole=True).differing
+    if step.act is RunAct.REHEARSE:  # what was refused is there, and would not be committed again
+        left = tuple(_refused(row, refused) for row in wanted if row.group in refused)
+    said = [_sentence(each, former) for each in (*left, *theirs)]
+    return {
+        "offsets": len(rows),
+        "equal": len(rows) - len(said),
+        "left": len(said),
+        "reasons": sorted(said)[:_SAID],
+        **work.asking(step, sorted(said)),
+    }
+
+
+def _unlike(work: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ...]:
+    """Raises `Transient` where a group does not answer: that is not the same as no offset."""
+    return read_back(work.tools.reader, rows, whole=True).differing
+
+
+def _differs(former: Mapping[_Key, Elsewhere], row: OffsetRow) -> bool:
+    found = former.get(_key(row))
+    return found is not None and found.offset != row.offset
+
+
+def _refused(row: OffsetRow, refused: Mapping[str, str]) -> NotRestored:
+    return NotRestored(wanted=row, found=None, reason=refused[row.group])
+
+
+def _sentence(found: NotRestored, former: Mapping[_Key, Elsewhere]) -> str:
+    wanted, there = found.wanted, found.found
+    said = f"{wanted.group!r} {wanted.topic}-{wanted.partition}: {wanted.offset} in the snapshot"
+    elsewhere = former.get(_key(wanted))
+    if there is not None:
+        return f"{said}, {there.offset} was committed since"
+    if elsewhere is not None:
+        return f"{said}, {elsewhere.offset} was committed at its former coordinator since"
+    return f"{said}, not committed ({found.reason or 'it is not answered'})"
+
+
+def _key(row: OffsetRow) -> _Key:
+    return row.group, row.topic, row.partition
+
+
+def _restored(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
+    result = record.result
+    if not result["left"]:
+        return HOLDS
+    said = f"{result['left']} of {result['offsets']} offsets are not as in the snapshot: "
+    said += "; ".join(result["reasons"])
+    if work.said(record):
+        return Look(seen=Seen.HOLDS, detail=said, result={"accepted_by": work.terms.who})
+    return Look(seen=Seen.PERSON, detail=f"{said}; {_REMEDY}")
+
+
+HANDLERS: Mapping[RunAct, Handler[Expanding]] = {
+    RunAct.REHEARSE: Handler(act=_rehearse, read_back=_rehearsed),
+    RunAct.RESTORE: Handler(act=_restore, read_back=_restored),
+}
+"""By what a step does."""

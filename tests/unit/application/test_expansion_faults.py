@@ -1,0 +1,190 @@
+"""What may go wrong around an expansion, and that no offset is lost by it, nor a run stuck."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
+from groupshift.application.expansion_work import ExpansionTools
+from groupshift.application.run_engine import Ended, RunOutcome
+from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.placement import partition_of
+from groupshift.errors import Conflict, Transient
+from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
+from groupshift.ports.journal import StepState
+from simulated_downgrade import yes
+from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
+
+MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
+BOTH = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
+
+
+def begun(world: Expansible) -> tuple[ExpansionTools, ClusterRun]:
+    """A run to 8 partitions."""
+    tools = tools_of(world)
+    return tools, begin(tools, plan_run(tools, 8))
+
+
+def gone_on(tools: ExpansionTools, *without: RunAct, **changes: object) -> RunOutcome:
+    """The run, gone on with, up to the first of these acts."""
+    acts = frozenset(RunAct) - frozenset(without)
+    return go_on(tools, yes(acts=acts, **changes), tools.runs.recent(1)[0])
+
+
+def test_what_a_client_committed_too_early_stays_unless_a_person_says_otherwise() -> None:
+    """One that never was a member, between restart and restore; nothing of the others is held up."""
+    world = committed(Coordinator.NEW)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    early = MOVING[0]
+    assert world.commit_as_client(early, 3, 1)
+    waiting = gone_on(tools)
+    assert waiting.ended is Ended.WAITING
+    assert "3 was committed since" in waiting.detail
+    assert gone_on(tools, seen=True).ended is Ended.FAILED  # the comparison tells it once more
+    assert gone_on(tools, seen=True).ended is Ended.DONE
+    assert equal(world)
+
+
+def test_what_is_accepted_is_what_was_shown() -> None:
+    """Another client commits between the question and the answer: it is asked again."""
+    world = committed(Coordinator.NEW)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    assert world.commit_as_client(MOVING[0], 3, 1)
+    assert gone_on(tools).ended is Ended.WAITING
+    assert world.commit_as_client(MOVING[1], 4, 1)
+    again = gone_on(tools, seen=True)
+    assert again.ended is Ended.WAITING
+    assert "2 of" in again.detail
+    assert gone_on(tools, seen=True).step == "15 compare V"
+
+
+def test_a_commit_at_the_former_coordinator_is_not_moved_back() -> None:
+    """A program that never is a member, after the deletion and before the restarts: a person decides."""
+    world = committed(Coordinator.NEW)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTART).ended is Ended.PAUSED
+    late = MOVING[0]
+    assert world.commit_as_client(late, 150, 1)
+    waiting = gone_on(tools)
+    assert (waiting.ended, waiting.step) == (Ended.WAITING, "14 restore S")
+    assert "150 was committed at its former coordinator since" in waiting.detail
+    assert world.answered(late) == -1
+    assert world.commit_as_client(late, 150, 1)  # set by hand
+    assert "150 was committed since" in gone_on(tools).detail
+    assert gone_on(tools, seen=True).ended is Ended.FAILED
+    assert gone_on(tools, seen=True).ended is Ended.DONE
+    assert equal(world)
+
+
+@BOTH
+def test_a_group_that_does_not_answer_is_not_taken_for_one_without_offsets(kind: Coordinator) -> None:
+    """Its coordinator loads: nothing is committed over what it may have."""
+    world = committed(kind)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    done = len(world.asked)
+    world.silent = {MOVING[3]}
+    with pytest.raises(Transient, match=f"group '{MOVING[3]}' is not answered"):
+        gone_on(tools)
+    assert len(world.asked) == done
+    world.silent = set()
+    assert gone_on(tools).ended is Ended.DONE
+    assert equal(world)
+
+
+def test_whoever_may_not_commit_is_told_before_anything_is_deleted() -> None:
+    """The rehearsal commits everything once, where it is."""
+    world = committed(Coordinator.NEW)
+    world.uncommitted = dict.fromkeys(MOVING, "GROUP_AUTHORIZATION_FAILED (30)")
+    tools, run = begun(world)
+    waiting = gone_on(tools)
+    assert (waiting.ended, waiting.step) == (Ended.WAITING, "07 rehearse S")
+    assert "GROUP_AUTHORIZATION_FAILED (30)" in waiting.detail
+    assert "let this login read group and topic where it says 29 or 30" in waiting.detail
+    assert "delete" not in world.asked
+    assert go_on(tools, yes(), turn_back(tools, yes(), run)).ended is Ended.TAKEN_BACK
+    assert equal(world)
+
+
+def test_one_offset_that_nobody_can_commit_any_more_holds_up_no_other() -> None:
+    """Its topic was deleted while brokers restarted: named, accepted, and the run comes to its end."""
+    world = committed(Coordinator.NEW)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    lost = MOVING[0]
+    world.uncommitted = {lost: "UNKNOWN_TOPIC_OR_PARTITION (3)"}
+    waiting = gone_on(tools)
+    assert waiting.ended is Ended.WAITING
+    assert "UNKNOWN_TOPIC_OR_PARTITION (3)" in waiting.detail
+    for ended in (Ended.FAILED, Ended.DONE):
+        assert gone_on(tools, seen=True).ended is ended
+    assert {group for group, offset in world.told.items() if world.answered(group) != offset} == {lost}
+
+
+def test_a_sick_topic_is_met_before_groups_are_deleted() -> None:
+    """Brokers will be stopped one after the other: a partition that is short already would be gone."""
+    world = committed(Coordinator.NEW)
+    world.sick = "payments-3 is not in sync on broker 2"
+    tools, _ = begun(world)
+    stopped = gone_on(tools)
+    assert (stopped.ended, stopped.step, world.asked) == (Ended.FAILED, "06 prove 8", [])
+    assert "payments-3 is not in sync on broker 2" in stopped.detail
+    world.sick = ""
+    assert gone_on(tools).ended is Ended.DONE
+
+
+def test_a_group_that_came_before_a_deletion_that_was_cut_off_is_not_left_behind() -> None:
+    """Clients ran for a day between two processes: what the snapshot has not is not deleted."""
+    world = committed(Coordinator.OLD)
+    tools, run = begun(world)
+    assert gone_on(tools, RunAct.DELETE_GROUPS).ended is Ended.PAUSED
+    token = tools.runs.claim(run.run, "killed", 1)
+    key = "08 delete-groups __consumer_offsets"
+    tools.runs.put(run.run, RunStepRecord(step=key, state=StepState.INTENDED, token=token, at_ms=1))
+    names = (f"new{number}" for number in range(99))
+    new = next(name for name in names if partition_of(name, 5) != partition_of(name, 8))
+    assert world.commit_as_client(new, 5, 1)
+    with pytest.raises(Conflict, match=f"offsets of 1 group: {new} changed since snapshot S"):
+        gone_on(tools)
+    assert "new" in go_on(tools, yes(), turn_back(tools, yes(), run)).detail
+    assert gone_on(tools, seen=True).ended is Ended.TAKEN_BACK
+    assert equal(world)
+
+
+def test_a_run_that_was_taken_back_meanwhile_deletes_nothing_more() -> None:
+    """Each batch is fenced."""
+    world = committed(Coordinator.NEW)
+    tools, run = begun(world)
+    assert gone_on(tools, RunAct.DELETE_GROUPS).ended is Ended.PAUSED
+    take = world.take
+
+    def overtaken(*arguments: object, **named: object):
+        found = take(*arguments, **named)  # type: ignore[arg-type]
+        tools.runs.claim(run.run, "another", 1)
+        return found
+
+    class Reader:
+        """As the world, and overtaken while it reads."""
+
+        take = staticmethod(overtaken)
+        cluster_id = staticmethod(world.cluster_id)
+        close = staticmethod(world.close)
+
+    with pytest.raises(Conflict):
+        gone_on(replace(tools, reader=Reader()))
+    assert "delete" not in world.asked
+
+
+def test_what_stays_a_difference_is_to_be_taken_back() -> None:
+    """A commit between two snapshots: the next command that is shown is the one that helps."""
+    world = committed(Coordinator.NEW)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.COMPARE).ended is Ended.PAUSED
+    assert world.commit_as_client(MOVING[0], 999, 1)
+    stopped = gone_on(tools)
+    assert (stopped.ended, stopped.hopeless, stopped.undo) == (Ended.FAILED, True, ())

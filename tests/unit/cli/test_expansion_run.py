@@ -1,0 +1,58 @@
+"""The verbs of an expansion that acts, where no cluster is needed: bad input, and a run from its journal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
+from groupshift.application.expansion_run import begin, go_on, plan_run
+from groupshift.cli.main import main
+from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.coordinator_log.releases import Coordinator
+from simulated_downgrade import yes
+from simulated_expansion import committed, tools_of
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--to", "8", "--bootstrap-servers", "127.0.0.1:1"], "needs --state FOLDER"),
+        (["run", "--state", "here"], "--state goes with --bootstrap-servers"),
+        (["back", "--state", "here"], "--state goes with --bootstrap-servers"),
+        (["status", "--state", "nowhere"], "the journal has no expansion"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Exit code 2."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["expansion", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert (error.startswith("rejected: "), said in error) == (True, True), error
+
+
+def test_status_needs_nothing_but_the_journal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which step a run has come to, and what to type next; a downgrade's verb does not show it."""
+    runs = SqlClusterRuns(f"sqlite:///{tmp_path / 'journal.db'}")
+    tools = replace(tools_of(committed(Coordinator.OLD)), runs=runs)
+    run = begin(tools, plan_run(tools, 8))
+    go_on(tools, yes(acts=frozenset(RunAct) - {RunAct.DELETE_GROUPS}), run)
+    runs.close()
+    assert main(["expansion", "status", "--state", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["run"], told["state"], told["from"], told["to"]) == (run.run, "open", 5, 8)
+    assert [each["stand"] for each in told["steps"]] == ["done"] * 7 + ["untouched"] * 9
+    assert told["next"] == "groupshift expansion run --execute"
+    assert main(["expansion", "status", "--state", str(tmp_path)]) == 0
+    assert f"run {run.run} of cluster simulated: open" in capsys.readouterr().out
+    assert main(["downgrade", "status", "--state", str(tmp_path)]) == 2
+    assert "the journal has no downgrade" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""What brokers answer, held against the log."""
+
+from __future__ import annotations
+
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.expansion.agreement import disagreements
+from groupshift.domain.placement import partition_of
+from placement_clusters import commit
+
+HOME = partition_of("g", 5)
+ROW = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=3, metadata="m")
+
+
+def said(row: OffsetRow | None, *records) -> list[str]:
+    """The sentences."""
+    return [text for _, text in disagreements([row] if row else [], records, 5)]
+
+
+def test_the_newest_record_at_home_is_what_counts() -> None:
+    """Whatever the order of records, their times and what lies elsewhere."""
+    assert said(ROW, commit("g", HOME, at=4), commit("g", HOME, at=2, offset=5, ms=9_000)) == []
+    assert said(ROW, commit("g", HOME), commit("g", (HOME + 1) % 5, at=9, offset=99)) == []
+    assert said(None, commit("g", (HOME + 1) % 5)) == []
+
+
+def test_each_difference_is_named_with_both_sides() -> None:
+    """Another offset, nothing in the log, a tombstone, nothing answered."""
+    assert said(ROW, commit("g", HOME, offset=8)) == [
+        "'g' t-0: answered offset 7, epoch 3, 1 of metadata, in the log offset 8, epoch 3, 1 of metadata"
+    ]
+    nothing = ["'g' t-0: answered offset 7, epoch 3, 1 of metadata, in the log nothing"]
+    assert said(ROW) == nothing
+    assert said(ROW, commit("g", HOME), commit("g", HOME, at=1, offset=None)) == nothing
+    assert said(None, commit("g", HOME)) == [
+        "'g' t-0: answered nothing, in the log offset 7, epoch 3, 1 of metadata"
+    ]
+
+
+def test_no_offset_and_no_epoch_are_what_brokers_tell_them_as() -> None:
+    """-1 is none, no metadata is empty metadata."""
+    none = OffsetRow(group="g", topic="t", partition=1, offset=-1)
+    assert said(none) == []
+    bare = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=None, metadata=None)
+    assert len(said(bare, commit("g", HOME))) == 1
