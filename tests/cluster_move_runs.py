@@ -33,9 +33,8 @@ class Runs:
 
     def killed(self, at: str, *options: str) -> None:
         """The verb in a process of its own, which is killed at that point of a step."""
-        argv = [sys.executable, "-m", "groupshift.cli.main", self._move, "run", *self._where]
         done = subprocess.run(
-            [*argv, "--nodes", str(self._nodes), "--timeout", "60", "--execute", "--yes", *options],
+            self.command("run", "--execute", "--yes", *options),
             env={**os.environ, "GROUPSHIFT_TEST_HOOKS": "1", "GROUPSHIFT_CRASH_AT_STEP": at},
             capture_output=True,
             text=True,
@@ -43,6 +42,11 @@ class Runs:
             check=False,
         )
         assert done.returncode == -signal.SIGKILL, done.stderr
+
+    def command(self, *options: str) -> list[str]:
+        """The arguments of a process of its own."""
+        argv = [sys.executable, "-m", "groupshift.cli.main", self._move, options[0], *self._where]
+        return [*argv, "--nodes", str(self._nodes), "--timeout", "60", *options[1:]]
 
     def __call__(self, verb: str, *options: str) -> tuple[int, dict[str, Any]]:
         """Exit code and document; errors are an empty one."""

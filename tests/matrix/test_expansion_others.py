@@ -23,12 +23,20 @@ COUNT = "offsets.topic.num.partitions"
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("to", [8, 10])
 def test_coordinator_18_the_whole_procedure_on_new_coordinators(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    to: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """5 to 10 on 4.3.1: groups that move were deleted before, so that nothing is listed twice."""
+    """On 4.3.1: groups that move were deleted before, so that nothing is listed twice."""
     with home_in(tmp_path) as home:
-        the_whole_way(home, "NEW", 10, capsys)
+        the_whole_way(home, "NEW", to, capsys)
+
+
+@pytest.mark.timeout(600)
+def test_coordinator_16_to_a_multiple(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """5 to 10 on 3.9.2 with ZooKeeper; 5 to 8 is in `make test`."""
+    with home_in(tmp_path) as home:
+        the_whole_way(home, "OLD", 10, capsys)
 
 
 @pytest.mark.timeout(600)
