@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.application.expansion_groups import await_listed, undrained
-from groupshift.application.expansion_work import Expanding
-from groupshift.application.placement import audit_placement
+from groupshift.application.expansion_groups import await_listed, movers_now, undrained
+from groupshift.application.expansion_work import Expanding, naming
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.view import COUNT
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
@@ -25,6 +23,8 @@ def _create(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
     """Raises `Conflict` when somebody else gave the topic another count."""
     count, plan = work.tools.views.look().count, work.plan
     if count == plan.to:
+        if plan.partitions == plan.to:  # made long before the run: brokers take it up when they restart
+            _demand_nothing_new(work)
         return {}
     if count != plan.partitions:
         raise Conflict(
@@ -32,9 +32,24 @@ def _create(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
             "else changed it; restart no broker, take the run back with groupshift expansion back --execute, "
             "and plan anew from what there is"
         )
+    _demand_nothing_new(work)
     work.hold_again(step)
     work.tools.topic.expand(plan.to)
     return {}
+
+
+def _demand_nothing_new(work: Expanding) -> None:
+    """The last look before there is only the way forward. Raises `Conflict` when somebody is there, or
+    committed for a group that moves since these were deleted."""
+    view = await_listed(work)
+    if busy := undrained(work, view):
+        raise Conflict(f"{busy}, then run it again")
+    if new := movers_now(work, view):
+        raise Conflict(
+            f"{naming(new)} came or committed since groups were deleted, and would move: no broker counts "
+            f"{work.plan.to} yet; stop these clients, take the run back with groupshift expansion back "
+            "--execute, and begin anew"
+        )
 
 
 def _created(work: Expanding, _step: RunStep, _record: RunStepRecord) -> Look:
@@ -124,43 +139,51 @@ def _lacks(work: Expanding, status: NodeStatus, change_id: str) -> str:
         return str(silent)
 
 
-def _facts(work: Expanding) -> PlacementFacts:
-    return audit_placement(work.tools.views, work.tools.log).facts
-
-
 def _deviating(work: Expanding) -> list[int]:
-    """Every broker that coordinates by another count, also one that joined meanwhile."""
-    told = _facts(work).told
-    return [
-        node
-        for node in sorted({*work.plan.brokers, *told})
-        if work.plan.to not in told.get(node, frozenset())
-    ]
+    """Every broker that by its own answers coordinates by another count, also one that joined meanwhile. What
+    fits several counts is left to the audit, which knows where commits went."""
+    counted = work.tools.views.look().counted
+    nodes = sorted({*work.plan.brokers, *counted})
+    return [node for node in nodes if work.plan.to not in counted.get(node, ())]
+
+
+def _down(work: Expanding) -> list[int]:
+    return [node for node in work.plan.brokers if work.tools.nodes.observe(node).state is NodeState.DOWN]
 
 
 def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Restarts what deviates; each claim once."""
-    told: list[str] = []
-    found = _deviating(work)
-    for node in found:
+    """Starts one broker again, each claim: one that is down at once, else the first that deviates."""
+    down = _down(work)
+    known = [node for node in ([] if down else _deviating(work)) if node in work.plan.brokers]
+    if not down and not known:
+        return {"restarted": []}
+    node = (down or known)[0]
+    if not down:
         _await_whole(work)
         _demand_undrained(work)
-        change_id = f"{work.run}/{step.key}/{node}/{work.token}"
-        started = work.tools.nodes.start(_change(work, change_id, node))
-        told += [started.instruction] if isinstance(started, ForPerson) else []
-    return {"restarted": found, "instructions": told}
+    change_id = f"{work.run}/{step.key}/{node}/{work.token}"
+    started = work.tools.nodes.start(_change(work, change_id, node))
+    told = {"instruction": started.instruction} if isinstance(started, ForPerson) else {}
+    return {"restarted": [node], **told}
 
 
 def _placed(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
+    if down := _down(work):
+        trouble = work.tools.nodes.observe(down[0]).trouble or "no reason"
+        said = f"broker {down[0]} does not run: {trouble}; bring it up, or run it again: it is started again"
+        return Look(seen=Seen.FAILED, detail=said)
     lacks = work.tools.topic.lacks(work.plan.brokers)
     deviating = [] if lacks else _deviating(work)
     if not lacks and not deviating:
         return HOLDS
     said = lacks or f"count {work.plan.to} not adopted by broker {', '.join(map(str, deviating))}"
-    instructions = record.result["instructions"]
-    if instructions:
-        return Look(seen=Seen.PERSON, detail=f"{said}: {' '.join(instructions)}")
-    return Look(seen=Seen.NOT_YET, detail=f"{said}; no client may start")
+    if instruction := record.result.get("instruction"):
+        return Look(seen=Seen.PERSON, detail=f"{said}: {instruction}")
+    if lacks or deviating == record.result["restarted"]:
+        return Look(seen=Seen.NOT_YET, detail=f"{said}; no client may start")
+    joined = set(deviating) - set(work.plan.brokers)
+    how = "one that joined since the plan is restarted by hand; " if joined else ""
+    return Look(seen=Seen.FAILED, detail=f"{said}; no client may start; {how}run it again for the next one")
 
 
 HANDLERS: Mapping[RunAct, Handler[Expanding]] = {

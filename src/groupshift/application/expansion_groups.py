@@ -17,6 +17,7 @@ from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion.agreement import disagreements
+from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.rules_groups import busy_groups
@@ -125,9 +126,10 @@ def await_listed(work: Expanding) -> PlacementView:
 def _delete(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Only what the snapshot has. Raises `Conflict`, having deleted nothing now, when a group committed
     since, has members, or came since and would move."""
-    if busy := undrained(work, await_listed(work)):
+    view = await_listed(work)
+    if busy := undrained(work, view):
         raise Conflict(f"{busy}, then run it again; what is deleted already is in snapshot {SNAPSHOT}")
-    changed = _unlike_the_snapshot(work)
+    changed = _unlike_the_snapshot(work, view)
     if changed:
         raise Conflict(
             f"offsets of {naming(changed)} changed since snapshot {SNAPSHOT}: nothing was deleted now; take "
@@ -140,12 +142,11 @@ def _delete(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
     return {"refused": sorted(refused.values())[:_SAID]}
 
 
-def _unlike_the_snapshot(work: Expanding) -> frozenset[str]:
+def _unlike_the_snapshot(work: Expanding, view: PlacementView) -> frozenset[str]:
     """Groups that move and answer something that the snapshot has not, or that the plan does not know. Those
     that answer nothing are deleted already. Raises `Transient` where one does not answer."""
     kept = {(row.group, row.topic, row.partition): row for row in work.kept()}
-    groups = sorted({*work.plan.moving, *(each.group for each in work.facts().movers)})
-    state = work.tools.reader.take(groups)
+    state = work.tools.reader.take(sorted(work.plan.moving_names | movers_now(work, view)))
     demand_answers(state)
     return frozenset(
         row.group
@@ -157,26 +158,35 @@ def _unlike_the_snapshot(work: Expanding) -> frozenset[str]:
 def _deleted(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
     if record.result["refused"]:
         said = "; ".join(record.result["refused"])
-        return Look(seen=Seen.FAILED, detail=f"{said}; stop their members, then run it again")
+        remedy = "stop the members where it says 68, let this login delete groups where it says 29 or 30"
+        return Look(seen=Seen.FAILED, detail=f"{said}; {remedy}, then run it again")
     view = work.tools.views.look()
     listed = {each.group for broker in view.cluster.brokers for each in broker.groups}
     left = work.plan.moving_names & listed
     why = hidden(work, view) or (f"still listed: {naming(left)}" if left else "")
     if not why and (answering := work.tools.views.answering(work.plan.moving)):
         why = f"still answering: {naming(answering)}"
-    if not why and (logged := _live_in_log(work)):
+    if not why and (logged := work.plan.moving_names & live_in_log(work)):
         why = f"tombstones are not on all replicas yet: {naming(logged)}"
     return Look(seen=Seen.NOT_YET, detail=why) if why else HOLDS
 
 
-def _live_in_log(work: Expanding) -> frozenset[str]:
-    """Groups that move and of which the log, as far as all replicas have it, holds anything live.
+def movers_now(work: Expanding, view: PlacementView) -> frozenset[str]:
+    """Groups that a broker lists or the log has, and that the plan's counts move: more than the plan's where
+    some came since."""
+    listed = {each.group for broker in view.cluster.brokers for each in broker.groups}
+    found = Hashed(listed | live_in_log(work)).movers(work.plan.before, work.plan.to)
+    return frozenset(each.group for each in found)
+
+
+def live_in_log(work: Expanding) -> frozenset[str]:
+    """Groups of which the log, as far as all replicas have it, holds anything live.
 
     An OLD coordinator answers a deletion before followers have its tombstones: a broker that is stopped right
     then hands its partitions to one without them, and they are gone (docs/expansion.md)."""
     log, before = work.tools.log, work.plan.before
     found = LogReading().take(log.read(log.position())).places(before, before, newest=False)
-    return work.plan.moving_names & found.groups.keys()
+    return frozenset(found.groups)
 
 
 def _audit(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ Source: specs/group-coordinator.md §3.4 step 10. What somebody else committed i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,10 +30,9 @@ _Key = tuple[str, str, int]
 
 def _rehearse(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     rows = work.kept()
-    changed = [each.wanted.group for each in _unlike(work, rows)]
-    if changed:
-        return {"changed": sorted(set(changed))[:_SAID]}
-    return {"changed": [], **_committed(work, step, rows, {})}
+    done = _committed(work, step, rows, {})
+    changed = sorted({each.wanted.group for each in _unlike(work, rows)})
+    return {**done, "changed": changed[:_SAID]}
 
 
 def _rehearsed(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
@@ -66,22 +66,15 @@ def _committed(
     work: Expanding, step: RunStep, rows: Sequence[OffsetRow], former: Mapping[_Key, Elsewhere]
 ) -> Mapping[str, Any]:
     """Commit those of ``rows`` that are not answered, or all where all are; read back. In batches, each of
-    which is fenced. Raises `Conflict` when another process claimed the run."""
-    differing = _unlike(work, rows)
-    theirs = [each for each in differing if each.found is not None or _differs(former, each.wanted)]
-    keep = {_key(each.wanted) for each in theirs}
-    wanted = [row for row in rows if _key(row) not in keep]
-    missing = {_key(each.wanted) for each in differing}
-    commit = [row for row in wanted if _key(row) in missing] if step.act is RunAct.RESTORE else wanted
-    refused: dict[str, str] = {}
-    for groups in batches(sorted({row.group for row in commit})):
+    which is looked at and fenced right before. Raises `Conflict` when another process claimed the run."""
+    by_group: dict[str, list[OffsetRow]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group].append(row)
+    said: list[str] = []
+    for groups in batches(sorted(by_group)):
+        chosen = [row for group in groups for row in by_group[group]]
         work.hold_again(step)
-        chosen = frozenset(groups)
-        refused |= work.tools.restoring.commit([row for row in commit if row.group in chosen])
-    left = read_back(work.tools.reader, wanted, refused, whole=True).differing
-    if step.act is RunAct.REHEARSE:  # what was refused is there, and would not be committed again
-        left = tuple(_refused(row, refused) for row in wanted if row.group in refused)
-    said = [_sentence(each, former) for each in (*left, *theirs)]
+        said += [_sentence(each, former) for each in _batch(work, step, chosen, former)]
     return {
         "offsets": len(rows),
         "equal": len(rows) - len(said),
@@ -89,6 +82,21 @@ def _committed(
         "reasons": sorted(said)[:_SAID],
         **work.asking(step, sorted(said)),
     }
+
+
+def _batch(
+    work: Expanding, step: RunStep, rows: Sequence[OffsetRow], former: Mapping[_Key, Elsewhere]
+) -> tuple[NotRestored, ...]:
+    """What is not as wanted afterwards, what somebody else committed among it."""
+    differing = _unlike(work, rows)
+    theirs = tuple(each for each in differing if each.found is not None or _differs(former, each.wanted))
+    keep, missing = ({_key(each.wanted) for each in found} for found in (theirs, differing))
+    wanted = [row for row in rows if _key(row) not in keep]
+    everything = step.act is RunAct.REHEARSE
+    refused = work.tools.restoring.commit([row for row in wanted if everything or _key(row) in missing])
+    if everything:  # what was refused is there, and would not be committed again
+        return (*(_refused(row, refused) for row in wanted if row.group in refused), *theirs)
+    return (*read_back(work.tools.reader, wanted, refused, whole=True).differing, *theirs)
 
 
 def _unlike(work: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ...]:

@@ -188,7 +188,7 @@ def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
             work.terms.told(step, "begins")
             intent = handler.intend(work, step)
             crash.reached(step.key, CrashPoint.BEFORE_JOURNAL)
-            _put(work, step, StepState.INTENDED, (intent, {}))
+            _put(work, step, StepState.INTENDED, (intent, _asked(record)))
             crash.reached(step.key, CrashPoint.AFTER_JOURNAL)
             return None
         case Doing.ACT:
@@ -205,6 +205,12 @@ def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
             stand = StepState(AFTER[look.seen].value)
             _put(work, step, stand, (record.intent, {**record.result, **look.result}))
             return None if look.seen is Seen.HOLDS else look
+
+
+def _asked(record: RunStepRecord | None) -> Mapping[str, Any]:
+    """What a person was shown of a step that is begun anew: an answer may be meant for it."""
+    before = record.result if record else {}
+    return {name: before[name] for name in ("asked_by", "shown") if name in before}
 
 
 def _begun(step: RunStep, record: RunStepRecord | None) -> RunStepRecord:

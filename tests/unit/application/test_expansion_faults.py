@@ -188,3 +188,96 @@ def test_what_stays_a_difference_is_to_be_taken_back() -> None:
     assert world.commit_as_client(MOVING[0], 999, 1)
     stopped = gone_on(tools)
     assert (stopped.ended, stopped.hopeless, stopped.undo) == (Ended.FAILED, True, ())
+
+
+def test_who_accepts_what_cannot_be_committed_any_more_goes_on() -> None:
+    """The topic of an offset is gone: it is left out, all others are restored."""
+    world = committed(Coordinator.NEW)
+    world.uncommitted = {MOVING[0]: "UNKNOWN_TOPIC_OR_PARTITION (3)"}
+    tools, _ = begun(world)
+    steps = [gone_on(tools).step]
+    for _ in range(6):
+        outcome = gone_on(tools, seen=True)
+        steps.append(outcome.step)
+        if outcome.ended is Ended.DONE:
+            break
+    assert steps == ["07 rehearse S", "14 restore S", "15 compare V", ""]
+    assert {group for group, offset in world.told.items() if world.answered(group) != offset} == {MOVING[0]}
+
+
+@BOTH
+def test_a_commit_after_the_deletion_is_met_while_the_way_back_is_open(kind: Coordinator) -> None:
+    """Also of a group that nobody knew: no partition is made."""
+    for late in (MOVING[0], "late-3"):
+        world = committed(kind)
+        tools, run = begun(world)
+        assert gone_on(tools, RunAct.CREATE_PARTITIONS).ended is Ended.PAUSED
+        assert partition_of("late-3", 5) != partition_of("late-3", 8)
+        assert world.commit_as_client(late, 150, 1)
+        with pytest.raises(Conflict, match=f"1 group: {late} came or committed since groups were deleted"):
+            gone_on(tools)
+        assert (len(world.world.logs), world.answered(late)) == (5, 150)
+        go_on(tools, yes(), turn_back(tools, yes(), run))
+        for _ in range(3):
+            ended = gone_on(tools, seen=True).ended
+        assert (ended, equal(world)) == (Ended.TAKEN_BACK, True)
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_stale_copy_on_old_coordinators_is_told_and_the_run_ends(nodes: int) -> None:
+    """A program that commits between the partitions and the restarts: what it said is shown, and accepted."""
+    world = committed(Coordinator.OLD, nodes=nodes)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTART).ended is Ended.PAUSED
+    assert world.commit_as_client(MOVING[0], 150, 1)
+    details = []
+    for _ in range(8):
+        outcome = gone_on(tools, seen=bool(details))
+        details.append(outcome.detail)
+        if outcome.ended is Ended.DONE:
+            break
+    assert outcome.ended is Ended.DONE
+    assert any("150" in each for each in details)
+    others = {group: offset for group, offset in world.told.items() if group != MOVING[0]}
+    assert {group: world.answered(group) for group in others} == others
+
+
+def test_a_broker_that_dies_while_it_is_placed_is_started_again() -> None:
+    """Its driver had lied first; then it did not come up."""
+    world = committed(Coordinator.NEW)
+    world.lies = {2}
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.PLACE).ended is Ended.PAUSED
+    world.dies = {2}
+    stopped = gone_on(tools)
+    assert (stopped.ended, stopped.step) == (Ended.FAILED, "13 place 8")
+    assert "broker 2 does not run: killed" in stopped.detail
+    assert gone_on(tools).ended is Ended.DONE
+    assert equal(world)
+
+
+def test_brokers_that_all_deviate_are_restarted_one_a_run() -> None:
+    """Never two of them at once; each run says whose turn it is."""
+    world = committed(Coordinator.NEW)
+    world.lies = {1, 3}
+    tools, _ = begun(world)
+    stopped = gone_on(tools)
+    assert (stopped.ended, "not adopted by broker 3" in stopped.detail) == (Ended.FAILED, True)
+    assert gone_on(tools).ended is Ended.DONE
+    assert equal(world)
+
+
+def test_an_audit_of_another_process_is_made_again() -> None:
+    """It may be days old: clients are told to start by what is true now."""
+    world = committed(Coordinator.NEW)
+    tools, run = begun(world)
+    assert gone_on(tools, RunAct.AUDIT).ended is Ended.PAUSED
+    token = tools.runs.claim(run.run, "killed", 1)
+    key = "16 audit __consumer_offsets"
+    clean = {"against": [], "records": 1}
+    tools.runs.put(
+        run.run, RunStepRecord(step=key, state=StepState.ACTED, token=token, at_ms=1, result=clean)
+    )
+    world.world.stop(2)
+    waiting = gone_on(tools)
+    assert (waiting.ended, "X02" in waiting.detail) == (Ended.WAITING, True)

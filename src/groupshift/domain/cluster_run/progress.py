@@ -93,7 +93,8 @@ def next_of(steps: Sequence[RunStep], journal: Mapping[str, Journaled], token: i
     """The first step that is not done; None when all are. Never raises.
 
     A step that must be ``fresh`` counts as untouched when another claim did it, until something was touched
-    (`TOUCHING`); so does a step that touches, which another claim wrote down and nobody began."""
+    (`TOUCHING`); so does a step that touches, which another claim wrote down and nobody began. An audit that
+    another claim made and did not read back is made again."""
     found = [journal[each.key] for each in steps if each.act in TOUCHING and each.key in journal]
     touched = any(each.taken or each.stand is not Stand.INTENDED for each in found)
     for step in steps:
@@ -102,6 +103,7 @@ def next_of(steps: Sequence[RunStep], journal: Mapping[str, Journaled], token: i
         if known and known.token != token:
             old = step.fresh and not touched
             stand = Stand.UNTOUCHED if old or _only_written_down(step, known) else stand
+            stand = Stand.INTENDED if step.act is RunAct.AUDIT and stand is Stand.ACTED else stand
         doing = NEXT[stand]
         if doing is not None:
             return Next(step=step, doing=doing)
