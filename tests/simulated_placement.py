@@ -128,6 +128,21 @@ class Placed:
             self.world.delete_at(self.coordinator(group), group)
         return {}
 
+    def erase(self, keys: Iterable[tuple[int, bytes]]) -> None:
+        """Tombstones in the log; no cache sees them before it loads again."""
+        for partition, key in keys:
+            records = self.world.logs[partition]
+            self.world.now_ms += 1
+            records.append(
+                LogRecord(
+                    partition=partition,
+                    offset=len(records),
+                    timestamp_ms=self.world.now_ms,
+                    key=key,
+                    value=None,
+                )
+            )
+
     def take(self, groups: Collection[str] | None = None, *, progress: object = None) -> ClusterState:
         """What coordinators answer."""
         assert progress is None

@@ -205,3 +205,39 @@ def test_a_rule_holds_and_breaks_where_it_says(
     if other:
         (offset,) = (one for one in outcome.results if one.rule.kind is Kind.WITHIN)
         assert offset.count == 2
+
+
+def test_an_expansion_keeps_every_group_that_committed(tmp_path: Path, spark: SparkSession) -> None:
+    """One without offsets is forgotten with the restart of its coordinator; one that is new is told."""
+    kept, bare, new = one_group(), one_group(), one_group()
+    bare["offsets"].clear()
+    for name, tables in (("bare", bare), ("new", new)):
+        for rows in tables.values():
+            for row in rows:
+                row.update({key: name for key in ("group",) if key in row})
+    for rows in new.values():
+        if rows is not new["groups"]:
+            rows.clear()
+
+    def holding(*found: Tables) -> Tables:
+        return {name: [row for tables in found for row in tables[name]] for name in kept}
+
+    for number, (after, verdict, said) in enumerate(
+        (
+            (holding(kept), Verdict.PASS, ""),
+            (holding(kept, bare), Verdict.PASS, ""),
+            (holding(kept, bare, new), Verdict.FAIL, "group new: the group was not there before"),
+        )
+    ):
+        outcome = compare(
+            Request(
+                before=write(tmp_path / f"a{number}", holding(kept, bare)),
+                after=write(tmp_path / f"b{number}", after),
+                output=tmp_path / f"out{number}",
+                comparison=Comparison.EXPANSION,
+                live=False,
+            ),
+            session=lambda: spark,
+        )
+        (found,) = [each for each in outcome.findings if each.rule == "EX01"]
+        assert (found.verdict, said in found.reason) == (verdict, True), found

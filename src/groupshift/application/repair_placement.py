@@ -40,6 +40,11 @@ class PlannedRepair:
         found = Counter(each.mend for each in self.repairs)
         return {mend: found[mend] for mend in Mend}
 
+    @property
+    def old(self) -> bool:
+        """Whether a broker runs the OLD coordinator, whose one cache may hide a commit behind a stray."""
+        return self.audit.facts.view.old
+
     def of(self, mend: Mend) -> tuple[Repair, ...]:
         """Those of this kind."""
         return tuple(each for each in self.repairs if each.mend is mend)
@@ -48,10 +53,12 @@ class PlannedRepair:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
     """What was done: ``restored`` as read back; ``changed`` were committed by somebody between the look and
-    the act, and left alone."""
+    the act, and left alone; ``erased`` are the groups whose stray records have tombstones now, which OLD
+    coordinators take up when they load the partitions again (empty on NEW ones)."""
 
     restored: Restored
     changed: tuple[NotRestored, ...] = ()
+    erased: frozenset[str] = frozenset()
 
 
 def plan_repair(
@@ -68,12 +75,6 @@ def plan_repair(
 
 def _against(audit: PlacementAudit) -> str:
     """Why nothing may be committed: it would not stay, or could undo what somebody else does."""
-    facts = audit.facts
-    if facts.view.old:
-        return (
-            "a broker runs the OLD coordinator, whose cache may keep an older offset however new the commit: "
-            "repair of OLD coordinators is not built yet, see docs/expansion.md"
-        )
     unmet = [
         f"{each.rule}: {each.reason} ({each.hint})"
         for each in audit.judgement.findings
@@ -85,11 +86,14 @@ def _against(audit: PlacementAudit) -> str:
 def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: GroupSnapshots) -> Repaired:
     """Commit what is to be restored, for groups without members, and read it back: some groups at a time,
     asked for right before; what is answered otherwise than the log said, or cannot be asked, is left alone.
-    Safe to repeat. A consumer that commits without being a member is not refused by its coordinator.
+    Safe to repeat. A consumer that commits without being a member is not refused by its coordinator. On NEW
+    coordinators; `groupshift.application.repair_shadows` on OLD ones.
 
     Raises `Rejected` with `PlannedRepair.against`, and as the ports."""
     if planned.against:
         raise Rejected(f"nothing was changed: {planned.against}")
+    if planned.old:
+        raise Rejected("nothing was changed: OLD coordinators need tombstones beside the commits")
     by_group: dict[str, list[Repair]] = defaultdict(list)
     for each in planned.of(Mend.RESTORE):
         by_group[each.chosen.group].append(each)

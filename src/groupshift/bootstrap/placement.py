@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from groupshift.ports.log_erasing import LogErasing
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
 from groupshift.ports.topic_expansion import TopicExpansion
@@ -27,6 +28,13 @@ def offset_restoring(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Offset
     return LiveOffsetRestoring(
         KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     )
+
+
+def log_erasing(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> LogErasing:
+    """Writes tombstones into the offsets topic of this cluster."""
+    from groupshift.adapters.kafka.log_erasing import ProducerErasing
+
+    return ProducerErasing(kafka.bootstrap_servers, kafka.properties, timeout_s)
 
 
 def topic_expansion(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> TopicExpansion:

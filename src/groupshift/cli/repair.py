@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application.repair_placement import PlannedRepair, Repaired, plan_repair, repair
-from groupshift.bootstrap.placement import offset_restoring, placement_views
+from groupshift.application.repair_shadows import ShadowTools, repair_shadows
+from groupshift.bootstrap.placement import log_erasing, offset_restoring, placement_views
 from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, shown
@@ -81,15 +82,21 @@ def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repai
     with (
         closing(offset_restoring(kafka, timeout_s=timeout)) as restoring,
         closing(group_snapshots(kafka, timeout_s=timeout)) as reader,
+        closing(placement_views(kafka, timeout_s=timeout)) as views,
     ):
-        return repair(planned, restoring, reader)
+        if not planned.old:
+            return repair(planned, restoring, reader)
+        erasing = log_erasing(kafka, timeout_s=timeout)
+        log = log_at(kafka, timeout)
+        tools = ShadowTools(views=views, log=log, restoring=restoring, erasing=erasing)
+        return repair_shadows(planned, tools)
 
 
 def _clean(planned: PlannedRepair, done: Repaired | None) -> bool:
     if planned.of(Mend.CONFLICT) or (planned.against and planned.repairs):
         return False
     if done is None:
-        return not planned.of(Mend.RESTORE)
+        return not planned.of(Mend.RESTORE) and not (planned.old and planned.repairs)
     return not done.restored.differing and not done.changed
 
 
@@ -101,6 +108,7 @@ def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
         "repairs": planned.repairs,
         "executed": done is not None,
         "restored": None if done is None else done.restored.equal,
+        "erased": [] if done is None else sorted(done.erased),
         "not_restored": [] if done is None else (*done.restored.differing, *done.changed),
     }
 
@@ -121,6 +129,8 @@ def _show(console: Console, planned: PlannedRepair, done: Repaired | None) -> No
             why = each.reason or "read back as something else"
             console.print(escape(f"{place}: {why}"), style="red", soft_wrap=True)
         console.print(f"[green]{done.restored.equal:,} restored and read back[/]")
+    if done is not None and done.erased:
+        console.print(f"strays of {len(done.erased):,} groups have tombstones now")
 
 
 def _table(title: str, found: Any) -> Table:
@@ -148,8 +158,10 @@ def _next(planned: PlannedRepair, done: Repaired | None) -> str:
         return "groupshift audit placement"
     if done is not None and (done.restored.differing or done.changed):
         return "stop the members of these groups, then: groupshift repair placement --execute"
-    if done is None and planned.of(Mend.RESTORE):
+    if done is None and (planned.of(Mend.RESTORE) or (planned.old and planned.repairs)):
         return "stop the members of these groups, then: groupshift repair placement --execute"
+    if done is not None and done.erased:
+        return "restart every broker while clients are stopped, then: groupshift audit placement"
     if planned.of(Mend.CONFLICT):
         return "decide each conflict, and commit it with kafka-consumer-groups.sh --reset-offsets"
     return "groupshift audit placement"

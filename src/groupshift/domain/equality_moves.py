@@ -112,8 +112,11 @@ _PROTOCOL: _Demands = {
 
 _EXPANSION: _Demands = {
     **_DOWNGRADE,
-    Field.GROUPS: _ignored(
-        "a group without offsets is gone after the restart; every other one is in EX02", _34
+    Field.GROUPS: _of(
+        Kind.KEPT,
+        "a moving group that was not committed anew is unknown to its coordinator; one without offsets is "
+        "forgotten with the restart",
+        _34,
     ),
     Field.COMMITTED: _equal("the new coordinator answers -1 with error NONE for what was not moved", _34),
     Field.OFFSET: _equal("groups are drained: a lower one comes from a stale copy", _34, Kind.FORWARD),

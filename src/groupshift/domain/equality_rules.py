@@ -49,6 +49,8 @@ class Kind(StrEnum):
     """Every partition of the group's topics is assigned, and none of them twice."""
     UNIQUE = "unique"
     """Each key once in each snapshot."""
+    KEPT = "kept"
+    """What has committed offsets is in both snapshots, and nothing is new."""
     IGNORE = "ignored"
     """Not compared."""
 

@@ -178,7 +178,7 @@ def test_what_somebody_committed_since_the_look_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (view(8, release="3.4.1"), "a broker runs the OLD coordinator"),
+        (view(8, release="3.4.1"), "OLD coordinators need tombstones beside the commits"),
         (view(8, {1: 5, 2: 5, 3: 5}), "X04: "),
         (view(8, {1: 5, 2: 5, 3: 8}), "X04: "),
         (view(8, open_transactions={3: ("pay-1",)}), "X11: transactional id 'pay-1'"),

@@ -26,7 +26,7 @@ def disagreements(
 
     Raises `Rejected` for a count below 1."""
     answered = {(row.group, row.topic, row.partition): _of_row(row) for row in rows if row.offset > _NONE}
-    logged = dict(_live(records, count))
+    logged = logged_offsets(records, count)
     found = []
     for key in sorted({*answered, *logged}):
         here, there = answered.get(key), logged.get(key)
@@ -35,6 +35,12 @@ def disagreements(
             said = f"answered {_told(here)}, in the log {_told(there)}"
             found.append((group, f"{group!r} {topic}-{partition}: {said}"))
     return tuple(found)
+
+
+def logged_offsets(records: Iterable[LogRecord], count: int) -> dict[_Key, _Said]:
+    """Offset, leader epoch (-1: none) and metadata of every live commit that lies where ``count`` partitions
+    put its group, by group, topic and partition."""
+    return dict(_live(records, count))
 
 
 def _live(records: Iterable[LogRecord], count: int) -> Iterator[tuple[_Key, _Said]]:

@@ -77,7 +77,8 @@ class Elsewhere:
 class LoggedPlaces:
     """A whole log, held against ``count``. ``groups`` are those with anything live, by the partitions where
     they have it; ``newest`` is time (epoch ms) and partition of each group's newest commit; ``others`` counts
-    live records elsewhere that are no commits, by group; ``unreadable`` keys name no group."""
+    live records elsewhere that are no commits, by group; ``strays`` are partition and key of everything live
+    elsewhere, by group; ``unreadable`` keys name no group."""
 
     count: int
     loads: tuple[PartitionLoad, ...] = ()
@@ -85,6 +86,7 @@ class LoggedPlaces:
     newest: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     elsewhere: tuple[Elsewhere, ...] = ()
     others: Mapping[str, int] = field(default_factory=dict)
+    strays: Mapping[str, tuple[tuple[int, bytes], ...]] = field(default_factory=dict)
     unreadable: int = 0
     records: int = 0
 
@@ -132,6 +134,7 @@ class LogReading:
             newest={group: where for group, where in times.items() if where is not None},
             elsewhere=tuple(self._elsewhere(by_group, homes)),
             others=_others(by_group, homes),
+            strays=_strays(by_group, homes),
             unreadable=unreadable,
             records=sum(self._records.values()),
         )
@@ -273,6 +276,18 @@ def _newest(records: Iterable[LogRecord]) -> tuple[int, int] | None:
     ]
     latest = max(times, default=(_UNKNOWN, 0))
     return latest if latest[0] != _UNKNOWN else None
+
+
+def _strays(
+    by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]
+) -> dict[str, tuple[tuple[int, bytes], ...]]:
+    found = {
+        group: tuple(
+            sorted((each.partition, each.key or b"") for each in records if each.partition != homes[group])
+        )
+        for group, records in by_group.items()
+    }
+    return {group: keys for group, keys in found.items() if keys}
 
 
 def _others(by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]) -> dict[str, int]:

@@ -82,7 +82,7 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
             f"older commits of {_groups(stale)} lie elsewhere: an OLD coordinator that leads both partitions "
             f"answers the one that it loads first, or that lies higher: {sentence_list(stale, _NAMED)}"
         )
-        yield Verdict.FAIL, reason, "see docs/expansion.md, Repair: on OLD coordinators it is not built yet"
+        yield Verdict.FAIL, reason, _REPAIR
     else:
         rest = sorted({*rest, *stale})
     if rest:

@@ -84,7 +84,7 @@ def paired(before: Tables, after: Tables) -> DataFrame:
 def statements(rule: EqualityRule) -> tuple[str, ...]:
     """Names of the statements below ``sql/checks/compare`` that judge a rule about groups or members."""
     if rule.field is Field.GROUPS:
-        return ("groups_same",)
+        return ("groups_kept",) if rule.kind is Kind.KEPT else ("groups_same",)
     return _STATEMENT[rule.kind]
 
 

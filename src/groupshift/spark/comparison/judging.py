@@ -57,6 +57,9 @@ def of_groups(work: Work) -> list[Judged]:
         if untold := _untold(work, rule):
             results.append(unmeasured(rule, untold))
         else:
+            if rule.kind is Kind.KEPT:
+                committed = work.committed("before").select("group").distinct()
+                committed.createOrReplaceTempView("before_committed")
             results.append(_by_statements(work, rule, groups.statements(rule)))
     return results
 

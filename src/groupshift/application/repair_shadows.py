@@ -1,0 +1,117 @@
+"""Bring back offsets on OLD coordinators, and take away what would hide them.
+
+An OLD coordinator keeps one cache for all partitions: a stray record of a group, in a former partition, may
+hide every later commit, although that was acknowledged (specs/group-coordinator.md §3.1). So what is to be
+restored is committed, and proven in the log; then every stray record gets a tombstone; and the caches forget
+it when brokers are restarted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from groupshift.application.repair_placement import PlannedRepair, Repaired
+from groupshift.application.restore_offsets import NotRestored, Restored
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.expansion.agreement import logged_offsets
+from groupshift.domain.expansion.log import LogReading
+from groupshift.domain.expansion.repair import Mend, Repair
+from groupshift.domain.expansion.rules_groups import busy_groups
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.log_copies import OffsetsLog
+from groupshift.ports.log_erasing import LogErasing
+from groupshift.ports.offset_restoring import OffsetRestoring
+from groupshift.ports.placement_views import PlacementViews
+
+_Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowTools:
+    """What a repair on OLD coordinators needs."""
+
+    views: PlacementViews
+    log: OffsetsLog
+    restoring: OffsetRestoring
+    erasing: LogErasing
+
+
+def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
+    """Commit what is to be restored, for groups without members, prove it in the log, then erase the strays
+    of every group that is settled: nothing of it is left to a person, nobody uses it, nothing was refused.
+
+    Safe to repeat, and gone on with where it was cut off: what is committed at home already is newer than its
+    strays. Raises `Rejected` with `PlannedRepair.against`, `Transient` when tombstones do not show in the log
+    yet, and as the ports."""
+    if planned.against:
+        raise Rejected(f"nothing was changed: {planned.against}")
+    busy = busy_groups(tools.views.look().cluster)
+    changed = _changed(planned, tools)
+    left = busy | {each.chosen.group for each in planned.of(Mend.CONFLICT)} | changed.keys()
+    wanted = [each for each in planned.of(Mend.RESTORE) if each.chosen.group not in left]
+    refused = tools.restoring.commit([each.row for each in wanted])
+    differing = _not_logged([each.row for each in wanted], refused, planned, tools)
+    unsettled = left | refused.keys() | {each.wanted.group for each in differing}
+    erased = _erase(planned, tools, unsettled)
+    named = [each for each in planned.of(Mend.RESTORE) if each.chosen.group in busy | changed.keys()]
+    return Repaired(
+        restored=Restored(equal=len(wanted) - len(differing), differing=differing),
+        changed=tuple(_left(each, changed) for each in named),
+        erased=erased,
+    )
+
+
+def _changed(planned: PlannedRepair, tools: ShadowTools) -> Mapping[str, str]:
+    """Groups of which the log says something else than when it was planned, and why. Answers tell nothing: a
+    cache may hide what was committed."""
+    log = planned.audit.facts.log
+    count = log.count if log else 0
+    now = LogReading().take(tools.log.read(tools.log.position())).places(count, 0, newest=False)
+    present = {_key(each.group, each.topic, each.partition): each for each in now.elsewhere}
+    found = {}
+    for each in planned.repairs:
+        chosen = each.chosen
+        there = present.get(_key(chosen.group, chosen.topic, chosen.partition))
+        if there is None or there.at_home != chosen.at_home:
+            found[chosen.group] = "somebody committed or deleted it since the look"
+    return found
+
+
+def _not_logged(
+    rows: list[OffsetRow], refused: Mapping[str, str], planned: PlannedRepair, tools: ShadowTools
+) -> tuple[NotRestored, ...]:
+    """What the newest record at home does not say."""
+    log = planned.audit.facts.log
+    offsets = logged_offsets(tools.log.read(tools.log.position()), log.count if log else 0)
+    return tuple(
+        NotRestored(wanted=row, found=None, reason=refused.get(row.group, "it is not in the log"))
+        for row in rows
+        if row.group in refused or offsets.get(_key(row.group, row.topic, row.partition)) != _said(row)
+    )
+
+
+def _erase(planned: PlannedRepair, tools: ShadowTools, unsettled: Collection[str]) -> frozenset[str]:
+    log = planned.audit.facts.log
+    strays = {group: keys for group, keys in (log.strays if log else {}).items() if group not in unsettled}
+    tools.erasing.erase([key for keys in strays.values() for key in keys])
+    left = LogReading().take(tools.log.read(tools.log.position())).places(log.count if log else 1, 0).strays
+    still = sorted(strays.keys() & left.keys())
+    if still:
+        raise Transient(
+            f"strays of {len(still)} groups are still in the log, {still[0]!r} first; run it again"
+        )
+    return frozenset(strays)
+
+
+def _left(found: Repair, changed: Mapping[str, str]) -> NotRestored:
+    why = changed.get(found.chosen.group, "it has members: stop them, then run it again")
+    return NotRestored(wanted=found.row, found=None, reason=why)
+
+
+def _said(row: OffsetRow) -> tuple[int, int, str]:
+    return row.offset, -1 if row.leader_epoch is None else row.leader_epoch, row.metadata or ""
+
+
+def _key(group: str, topic: str, partition: int) -> _Key:
+    return group, topic, partition

@@ -1,0 +1,155 @@
+"""Repairs on OLD coordinators: what is erased, what is left alone, and that a cut-off one is gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from groupshift.adapters.memory.offset_brokers import OffsetBrokers
+from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
+from groupshift.application.repair_shadows import ShadowTools, repair_shadows
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.expansion.repair import Mend
+from groupshift.domain.placement import partition_of
+from groupshift.errors import Rejected, Transient
+from simulated_expansion import Expansible
+
+GROUPS = [f"g{number}" for number in range(24)]
+MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
+DAY_MS = 24 * 3_600_000
+
+
+def careless() -> Expansible:
+    """Every group committed, then 8 partitions and a restart of every broker: nothing was prepared."""
+    world = Expansible(world=OffsetBrokers(kind=Coordinator.OLD, count=5, nodes=3))
+    for number, group in enumerate(GROUPS):
+        assert world.commit_as_client(group, 100 + number, 1)
+    world.world.expand(8)
+    restarted(world)
+    return world
+
+
+def restarted(world: Expansible) -> None:
+    """Every broker."""
+    for node in world.world.brokers:
+        world.world.restart(node)
+
+
+def planned(world: Expansible) -> PlannedRepair:
+    """What the log says."""
+    return plan_repair(world, world, DAY_MS)
+
+
+def tools(world: Expansible) -> ShadowTools:
+    """Every port."""
+    return ShadowTools(views=world, log=world, restoring=world, erasing=world)
+
+
+def unlike(world: Expansible) -> set[str]:
+    """Groups that answer something else than was acknowledged last."""
+    return {group for group, offset in world.told.items() if world.answered(group) != offset}
+
+
+def test_everything_is_back_after_a_restart_and_stays() -> None:
+    """Before it, a cache may still answer what it loaded; after it nothing is left that could."""
+    world = careless()
+    assert unlike(world)
+    done = repair_shadows(planned(world), tools(world))
+    assert (done.restored.equal, done.restored.differing, done.changed) == (len(MOVING), (), ())
+    assert done.erased == set(MOVING)
+    restarted(world)
+    for partition in range(8):
+        world.world.bounce(partition)
+    assert unlike(world) == set()
+    again = planned(world)
+    assert (again.repairs, repair_shadows(again, tools(world)).erased) == ((), frozenset())
+
+
+def test_the_way_of_new_coordinators_is_refused_here() -> None:
+    """It would read back what a cache hides."""
+    world = careless()
+    with pytest.raises(Rejected, match="OLD coordinators need tombstones beside the commits"):
+        repair(planned(world), world, world)
+
+
+def test_a_group_with_members_is_left_alone_whole() -> None:
+    """Named; nothing of it is committed or erased."""
+    world = careless()
+    busy = MOVING[0]
+    world.members = {busy}
+    listed = {each.group for broker in world.look().cluster.brokers for each in broker.groups}
+    if busy not in listed:  # it answers nothing: its members come back and commit first
+        world.commit_as_client(busy, 1, 1)
+    done = repair_shadows(planned(world), tools(world))
+    assert done.erased == set(MOVING) - {busy}
+    restarted(world)
+    assert unlike(world) <= {busy}
+
+
+def test_what_a_person_has_to_decide_keeps_its_strays() -> None:
+    """They are the only trace of it."""
+    world = careless()
+    world.world.now_ms += 60_000
+    old = plan_repair(world, world, 1_000)
+    assert {each.mend for each in old.repairs} == {Mend.CONFLICT}
+    done = repair_shadows(old, tools(world))
+    assert (done.erased, world.asked) == (frozenset(), ["commit"])
+    assert planned(world).counts[Mend.RESTORE] == len(MOVING)
+
+
+def test_what_is_refused_keeps_its_strays() -> None:
+    """The next run finds them, and restores what may be committed then."""
+    world = careless()
+    world.uncommitted = {MOVING[0]: "GROUP_AUTHORIZATION_FAILED (30)"}
+    done = repair_shadows(planned(world), tools(world))
+    (left,) = done.restored.differing
+    assert (left.wanted.group, "30" in left.reason) == (MOVING[0], True)
+    assert done.erased == set(MOVING) - {MOVING[0]}
+    world.uncommitted = {}
+    assert repair_shadows(planned(world), tools(world)).erased == {MOVING[0]}
+    restarted(world)
+    assert unlike(world) == set()
+
+
+def test_a_commit_between_look_and_act_wins() -> None:
+    """Its group is left alone; the next run knows of it, and only erases."""
+    world = careless()
+    plan = planned(world)
+    asked = next(node for node in world.world.brokers if world.world.serves(node, MOVING[2]))
+    assert world.commit_as_client(MOVING[2], 999, asked)
+    done = repair_shadows(plan, tools(world))
+    assert [each.wanted.group for each in done.changed] == [MOVING[2]]
+    again = planned(world)
+    assert again.counts == {Mend.RESTORE: 0, Mend.OVERWRITTEN: 1, Mend.CONFLICT: 0}
+    assert repair_shadows(again, tools(world)).erased == {MOVING[2]}
+    restarted(world)
+    assert unlike(world) == set()
+
+
+@dataclass
+class Erasing:
+    """Writes only some tombstones: the process was killed then."""
+
+    world: Expansible
+    number: int
+
+    def erase(self, keys: Iterable[tuple[int, bytes]]) -> None:
+        """See the port."""
+        self.world.erase(list(keys)[: self.number])
+
+
+@pytest.mark.parametrize("number", [0, 1, 7])
+def test_a_repair_that_was_cut_off_is_gone_on_with(number: int) -> None:
+    """What was committed at home is newer than its strays by then: only tombstones are left to write."""
+    world = careless()
+    with pytest.raises(Transient, match="groups are still in the log"):
+        repair_shadows(planned(world), replace(tools(world), erasing=Erasing(world, number)))
+    again = planned(world)
+    assert again.counts == {
+        Mend.RESTORE: 0, Mend.OVERWRITTEN: len(MOVING) - number, Mend.CONFLICT: 0,
+    }  # fmt: skip
+    assert len(repair_shadows(again, tools(world)).erased) == len(MOVING) - number
+    restarted(world)
+    assert unlike(world) == set()
