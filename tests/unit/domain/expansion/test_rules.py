@@ -232,3 +232,21 @@ def test_an_open_transaction_is_a_warning_to_an_audit() -> None:
     """It ends some time; a plan waits for it."""
     found = view(open_transactions={3: ("pay-1",)})
     assert only(complaints(facts(found)), "X11")[0] is Verdict.INCONCLUSIVE
+
+
+def test_residue_of_a_group_that_moves_forbids_a_plan() -> None:
+    """Its deletion could not be proven: the log has something of it afterwards, too. Others are only told."""
+    moves = next(
+        f"g{number}" for number in range(99) if partition_of(f"g{number}", 5) != partition_of(f"g{number}", 8)
+    )
+    stays = next(
+        f"g{number}" for number in range(99) if partition_of(f"g{number}", 5) == partition_of(f"g{number}", 8)
+    )
+    for group, verdict in ((moves, Verdict.FAIL), (stays, Verdict.INCONCLUSIVE)):
+        home = partition_of(group, 5)
+        log = [commit(group, home, at=1, ms=9_000), commit(group, (home + 1) % 5, ms=1_000)]
+        found = complaints(facts(view(5), log, to=8), Use.PLAN)
+        assert [each for each, _ in found["X07"]] == [verdict]
+        twice = {node: (listed(group, state="Empty"),) for node in (1, 2)}
+        found = complaints(facts(view(5, groups=twice), [log[0]], to=8), Use.PLAN)
+        assert [each for each, _ in found["X06"]] == [verdict]
