@@ -1,0 +1,285 @@
+"""What an expansion without care does to a group that goes on consuming: the experiment of KIP-895.
+
+Two brokers of 3.9.2 with ZooKeeper, ``__consumer_offsets`` with 55 partitions and two replicas, a topic of
+ten partitions, a producer, and a group of two members (confluent-kafka) that commit four times a second. The
+group is one whose coordinator is broker 2 by 55 partitions and broker 1 by 65. The topic gets 65 partitions;
+then broker 2 is restarted, and a while later broker 1. Counted each second: FindCoordinator requests of the
+members (by librdkafka's statistics), commits that were acknowledged and that failed. There is no aim: it is
+what happens without groupshift; the picture is drawn beside the result, as an SVG file.
+
+Run: make bench BENCH=careless-expansion
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+from measuring import fresh_home, report
+
+from groupshift.domain.placement import partition_of
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.layout import Cluster, unchanged
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.readiness import leaders_of
+from groupshift.sandbox.rolling import replace_node
+from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from groupshift.spark.html import Markup, join, tag
+
+BEFORE, AFTER = 55, 65
+TOPIC, PARTITIONS, OFFSETS = "test_topic", 10, "__consumer_offsets"
+_EVERY_S = 0.25
+_WIDTH, _HEIGHT, _LEFT, _FOOT = 960, 150, 60, 34
+
+
+@dataclass
+class Told:
+    """Counts by second since the start, and what was done when."""
+
+    begun: float = field(default_factory=time.monotonic)
+    counts: dict[str, Counter[int]] = field(
+        default_factory=lambda: {name: Counter() for name in ("FindCoordinator", "committed", "failed")}
+    )
+    marks: list[tuple[float, str]] = field(default_factory=list)
+    codes: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Now."""
+        with self.lock:
+            self.counts[name][int(time.monotonic() - self.begun)] += number
+
+    def mark(self, what: str) -> None:
+        """It happens now."""
+        self.marks.append((time.monotonic() - self.begun, what))
+
+
+class Member:
+    """One consumer in a thread of its own."""
+
+    def __init__(self, cluster: Cluster, group: str, told: Told) -> None:
+        self._told, self._seen, self._stop = told, 0, threading.Event()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "statistics.interval.ms": 500,
+                "stats_cb": self._statistics,
+                "error_cb": lambda _error: None,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([TOPIC])
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread; a consumer whose coordinator is unclear may take long to close and is left."""
+        self._stop.set()
+        self._thread.join(20.0)
+
+    def _statistics(self, text: str) -> None:
+        found = sum(each["req"].get("FindCoordinator", 0) for each in json.loads(text)["brokers"].values())
+        self._told.count("FindCoordinator", found - self._seen)
+        self._seen = found
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._stop.is_set():
+            self._consumer.poll(0.05)
+            if time.monotonic() < due or not self._consumer.assignment():
+                continue
+            due = time.monotonic() + _EVERY_S
+            try:
+                self._consumer.commit(asynchronous=False)
+                self._told.count("committed")
+            except KafkaException as why:
+                if why.args[0].name() != "_NO_OFFSET":
+                    self._told.count("failed")
+                    self._told.codes[why.args[0].name()] += 1
+
+
+@contextmanager
+def producing(cluster: Cluster) -> Iterator[None]:
+    """A hundred records a second until the end."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    stop = threading.Event()
+
+    def run() -> None:
+        number = 0
+        while not stop.wait(0.01):
+            producer.produce(TOPIC, b"x", partition=number % PARTITIONS)
+            producer.poll(0)
+            number += 1
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        producer.flush(10.0)
+
+
+def chosen(cluster: Cluster) -> str:
+    """A group that is coordinated by broker 2 and will be by broker 1; made known by its first commit."""
+    leaders = leaders_of(cluster.brokers[0].address, OFFSETS)
+    names = (f"consumer_group_{number}" for number in range(10_000))
+    return next(
+        name
+        for name in names
+        if leaders[partition_of(name, BEFORE)] == 2 and leaders[partition_of(name, AFTER)] == 1
+    )
+
+
+def expand(cluster: Cluster) -> None:
+    """65 partitions, led and told by both brokers."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for each in admin.create_partitions([NewPartitions(OFFSETS, AFTER)]).values():
+        each.result(60.0)
+    wait_until(
+        lambda: all(len(leaders_of(node.address, OFFSETS)) == AFTER for node in cluster.brokers),
+        60.0,
+        "both brokers tell 65 partitions",
+    )
+
+
+def measured(cluster: Cluster, stretch_s: float) -> tuple[Told, dict[str, Any]]:
+    """The whole story."""
+    create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+    first = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "makes-the-topic", "log_level": 0})
+    first.subscribe([TOPIC])
+    wait_until(lambda: bool(first.poll(0.2)) or bool(first.assignment()), 60.0, "there is an offsets topic")
+    first.close()
+    expand(cluster)
+    group = chosen(cluster)
+    told = Told()
+    with producing(cluster):
+        members = [Member(cluster, group, told) for _ in range(2)]
+        time.sleep(stretch_s)
+        told.mark("broker 2 stops")
+        cluster, _ = replace_node(cluster, 2, unchanged)
+        told.mark("broker 2 is back")
+        time.sleep(2 * stretch_s)
+        told.mark("broker 1 stops")
+        cluster, _ = replace_node(cluster, 1, unchanged)
+        told.mark("broker 1 is back")
+        time.sleep(stretch_s)
+        for each in members:
+            each.close()
+    return told, {"group": group}
+
+
+def rates(told: Told) -> dict[str, dict[str, float]]:
+    """Mean a second of each count, by stretch."""
+    times = {what: at for at, what in told.marks}
+    stretches = {
+        "all count 55": (2.0, times["broker 2 stops"]),
+        "broker 2 restarts": (times["broker 2 stops"], times["broker 2 is back"]),
+        "broker 2 counts 65": (times["broker 2 is back"], times["broker 1 stops"]),
+        "broker 1 restarts": (times["broker 1 stops"], times["broker 1 is back"]),
+        "all count 65": (times["broker 1 is back"] + 2.0, max(told.counts["committed"], default=0)),
+    }
+    return {
+        stretch: {
+            name: round(
+                sum(number for second, number in found.items() if since <= second < until)
+                / max(1.0, until - since),
+                2,
+            )
+            for name, found in told.counts.items()
+        }
+        for stretch, (since, until) in stretches.items()
+    }
+
+
+def drawn(told: Told) -> str:
+    """The two graphs: FindCoordinator requests, and commits that failed beside those that did not."""
+    last = max(max(found, default=0) for found in told.counts.values()) + 1
+    graphs = [
+        ("FindCoordinator requests a second", [("FindCoordinator", "hsl(212 55% 50%)")]),
+        ("commits a second: acknowledged, failed", [("committed", "hsl(150 55% 40%)"), ("failed", "#c22")]),
+    ]
+    parts: list[Markup] = []
+    for place, (title, lines) in enumerate(graphs):
+        floor = (place + 1) * (_HEIGHT + _FOOT) - 14
+        top = max((max(told.counts[name].values(), default=0) for name, _ in lines), default=0) or 1
+        parts += [
+            tag("text", f"{title} (highest: {top})", x=_LEFT, y=floor - _HEIGHT - 4),
+            tag("line", x1=_LEFT, y1=floor, x2=_WIDTH, y2=floor, stroke="#888"),
+            *(_line(told.counts[name], shade, last, (floor, top)) for name, shade in lines),
+            *_marks(told.marks, last, floor),
+        ]
+    height = 2 * (_HEIGHT + _FOOT)
+    return str(
+        tag(
+            "svg",
+            join(parts),
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 -14 {_WIDTH} {height + 20}",
+            style="font:12px sans-serif;background:#fff",
+        )
+    )
+
+
+def _x(second: float, last: int) -> float:
+    return round(_LEFT + second / last * (_WIDTH - _LEFT), 1)
+
+
+def _line(found: Mapping[int, int], shade: str, last: int, scale: tuple[int, int]) -> Markup:
+    floor, top = scale
+    points = " ".join(
+        f"{_x(second, last)},{round(floor - found.get(second, 0) / top * (_HEIGHT - 24), 1)}"
+        for second in range(last)
+    )
+    return tag("polyline", points=points, fill="none", stroke=shade, **{"stroke-width": 1.6})
+
+
+def _marks(marks: Sequence[tuple[float, str]], last: int, floor: int) -> Iterator[Markup]:
+    for at, what in marks:
+        x = _x(at, last)
+        yield tag(
+            "line", x1=x, y1=floor - _HEIGHT + 8, x2=x, y2=floor, stroke="#aaa", **{"stroke-dasharray": 3}
+        )
+        yield tag("text", what, x=x + 2, y=floor + 12, **{"font-size": 10})
+
+
+def main() -> int:
+    """Measure, draw and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stretch", type=float, default=15.0, help="seconds of each stretch")
+    parser.add_argument("--picture", type=Path, default=Path("benchmarks/results/careless-expansion.svg"))
+    given = parser.parse_args()
+    five = {"offsets.topic.num.partitions": str(BEFORE), "offsets.topic.replication.factor": "2"}
+    with fresh_home() as home:
+        home.create()
+        options = ZookeeperModeOptions(nodes=2, heap="384m", properties=five)
+        told, said = measured(start_zookeeper_mode(home, start_zookeeper(home), options), given.stretch)
+    given.picture.write_text(drawn(told))
+    found = rates(told)
+    said |= {
+        "rates": found,
+        "marks": told.marks,
+        "codes": dict(told.codes),
+        "by_second": {name: dict(sorted(each.items())) for name, each in told.counts.items()},
+    }
+    return report("careless-expansion", [], said)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
