@@ -191,8 +191,8 @@ def test_what_another_count_would_cost(
     assert [each["group"] for each in document["moving"]] == sorted(moving)
     assert sum(each["groups"] for each in document["load"]["after"]) == len(GROUPS)
     failed = {each["rule"] for each in document["findings"] if each["verdict"] == "fail"}
-    assert failed <= {"X07"}
-    assert code == len(failed)
+    assert failed <= {"X06", "X07"}  # what a careless expansion left of groups that move again
+    assert code == bool(failed)
     assert 'id="load-live-records-title">live records by partition<' in page.read_text()
     capsys.readouterr()
     assert main(["plan", "expansion", "--to", "8", *bootstrap]) == 2
