@@ -70,7 +70,8 @@ class Member:
     """One consumer in a thread of its own."""
 
     def __init__(self, cluster: Cluster, group: str, told: Told) -> None:
-        self._told, self._seen, self._stop = told, 0, threading.Event()
+        self._told, self._stop = told, threading.Event()
+        self._seen: dict[str, int] = {}
         self._consumer = Consumer(
             {
                 "bootstrap.servers": cluster.bootstrap,
@@ -93,9 +94,11 @@ class Member:
         self._thread.join(20.0)
 
     def _statistics(self, text: str) -> None:
-        found = sum(each["req"].get("FindCoordinator", 0) for each in json.loads(text)["brokers"].values())
-        self._told.count("FindCoordinator", found - self._seen)
-        self._seen = found
+        for name, each in json.loads(text)["brokers"].items():  # one that is gone and back begins anew
+            sent = each["req"].get("FindCoordinator", 0)
+            before = self._seen.get(name, 0)
+            self._told.count("FindCoordinator", sent - before if sent >= before else sent)
+            self._seen[name] = sent
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -256,14 +259,16 @@ def _marks(marks: Sequence[tuple[float, str]], last: int, floor: int) -> Iterato
         yield tag(
             "line", x1=x, y1=floor - _HEIGHT + 8, x2=x, y2=floor, stroke="#aaa", **{"stroke-dasharray": 3}
         )
-        yield tag("text", what, x=x + 2, y=floor + 12, **{"font-size": 10})
+        left = what.endswith("stops")
+        anchor = {"text-anchor": "end" if left else "start", "font-size": 10}
+        yield tag("text", what, x=x - 2 if left else x + 2, y=floor + 12, **anchor)
 
 
 def main() -> int:
     """Measure, draw and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stretch", type=float, default=15.0, help="seconds of each stretch")
-    parser.add_argument("--picture", type=Path, default=Path("benchmarks/results/careless-expansion.svg"))
+    parser.add_argument("--picture", type=Path, default=Path("docs/images/careless-expansion.svg"))
     given = parser.parse_args()
     five = {"offsets.topic.num.partitions": str(BEFORE), "offsets.topic.replication.factor": "2"}
     with fresh_home() as home:
