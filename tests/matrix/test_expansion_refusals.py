@@ -1,0 +1,74 @@
+"""What an expansion refuses, and where it stops, on a real broker: one sentence each, nothing lost."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cluster_move_runs import Runs
+from downgrade_story import cluster_of, groups_at
+from expansion_story import GROUPS, TOPIC, answered, committed, logged, placed, runs_of, wanted
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.domain.protocol.model import Kind
+from groupshift.sandbox.kraft import KraftOptions
+from groupshift.sandbox.layout import Cluster
+from placement_story import audited
+
+pytestmark = pytest.mark.timeout(900)
+
+_CONFLICT, _REJECTED, _WAITING = 3, 2, 6
+
+
+def test_what_is_refused_and_where_a_run_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts that cannot be, a group that never empties, another count while a run is open, and one that
+    somebody else made between two processes: back from there, and on from what there is."""
+    options = KraftOptions(heap="384m", properties={"offsets.topic.num.partitions": "5"})
+    with cluster_of(tmp_path, options) as cluster:
+        committed(cluster)
+        runs = runs_of(cluster, tmp_path, capsys)
+        for count in (3, 5):
+            code, said = runs("run", "--to", str(count))
+            assert (code, f"--to {count}: __consumer_offsets has 5 partitions" in said["error"]) == (2, True)
+        code, planned = runs("run", "--to", "12")
+        assert (code, planned["possible"]) == (0, True)
+        (warned,) = [each for each in planned["findings"] if each["hint"]]
+        assert "12 is no multiple of 5" in warned["reason"]
+        _never_empty(cluster, runs)
+        runs.killed("delete-groups.after_act", "--to", "8")
+        code, said = runs("run", "--to", "10", "--execute", "--yes")
+        assert (code, "--to 10 was asked for" in said["error"]) == (_REJECTED, True)
+        _counted_by_somebody_else(cluster, runs)
+        code, done = runs("run", "--to", "12", "--execute", "--yes")
+        assert (code, done["outcome"]["ended"]) == (0, "done"), done
+        assert (answered(cluster), logged(cluster)) == (wanted(), placed(12))
+        assert audited(cluster).clean
+
+
+def _never_empty(cluster: Cluster, runs: Runs) -> None:
+    """A live member: the drain ends with its group, and the cluster is free."""
+    with groups_at(cluster.bootstrap, TOPIC) as groups:
+        member = groups.classic(GROUPS[0], 10)
+        groups.await_kinds({GROUPS[0]: Kind.CLASSIC})
+        code, stopped = runs("run", "--to", "8", "--execute", "--yes", "--patience", "5")
+        assert (code, stopped["outcome"]["step"]) == (_WAITING, "01 drain")
+        assert f"members are in 1 group: {GROUPS[0]}" in stopped["outcome"]["detail"]
+        assert runs("status")[1]["state"] == "ended"
+        member.leave()
+    assert answered(cluster) == wanted()
+
+
+def _counted_by_somebody_else(cluster: Cluster, runs: Runs) -> None:
+    """Groups are deleted, and the topic has 12 partitions: the run does not go on, and goes back whole."""
+    with closing(LiveTopicExpansion(KafkaCluster(cluster.bootstrap, timeout_s=60.0))) as topic:
+        topic.expand(12)
+    code, said = runs("run", "--execute", "--yes")
+    assert code == _CONFLICT, said
+    assert "the offsets topic has 12 partitions, neither 5 nor 8" in said["error"]
+    code, back = runs("back", "--execute", "--yes")
+    assert (code, "X04" in back["outcome"]["detail"]) == (_WAITING, True)
+    assert answered(cluster) == wanted()
+    code, back = runs("back", "--execute", "--yes", "--seen")
+    assert (code, back["outcome"]["ended"]) == (0, "taken back")
