@@ -16,6 +16,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.kraft import KraftOptions
 from groupshift.sandbox.layout import Cluster, unchanged, with_properties
+from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.rolling import replace_node
 from placement_story import AFTER, GROUPS, MOVING, TOPIC, answered, audited, committed, counts, expand, said
 
@@ -73,6 +74,7 @@ def test_coordinator_21_brokers_with_different_configured_counts(tmp_path: Path)
         assert "with 5 or 8 partitions" in reason
         with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
             raw.coordinators(["first"])
+        wait_until(lambda: bool(audited(cluster).facts.view.count), 60.0, "the topic is made", every_s=0.5)
         found = audited(cluster)
         made = found.facts.view.count
         assert made in {5, 8}

@@ -15,6 +15,7 @@ from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
 from groupshift.domain.protocol.model import Kind
 from groupshift.sandbox.kraft import KraftOptions
 from groupshift.sandbox.layout import Cluster
+from groupshift.sandbox.processes import known, stop, wait_until
 from placement_story import audited
 
 pytestmark = pytest.mark.timeout(900)
@@ -72,3 +73,28 @@ def _counted_by_somebody_else(cluster: Cluster, runs: Runs) -> None:
     assert answered(cluster) == wanted()
     code, back = runs("back", "--execute", "--yes", "--seen")
     assert (code, back["outcome"]["ended"]) == (0, "taken back")
+
+
+def _refused(runs: Runs) -> set[str]:
+    """The rules by which a run may not begin now: a quorum needs some seconds to know that it is none."""
+    code, refused = runs("run", "--to", "8", "--execute", "--yes")
+    assert (code, refused["possible"]) == (1, False), refused
+    assert all(each["hint"] for each in refused["against"])
+    return {each["rule"] for each in refused["against"]}
+
+
+def test_short_replication_and_a_controller_that_is_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three nodes, one stopped: replicas are behind. Two stopped: nobody makes partitions either. Nothing is
+    journaled, and nothing changed."""
+    options = KraftOptions(nodes=3, heap="320m", properties={"offsets.topic.num.partitions": "5"})
+    with cluster_of(tmp_path, options) as cluster:
+        committed(cluster)
+        runs = runs_of(cluster, tmp_path, capsys)
+        for node, rules in ((3, {"X02"}), (2, {"X02", "X10"})):
+            process = known(cluster.home, cluster.node(node).name)
+            assert process is not None
+            stop(process, 60.0)
+            wait_until(lambda wanted=rules: wanted <= _refused(runs), 120.0, f"rules {rules} refuse it")
+            assert runs("status")[0] == _REJECTED
