@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any
 
+import pytest
+from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.timezone import utcnow
 
 
@@ -57,3 +62,28 @@ class Story:
             "responded_by_user": {"id": "alice", "name": "alice"} if choice else None,
         }
         task.execute_complete({"params": self.params, "ti": self.tries[name]}, event)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """Which DAG, by which operators, and its parameters."""
+
+    dag: str
+    module: ModuleType
+    params: dict[str, Any]
+
+
+def telling(
+    told: Told, tools_of: Callable[[Any], Any], dagbag: Any, patch: pytest.MonkeyPatch
+) -> Callable[..., Story]:
+    """Stories of worlds; gates park in a list."""
+    parked: list[Any] = []
+    patch.setattr(HITLOperator, "execute", lambda self, context: parked.append(self))  # noqa: ARG005
+
+    def of(world: Any, **changes: Any) -> Story:
+        tools = replace(tools_of(world), **changes)
+        patch.setattr(told.module, "opened", lambda _id: nullcontext(tools))
+        tasks = list(dagbag.dags[told.dag].topological_sort())
+        return Story(tasks=tasks, world=world, tools=tools, parked=parked, params=told.params)
+
+    return of

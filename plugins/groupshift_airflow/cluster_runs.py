@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -47,13 +48,13 @@ NO_ANSWER = Answer()
 class RunTask(BaseOperator):
     """Base: which run, over which connection."""
 
+    @abstractmethod
     def opened(self) -> AbstractContextManager[Any]:
         """Every port of a run over this connection."""
-        raise NotImplementedError
 
+    @abstractmethod
     def move(self) -> Any:
         """What kind of run (`groupshift.application.run_engine.Move`)."""
-        raise NotImplementedError
 
     template_fields: Sequence[str] = ("run_id", "kafka_conn_id")
 

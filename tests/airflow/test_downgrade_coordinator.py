@@ -1,18 +1,14 @@
-# ruff: noqa: ARG005 - a double has the parameters of the real one
 """``downgrade_coordinator``: its tasks one after the other, over a simulated cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from dag_story import Story
+from dag_story import Story, Told, telling
 from groupshift.adapters.replacement.manual import ManualReplacement
 from groupshift.application.downgrade_run import go_on
 from groupshift.domain.coordinator_log.releases import Coordinator
@@ -34,18 +30,11 @@ PARAMS = {
 
 
 @pytest.fixture
-def story(database: None, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[World], Story]:
+def story(database: None, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Story]:
     """A story of a world; gates park in a list."""
-    parked: list[Any] = []
-    monkeypatch.setattr(HITLOperator, "execute", lambda self, context: parked.append(self))
-
-    def of(world: World, **changes: Any) -> Story:
-        tools = replace(tools_of(world), **changes)
-        monkeypatch.setattr(downgrades, "opened", lambda _id: nullcontext(tools))
-        tasks = dagbag.dags["downgrade_coordinator"].topological_sort()
-        return Story(tasks=list(tasks), world=world, tools=tools, parked=parked, params=PARAMS)
-
-    return of
+    return telling(
+        Told(dag="downgrade_coordinator", module=downgrades, params=PARAMS), tools_of, dagbag, monkeypatch
+    )
 
 
 def test_every_task_does_its_part_of_the_run(story: Any) -> None:

@@ -1,41 +1,31 @@
-# ruff: noqa: ARG005 - a double has the parameters of the real one
 """``expand_offsets_topic``: its tasks one after the other, over simulated brokers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from dag_story import Story
+from dag_story import Story, Told, telling
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.cluster_runs import RunState
 from groupshift_airflow import expansions
-from simulated_expansion import Expansible, committed, equal, tools_of
+from simulated_expansion import committed, equal, tools_of
 
 PARAMS = {"to": 8, "execute": True, "gate_expiry_s": 60, "drain_s": 20}
 TASKS = ("drain", "snapshot", "approve_plan", "delete", "create", "brokers", "restore", "verify")
 
 
 @pytest.fixture
-def story(database: None, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[Expansible], Story]:
+def story(database: None, dagbag: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Story]:
     """A story of a world; gates park in a list."""
-    parked: list[Any] = []
-    monkeypatch.setattr(HITLOperator, "execute", lambda self, context: parked.append(self))
-
-    def of(world: Expansible, **changes: Any) -> Story:
-        tools = replace(tools_of(world), **changes)
-        monkeypatch.setattr(expansions, "opened", lambda _id: nullcontext(tools))
-        tasks = dagbag.dags["expand_offsets_topic"].topological_sort()
-        return Story(tasks=list(tasks), world=world, tools=tools, parked=parked, params=PARAMS)
-
-    return of
+    return telling(
+        Told(dag="expand_offsets_topic", module=expansions, params=PARAMS), tools_of, dagbag, monkeypatch
+    )
 
 
 def through(told: Story, *names: str) -> list[int]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from expansion_story import home_in, the_whole_way
+from expansion_story import answered, home_in, logged, placed, the_whole_way, wanted
+from placement_story import audited
 
 
 @pytest.mark.timeout(600)
@@ -16,4 +17,6 @@ def test_coordinator_16_the_whole_procedure_on_old_coordinators(
 ) -> None:
     """5 to 8 on 3.9.2 with ZooKeeper: equal in raw bytes, listed once, equal after leaders moved twice."""
     with home_in(tmp_path) as home:
-        the_whole_way(home, "OLD", 8, capsys)
+        cluster = the_whole_way(home, "OLD", 8, capsys)
+        assert (answered(cluster), logged(cluster)) == (wanted(), placed(8))
+        assert audited(cluster).clean

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from downgrade_story import cluster_of
-from expansion_story import home_in, the_whole_way
+from expansion_story import answered as answered_by_all
+from expansion_story import home_in, logged, placed, the_whole_way, wanted
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict
@@ -30,14 +31,18 @@ def test_coordinator_18_the_whole_procedure_on_new_coordinators(
 ) -> None:
     """On 4.3.1: groups that move were deleted before, so that nothing is listed twice."""
     with home_in(tmp_path) as home:
-        the_whole_way(home, "NEW", to, capsys)
+        cluster = the_whole_way(home, "NEW", to, capsys)
+        assert (answered_by_all(cluster), logged(cluster)) == (wanted(), placed(to))
+        assert audited(cluster).clean
 
 
 @pytest.mark.timeout(600)
 def test_coordinator_16_to_a_multiple(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """5 to 10 on 3.9.2 with ZooKeeper; 5 to 8 is in `make test`."""
     with home_in(tmp_path) as home:
-        the_whole_way(home, "OLD", 10, capsys)
+        cluster = the_whole_way(home, "OLD", 10, capsys)
+        assert (answered_by_all(cluster), logged(cluster)) == (wanted(), placed(10))
+        assert audited(cluster).clean
 
 
 @pytest.mark.timeout(600)

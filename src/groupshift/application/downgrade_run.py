@@ -20,7 +20,7 @@ from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.answered import obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.run_plan import RunPlan, from_json, run_plan, to_json
+from groupshift.domain.downgrade.run_plan import RunPlan, asked_for, from_json, run_plan, to_json
 from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Finding
@@ -40,6 +40,7 @@ MOVE: Move[Work] = Move(
     undo=way_back,
     stands=journaled,
     work=Work,
+    asked=asked_for,
 )
 
 
@@ -56,6 +57,11 @@ class PlannedRun:
     def possible(self) -> bool:
         """Whether a run may begin."""
         return bool(self.plan.steps) and not self.against
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What every rule said."""
+        return self.judgement.findings
 
 
 def plan_run(tools: DowngradeTools, asked: DowngradeRequest, *, live: bool = False) -> PlannedRun:

@@ -38,6 +38,11 @@ class PlannedRun:
         """Whether a run may begin."""
         return not self.against
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What every rule said."""
+        return self.planned.judgement.findings
+
 
 def may_turn_back(tools: ExpansionTools, run: ClusterRun) -> None:
     """Raises `Rejected` once brokers may count the new partitions: from then on what was committed at the
@@ -70,6 +75,7 @@ MOVE: Move[Expanding] = Move(
     undo=plans.way_back,
     stands=journaled,
     work=Expanding,
+    asked=plans.asked_for,
     may_turn_back=may_turn_back,
 )
 

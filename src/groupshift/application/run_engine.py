@@ -25,8 +25,9 @@ W = TypeVar("W", bound=RunWork)
 class Move(Generic[W]):
     """A kind of run: ``name`` begins the id of each and is its verb, ``handlers`` do its steps, ``read``
     makes the plan of its JSON and ``write`` the JSON of a plan, ``undo`` gives what undoes the steps with
-    these keys, ``stands`` how far each step is, ``work`` is made of one claim, and ``may_turn_back`` raises
-    `Rejected` where only the way forward is left."""
+    these keys, ``stands`` how far each step is, ``work`` is made of one claim, ``asked`` gives the options of
+    the verb that a plan was made for, and ``may_turn_back`` raises `Rejected` where only the way forward is
+    left."""
 
     name: str
     handlers: Mapping[RunAct, Handler[W]]
@@ -35,6 +36,7 @@ class Move(Generic[W]):
     undo: Callable[[Any, Iterable[str]], tuple[RunStep, ...]]
     stands: Callable[[W], dict[str, Journaled]]
     work: Callable[..., W]
+    asked: Callable[[Any], str]
     may_turn_back: Callable[[Any, ClusterRun], None] = lambda _tools, _run: None
 
 

@@ -19,7 +19,6 @@ from groupshift.application.run_demands import demand_forward, demand_move
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.downgrade_log import needing_spark
-from groupshift.cli.downgrade_show import show_planned, show_run
 from groupshift.cli.options import Execute
 from groupshift.cli.run_options import (
     Checked,
@@ -32,13 +31,14 @@ from groupshift.cli.run_options import (
     place_of,
     terms_of,
 )
-from groupshift.cli.run_show import finish
+from groupshift.cli.run_show import finish, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.downgrade.run_plan import from_json
 from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.cluster_runs import ClusterRun
+from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
 from groupshift.sandbox.replacement import driver_of
 
 if TYPE_CHECKING:
@@ -62,8 +62,6 @@ BrokersOnly = Annotated[
 FOLDER = "downgrades"
 """Where the evidence of downgrades is kept."""
 _MOVE = downgrade_run.MOVE.name
-_RECENT = 100
-"""How many runs are looked through for open ones."""
 
 
 def run(  # noqa: PLR0913 - the options of a verb
@@ -96,14 +94,14 @@ def run(  # noqa: PLR0913 - the options of a verb
                 tools, _asked(to, runs, coordinator, brokers_only=brokers_only), live=live
             )
             if not execute or not planned.possible:
-                return show_planned(planned, as_json=as_json)
+                return show_planned(downgrade_run.MOVE, planned, planned.against, as_json=as_json)
             opened = downgrade_run.begin(tools, planned)
         demand_same(
             opened,
             Wanted(release=to, now=runs, coordinator=coordinator, live=live, brokers_only=brokers_only),
         )
         if not execute:
-            return show_run(tools.runs, opened, as_json=as_json)
+            return _show(tools.runs, opened, as_json=as_json)
         demand_forward(opened)
         console = Console(stderr=True)
         terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)
@@ -125,10 +123,15 @@ def status(
         found = runs.recent(1, move=_MOVE)
         if not found:
             raise Rejected("the journal has no downgrade; begin one with: groupshift downgrade run --execute")
-        others = tuple(
-            each for each in runs.recent(_RECENT, move=_MOVE) if each.open and each.run != found[0].run
-        )
-        return show_run(runs, found[0], as_json=as_json, others=others)
+        return _show(runs, found[0], as_json=as_json)
+
+
+def _show(runs: ClusterRuns, found: ClusterRun, *, as_json: bool) -> int:
+    plan = from_json(found.plan)
+    said = {"to": plan.release, "from": plan.now}
+    return show_run(
+        downgrade_run.MOVE, runs, found, said, as_json=as_json, closed="groupshift snapshot --all"
+    )
 
 
 def back(  # noqa: PLR0913 - the options of a verb

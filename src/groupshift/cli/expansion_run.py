@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -29,7 +29,7 @@ from groupshift.cli.run_options import (
     place_of,
     terms_of,
 )
-from groupshift.cli.run_show import MARKS, finish, plan_table
+from groupshift.cli.run_show import finish, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.domain.expansion.run_plan import from_json
 from groupshift.errors import Rejected
@@ -147,61 +147,17 @@ def back(  # noqa: PLR0913 - the options of a verb
 
 
 def _show_planned(planned: PlannedRun, *, as_json: bool) -> int:
-    """The plan, or why there is none that may begin; the exit code."""
     plan = planned.plan
-    following = (
-        f"groupshift expansion run --to {plan.to} --execute"
-        if planned.possible
-        else next((each.hint for each in planned.against if each.hint), "see the findings")
-    )
-    if as_json:
-        document = {
-            "possible": planned.possible,
-            "plan": plan,
-            "hash": plan.hash,
-            "against": planned.against,
-            "findings": planned.planned.judgement.findings,
-            "next": following,
-        }
-        render.print_json(document)
-        return 0 if planned.possible else 1
-    console = Console()
-    bad = [each for each in planned.planned.judgement.findings if each.hint]
-    if bad:
-        console.print(render.findings_table(bad, f"{plan.before} to {plan.to}"))
-    console.print(plan_table(plan.steps, {}))
-    console.print(f"{len(plan.movers):,} groups move from {plan.before} to {plan.to} partitions")
-    render.next_command(console, following)
-    return 0 if planned.possible else 1
+    shown = [each for each in planned.findings if each.hint]
+    said = f"{len(plan.movers):,} groups move from {plan.before} to {plan.to} partitions"
+    return show_planned(MOVE, planned, shown, as_json=as_json, said=said)
 
 
 def _show_run(runs: ClusterRuns, found: ClusterRun, *, as_json: bool) -> int:
-    """A run, step by step; the exit code."""
-    steps, plan = expansion_run.statuses(runs, found), from_json(found.plan)
-    following = {
-        RunState.OPEN: "groupshift expansion run --execute",
-        RunState.GOING_BACK: "groupshift expansion back --execute",
-        RunState.DONE: _AFTER,
-    }.get(found.state, f"groupshift plan expansion --to {plan.to}")
-    if as_json:
-        document: dict[str, Any] = {
-            "run": found.run,
-            "cluster": found.cluster_id,
-            "state": found.state,
-            "hash": found.plan_hash,
-            "from": plan.before,
-            "to": plan.to,
-            "moving": plan.movers,
-            "steps": steps,
-            "next": following,
-        }
-        render.print_json(document)
-        return 0
-    console = Console()
-    console.print(plan_table(tuple(each.step for each in steps), {s.step.key: MARKS[s.stand] for s in steps}))
-    console.print(escape(f"run {found.run} of cluster {found.cluster_id}: {found.state}"), soft_wrap=True)
-    render.next_command(console, following)
-    return 0
+    plan = from_json(found.plan)
+    closed = _AFTER if found.state is RunState.DONE else f"groupshift plan expansion --to {plan.to}"
+    said = {"from": plan.before, "to": plan.to, "moving": plan.movers}
+    return show_run(MOVE, runs, found, said, as_json=as_json, closed=closed)
 
 
 @contextmanager

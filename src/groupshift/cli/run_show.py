@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application import run_engine
 from groupshift.application.run_engine import Ended, Move, RunOutcome, W
+from groupshift.application.run_work import AnyPlan
 from groupshift.cli import render
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunStep
-from groupshift.ports.cluster_runs import ClusterRuns, RunState
+from groupshift.domain.verdict import Finding
+from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
 
 _WAITS = 6
+_RECENT = 100
+"""How many runs are looked through for open ones."""
 _CODES = {Ended.DONE: 0, Ended.TAKEN_BACK: 0, Ended.WAITING: _WAITS, Ended.DECLINED: 1, Ended.FAILED: 1}
-MARKS = {Stand.DONE: "done", Stand.ACTED: "read back", Stand.INTENDED: "begun", Stand.UNTOUCHED: ""}
+_MARKS = {Stand.DONE: "done", Stand.ACTED: "read back", Stand.INTENDED: "begun", Stand.UNTOUCHED: ""}
 
 
 def plan_table(steps: tuple[RunStep, ...], marks: dict[str, str]) -> Table:
@@ -29,16 +36,106 @@ def plan_table(steps: tuple[RunStep, ...], marks: dict[str, str]) -> Table:
     return table
 
 
+class Planned(Protocol):
+    """A plan that was made, every finding, and those for which nothing may begin."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether a run may begin."""
+
+    @property
+    def plan(self) -> AnyPlan:
+        """What would be done."""
+
+    @property
+    def against(self) -> tuple[Finding, ...]:
+        """What forbids it."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What every rule said."""
+
+
+def show_planned(
+    move: Move[W], planned: Planned, shown: Sequence[Finding], *, as_json: bool, said: str = ""
+) -> int:
+    """The plan with these findings and a sentence, or why there is none that may begin; the exit code."""
+    following = (
+        _anew(move, planned.plan)
+        if planned.possible
+        else next((each.hint for each in planned.against if each.hint), "see the findings")
+    )
+    code = 0 if planned.possible else 1
+    if as_json:
+        document = {
+            "possible": planned.possible,
+            "plan": planned.plan,
+            "hash": planned.plan.hash,
+            "against": planned.against,
+            "findings": planned.findings,
+            "next": following,
+        }
+        render.print_json(document)
+        return code
+    console = Console()
+    if shown:
+        console.print(render.findings_table(shown, "what the rules say of it"))
+    console.print(plan_table(planned.plan.steps, {}))
+    if said:
+        console.print(escape(said), soft_wrap=True)
+    render.next_command(console, following)
+    return code
+
+
+def show_run(
+    move: Move[W],
+    runs: ClusterRuns,
+    found: ClusterRun,
+    said: Mapping[str, Any],
+    *,
+    as_json: bool,
+    closed: str,
+) -> int:
+    """A run, step by step, what else is ``said`` of it, and which others of its move are open; ``closed`` is
+    what to do after its end. The exit code."""
+    steps = run_engine.statuses(move, runs, found)
+    latest = runs.recent(_RECENT, move=move.name)
+    others = [each for each in latest if each.open and each.run != found.run]
+    verbs = {RunState.OPEN: "run", RunState.GOING_BACK: "back"}
+    following = f"groupshift {move.name} {verbs[found.state]} --execute" if found.state in verbs else closed
+    if as_json:
+        document = {
+            "run": found.run,
+            "cluster": found.cluster_id,
+            "state": found.state,
+            "hash": found.plan_hash,
+            **said,
+            "steps": steps,
+            "others": [{"run": each.run, "cluster": each.cluster_id, "state": each.state} for each in others],
+            "next": following,
+        }
+        render.print_json(document)
+        return 0
+    console = Console()
+    marks = {each.step.key: _MARKS[each.stand] for each in steps}
+    console.print(plan_table(tuple(each.step for each in steps), marks))
+    console.print(escape(f"run {found.run} of cluster {found.cluster_id}: {found.state}"), soft_wrap=True)
+    for each in others:
+        line = f"also {each.state}: run {each.run} of cluster {each.cluster_id}"
+        console.print(escape(line), soft_wrap=True)
+    render.next_command(console, following)
+    return 0
+
+
+def _anew(move: Move[W], plan: AnyPlan) -> str:
+    """The command that begins such a run."""
+    return f"groupshift {move.name} run {move.asked(plan)} --execute"
+
+
 def finish(move: Move[W], runs: ClusterRuns, outcome: RunOutcome, *, as_json: bool, done: str = "") -> int:
     """Where a run stopped and why, and what to type next (``done``: after its end); the exit code."""
     found = runs.find(outcome.run)
-    back = found.state is RunState.GOING_BACK
-    turn = outcome.undo or outcome.hopeless
-    following = {
-        Ended.DONE: done or f"groupshift {move.name} status",
-        Ended.TAKEN_BACK: f"groupshift {move.name} status",
-        Ended.FAILED: f"groupshift {move.name} {'back' if turn else 'run'} --execute",
-    }.get(outcome.ended, f"groupshift {move.name} {'back' if back else 'run'} --execute")
+    following = _following(move, found, outcome, done)
     if as_json:
         steps = run_engine.statuses(move, runs, found)
         render.print_json({"outcome": outcome, "steps": steps, "next": following})
@@ -52,3 +149,15 @@ def finish(move: Move[W], runs: ClusterRuns, outcome: RunOutcome, *, as_json: bo
         console.print(escape(f"way back {number}: {text}"), soft_wrap=True)
     render.next_command(console, following)
     return _CODES[outcome.ended]
+
+
+def _following(move: Move[W], found: ClusterRun, outcome: RunOutcome, done: str) -> str:
+    if outcome.ended is Ended.DONE and done:
+        return done
+    if outcome.ended in {Ended.DONE, Ended.TAKEN_BACK}:
+        return f"groupshift {move.name} status"
+    if not found.open:
+        return _anew(move, move.read(found.plan))
+    failed = outcome.ended is Ended.FAILED and bool(outcome.undo or outcome.hopeless)
+    back = failed or found.state is RunState.GOING_BACK
+    return f"groupshift {move.name} {'back' if back else 'run'} --execute"

@@ -12,10 +12,10 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
-from groupshift.application.downgrade_run import begin, go_on, plan_run
+from groupshift.application.downgrade_run import MOVE, begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
-from groupshift.cli.downgrade_show import show_planned
 from groupshift.cli.main import main
+from groupshift.cli.run_show import show_planned
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
@@ -188,9 +188,9 @@ def test_the_next_command_holds_everything_that_was_asked_for(capsys: pytest.Cap
         tools_of(two_of_43()), DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
     )
     plan = replace(planned.plan, coordinator=Coordinator.NEW, live=True, brokers_only=True)
-    assert show_planned(replace(planned, plan=plan), as_json=True) == 0
+    assert show_planned(MOVE, replace(planned, plan=plan), (), as_json=True) == 0
     following = json.loads(capsys.readouterr().out)["next"]
     way = "groupshift downgrade run --to 3.9.2 --from 4.3.1"
     assert following == f"{way} --coordinator new --live --brokers-only --execute"
-    assert show_planned(planned, as_json=True) == 0
+    assert show_planned(MOVE, planned, (), as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["next"] == f"{way} --execute"

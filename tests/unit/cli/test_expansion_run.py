@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
-from groupshift.application.expansion_run import begin, go_on, plan_run
+from groupshift.application.expansion_run import MOVE, begin, go_on, plan_run
 from groupshift.cli.main import main
+from groupshift.cli.run_show import finish
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
 from simulated_downgrade import yes
@@ -56,3 +57,28 @@ def test_status_needs_nothing_but_the_journal(tmp_path: Path, capsys: pytest.Cap
     assert f"run {run.run} of cluster simulated: open" in capsys.readouterr().out
     assert main(["downgrade", "status", "--state", str(tmp_path)]) == 2
     assert "the journal has no downgrade" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("members", "offset", "following"),
+    [
+        ((), 0, "groupshift expansion run --execute"),
+        (("g1",), 0, "groupshift expansion run --to 8 --execute"),
+        ((), 999, "groupshift expansion back --execute"),
+    ],
+)
+def test_what_to_type_next_follows_from_where_a_run_stopped(
+    members: tuple[str, ...], offset: int, following: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that waits for an approval goes on; one that a drain ended is asked for anew, with its count; a
+    difference that stays is taken back."""
+    world = committed(Coordinator.NEW)
+    world.members = set(members)
+    tools = tools_of(world)
+    run = begin(tools, plan_run(tools, 8))
+    outcome = go_on(tools, yes(decide=lambda _asked: None, patience_s=5.0), run)
+    if offset:
+        assert world.commit_as_client("g1", offset, 1)
+        outcome = go_on(tools, yes(), run)
+    assert finish(MOVE, tools.runs, outcome, as_json=True) in {1, 6}
+    assert json.loads(capsys.readouterr().out)["next"] == following

@@ -17,6 +17,7 @@ from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import of_kind
 from groupshift.domain.downgrade.properties import INTER_BROKER, misfits
+from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, steps
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.protocol.model import Kind
@@ -52,6 +53,18 @@ class RunPlan:
     def hash(self) -> str:
         """SHA-256 of the canonical JSON, in hex: what people approve."""
         return hashlib.sha256(to_json(self).encode()).hexdigest()
+
+
+def asked_for(plan: RunPlan) -> str:
+    """What a plan was asked for, as the options of the verb."""
+    usual = target_of(plan.release).coordinator
+    flags = {
+        f" --coordinator {plan.coordinator}": plan.coordinator is not usual,
+        " --live": plan.live,
+        " --brokers-only": plan.brokers_only,
+    }
+    given = "".join(flag for flag, given in flags.items() if given)
+    return f"--to {plan.release} --from {plan.now}{given}"
 
 
 def run_plan(facts: DowngradeFacts, *, live: bool = False) -> RunPlan:

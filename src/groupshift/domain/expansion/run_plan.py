@@ -70,6 +70,11 @@ class ExpansionPlan:
         }
 
 
+def asked_for(plan: ExpansionPlan) -> str:
+    """What a plan was asked for, as the options of the verb."""
+    return f"--to {plan.to}"
+
+
 def run_plan(facts: PlacementFacts, to: int) -> ExpansionPlan:
     """The whole run from what is now. Never raises."""
     brokers = facts.view.cluster.brokers
