@@ -19,14 +19,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from measuring import fresh_home, report
+from measuring.live_groups import producing
+from measuring.live_member import LiveMember
 
 from groupshift.domain.placement import partition_of
 from groupshift.sandbox.kafka import create_topic
@@ -40,7 +41,6 @@ from groupshift.spark.html import Markup, join, tag
 
 BEFORE, AFTER = 55, 65
 TOPIC, PARTITIONS, OFFSETS = "test_topic", 10, "__consumer_offsets"
-_EVERY_S = 0.25
 _WIDTH, _HEIGHT, _LEFT, _FOOT = 960, 150, 60, 34
 
 
@@ -66,77 +66,48 @@ class Told:
         self.marks.append((time.monotonic() - self.begun, what))
 
 
-class Member:
-    """One consumer in a thread of its own."""
+class Counting:
+    """Counts what one member does."""
 
-    def __init__(self, cluster: Cluster, group: str, told: Told) -> None:
-        self._told, self._stop = told, threading.Event()
+    def __init__(self, told: Told) -> None:
+        self._told = told
         self._seen: dict[str, int] = {}
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "group.id": group,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "statistics.interval.ms": 500,
-                "stats_cb": self._statistics,
-                "error_cb": lambda _error: None,
-                "log_level": 0,
-            }
-        )
-        self._consumer.subscribe([TOPIC])
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
 
-    def close(self) -> None:
-        """Stop the thread; a consumer whose coordinator is unclear may take long to close and is left."""
-        self._stop.set()
-        self._thread.join(20.0)
+    def delivered(self, message: Message) -> None:
+        """Not of interest here."""
 
-    def _statistics(self, text: str) -> None:
+    def committed(self, _offsets: Sequence[TopicPartition]) -> None:
+        """One request, whatever is in it."""
+        self._told.count("committed")
+
+    def failed(self, name: str) -> None:
+        """One request."""
+        self._told.count("failed")
+        self._told.codes[name] += 1
+
+    def died(self, name: str) -> None:
+        """Not seen with the classic protocol."""
+        self._told.codes[name] += 1
+
+    def statistics(self, text: str) -> None:
+        """FindCoordinator requests since the last time."""
         for name, each in json.loads(text)["brokers"].items():  # one that is gone and back begins anew
             sent = each["req"].get("FindCoordinator", 0)
             before = self._seen.get(name, 0)
             self._told.count("FindCoordinator", sent - before if sent >= before else sent)
             self._seen[name] = sent
 
-    def _run(self) -> None:
-        due = time.monotonic()
-        while not self._stop.is_set():
-            self._consumer.poll(0.05)
-            if time.monotonic() < due or not self._consumer.assignment():
-                continue
-            due = time.monotonic() + _EVERY_S
-            try:
-                self._consumer.commit(asynchronous=False)
-                self._told.count("committed")
-            except KafkaException as why:
-                if why.args[0].name() != "_NO_OFFSET":
-                    self._told.count("failed")
-                    self._told.codes[why.args[0].name()] += 1
 
-
-@contextmanager
-def producing(cluster: Cluster) -> Iterator[None]:
-    """A hundred records a second until the end."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    stop = threading.Event()
-
-    def run() -> None:
-        number = 0
-        while not stop.wait(0.01):
-            producer.produce(TOPIC, b"x", partition=number % PARTITIONS)
-            producer.poll(0)
-            number += 1
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        producer.flush(10.0)
+def member(cluster: Cluster, group: str, told: Told) -> LiveMember:
+    """One consumer, counted."""
+    counting = Counting(told)
+    properties = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": group,
+        "statistics.interval.ms": 500,
+        "stats_cb": counting.statistics,
+    }
+    return LiveMember(properties, TOPIC, counting)
 
 
 def chosen(cluster: Cluster) -> str:
@@ -172,8 +143,8 @@ def measured(cluster: Cluster, stretch_s: float) -> tuple[Told, dict[str, Any]]:
     expand(cluster)
     group = chosen(cluster)
     told = Told()
-    with producing(cluster):
-        members = [Member(cluster, group, told) for _ in range(2)]
+    with producing(cluster, TOPIC, PARTITIONS):
+        members = [member(cluster, group, told) for _ in range(2)]
         time.sleep(stretch_s)
         told.mark("broker 2 stops")
         cluster, _ = replace_node(cluster, 2, unchanged)
@@ -184,7 +155,9 @@ def measured(cluster: Cluster, stretch_s: float) -> tuple[Told, dict[str, Any]]:
         told.mark("broker 1 is back")
         time.sleep(stretch_s)
         for each in members:
-            each.close()
+            each.end()
+        for each in members:
+            each.join()
     return told, {"group": group}
 
 

@@ -16,6 +16,7 @@ from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.coordinator_log import LogRecord, commit_place, decode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
+from groupshift.sandbox.elections import lead_as_preferred
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
@@ -26,7 +27,7 @@ from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
-from placement_story import audited, led_as_preferred, said
+from placement_story import OFFSETS, audited, said
 
 TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
 GROUPS = tuple(f"team-{number}-grüße" for number in range(300))
@@ -145,7 +146,7 @@ def bounced(cluster: Cluster, times: int = 2) -> Cluster:
     """Another broker goes away and comes back, each time: its partitions are led elsewhere, and led back."""
     for node in [each.node_id for each in cluster.brokers][:times]:
         cluster, _ = replace_node(cluster, node, unchanged)
-        led_as_preferred(cluster)
+        lead_as_preferred(cluster, OFFSETS)
     return cluster
 
 

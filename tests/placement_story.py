@@ -15,15 +15,13 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.raw.wire import BrokerError
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Transient
 from groupshift.sandbox.committing import commit
-from groupshift.sandbox.elections import elect_preferred
+from groupshift.sandbox.elections import lead_as_preferred
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.layout import Cluster, unchanged
 from groupshift.sandbox.processes import wait_until
@@ -86,22 +84,6 @@ def expand(cluster: Cluster, count: int) -> None:
     wait_until(led, 60.0, f"{count} partitions of {OFFSETS} are led")
 
 
-def led_as_preferred(cluster: Cluster) -> None:
-    """Give partitions back to their first replicas, as brokers do some time after a restart, and wait until
-    every broker knows."""
-
-    def back() -> bool:
-        try:
-            elect_preferred(cluster, OFFSETS, range(AFTER))
-        except (Transient, BrokerError):
-            return False
-        told = told_by_each(cluster)
-        nodes = {node.node_id for node in cluster.brokers}
-        return len(told) == 1 and {node for _, node in next(iter(told))} == nodes
-
-    wait_until(back, 120.0, "partitions are led by their first replicas", every_s=0.5)
-
-
 def committed(cluster: Cluster) -> None:
     """One offset for each group."""
     create_topic(cluster.bootstrap, TOPIC, 1)
@@ -124,11 +106,11 @@ def careless(cluster: Cluster) -> Stages:
     expanded = audited(cluster)
     nodes = [node.node_id for node in cluster.brokers]
     cluster, _ = replace_node(cluster, nodes[-1], unchanged)
-    led_as_preferred(cluster)
+    lead_as_preferred(cluster, OFFSETS)
     mixed = audited(cluster)
     for node in nodes[:-1]:
         cluster, _ = replace_node(cluster, node, unchanged)
-    led_as_preferred(cluster)
+    lead_as_preferred(cluster, OFFSETS)
     return Stages(
         cluster=cluster,
         before=before,

@@ -5,31 +5,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition as At
 
-from client_processes import ClientProcess, client_processes, produce
+from client_processes import client_processes
 from cluster_move_runs import Runs
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
-from groupshift.sandbox.client_members.events import delivered
+from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
 from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
 from groupshift.sandbox.layout import Cluster, unchanged
 from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.sandbox.rolling import replace_node
 from open_transaction import OpenTransaction
 from placement_story import audited
+from resuming_members import (
+    EACH,
+    PARTITIONS,
+    TOPIC,
+    offsets_of,
+    one_of_each,
+    read_to_the_end,
+    renamed,
+    resume,
+)
 
 pytestmark = pytest.mark.timeout(600)
 
-TOPIC, PARTITIONS, EACH = "orders", 2, 50
 BEFORE, AFTER, CARELESS = 5, 8, 16
 JAVA = "kafka-clients 4.3.1"
 KINDS = [
@@ -65,46 +71,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def members(cluster: Cluster) -> list[ClientMember]:
     """One of each kind, each in a group of its own that moves."""
-    names = _names()
-    return [
-        ClientMember(
-            client=client,
-            group=next(names),
-            name=f"{client.split()[0]}-{protocol}",
-            topic=TOPIC,
-            bootstrap=cluster.bootstrap,
-            protocol=protocol,
-            commit=Commit.EACH,
-        )
-        for client, protocol in KINDS
-    ]
-
-
-def _renamed(member: ClientMember, turn: str) -> ClientMember:
-    return replace(member, name=f"{member.name}-{turn}")
-
-
-def _offsets(process: ClientProcess) -> dict[int, list[int]]:
-    """Every offset that was delivered, by partition."""
-    return {at.partition: found for at, found in delivered(process.told()).items()}
-
-
-def _consumed(
-    cluster: Cluster, members: list[ClientMember], turn: str, first: int
-) -> dict[str, dict[int, list[int]]]:
-    """What each member was given until it has the records up to the end, from ``first`` on."""
-    with client_processes(cluster.home) as run:
-        begun = [run(_renamed(member, turn)) for member in members]
-        for each in begun:
-            wait_until(
-                lambda each=each: sum(len(found) for found in _offsets(each).values()) >= (PARTITIONS * EACH),
-                120.0,
-                f"{each.member.name} has what there is from {first} on",
-                every_s=0.2,
-            )
-        for each in begun:
-            each.end()
-        return {each.member.group: _offsets(each) for each in begun}
+    return one_of_each(cluster, KINDS, _names())
 
 
 def test_clients_resume_at_their_committed_offset(
@@ -112,10 +79,7 @@ def test_clients_resume_at_their_committed_offset(
 ) -> None:
     """confluent-kafka and Java, classic and consumer protocol: nothing lost, nothing read twice. On the way,
     an open transaction holds up the drain, and the run is killed after four of its acts."""
-    create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
-    produce(cluster.bootstrap, TOPIC, PARTITIONS, EACH)
-    wanted = {number: list(range(EACH)) for number in range(PARTITIONS)}
-    assert _consumed(cluster, members, "before", 0) == {each.group: wanted for each in members}
+    read_to_the_end(cluster, members)
     runs = Runs(cluster, tmp_path, capsys, "expansion")
     _test_coordinator_20_a_transaction(cluster, runs)
     _test_coordinator_19_kills(runs)
@@ -123,9 +87,7 @@ def test_clients_resume_at_their_committed_offset(
     assert code == 0, done
     assert done["outcome"]["ended"] == "done"
     assert audited(cluster).clean
-    produce(cluster.bootstrap, TOPIC, PARTITIONS, EACH)
-    wanted = {number: list(range(EACH, 2 * EACH)) for number in range(PARTITIONS)}
-    assert _consumed(cluster, members, "after", EACH) == {each.group: wanted for each in members}
+    resume(cluster, members)
 
 
 def _test_coordinator_20_a_transaction(cluster: Cluster, runs: Runs) -> None:
@@ -160,7 +122,7 @@ def test_coordinator_31c_members_of_a_careless_expansion(
     everything again."""
     classic, native = members[0], members[1]
     with client_processes(cluster.home) as run:
-        begun = [run(_renamed(each, "careless")) for each in (classic, native)]
+        begun = [run(renamed(each, "careless")) for each in (classic, native)]
         for each in begun:
             each.await_told("assigned")
         with closing(LiveTopicExpansion(KafkaCluster(cluster.bootstrap, timeout_s=60.0))) as topic:
@@ -170,4 +132,4 @@ def test_coordinator_31c_members_of_a_careless_expansion(
         fatal = begun[1].await_told("error", when=lambda told: told.fields["code"] == _FATAL)
         assert "The group id does not exist" in fatal.fields["said"]
         again = {number: list(range(2 * EACH)) for number in range(PARTITIONS)}
-        wait_until(lambda: _offsets(begun[0]) == again, 120.0, "the classic member reads everything again")
+        wait_until(lambda: offsets_of(begun[0]) == again, 120.0, "the classic member reads everything again")

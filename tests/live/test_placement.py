@@ -11,6 +11,7 @@ import pytest
 from groupshift.cli.main import main
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
+from groupshift.sandbox.elections import lead_as_preferred
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
 from groupshift.sandbox.layout import Cluster, unchanged
@@ -23,6 +24,7 @@ from placement_story import (
     BEFORE,
     GROUPS,
     MOVING,
+    OFFSETS,
     Stages,
     answered,
     asked,
@@ -31,7 +33,6 @@ from placement_story import (
     committed,
     counts,
     expand,
-    led_as_preferred,
     overwrite,
     said,
 )
@@ -151,7 +152,7 @@ def test_what_was_lost_is_brought_back(stages: Stages, capsys: pytest.CaptureFix
     if old:
         for node in stages.cluster.brokers:
             replace_node(stages.cluster, node.node_id, unchanged)
-        led_as_preferred(stages.cluster)
+        lead_as_preferred(stages.cluster, OFFSETS)
         assert audited(stages.cluster).clean
     assert answered(stages.cluster) == {**dict.fromkeys(GROUPS, 100), overwritten: 7}
 

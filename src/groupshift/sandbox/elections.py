@@ -13,10 +13,11 @@ from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.wire import error_name, raise_for
+from groupshift.adapters.kafka.raw.wire import BrokerError, error_name, raise_for
 from groupshift.errors import Transient
 from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.readiness import connect_to
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.readiness import connect_to, leaders_of
 
 _ELECT_LEADERS = 43
 _NEWEST = 2
@@ -38,6 +39,22 @@ def elect_preferred(cluster: Cluster, topic: str, partitions: Collection[int]) -
         finally:
             connection.close()
     raise Transient(f"no broker of {cluster.bootstrap} is the controller now; run it again")
+
+
+def lead_as_preferred(cluster: Cluster, topic: str, within_s: float = 120.0) -> None:
+    """Give every partition of a topic back to its first replica, as brokers do some time after a restart, and
+    wait until each broker tells the same leaders, every broker among them. Raises as `wait_until`."""
+    nodes = {node.node_id for node in cluster.brokers}
+
+    def back() -> bool:
+        try:
+            elect_preferred(cluster, topic, leaders_of(cluster.brokers[0].address, topic))
+        except (Transient, BrokerError):
+            return False
+        told = [leaders_of(node.address, topic) for node in cluster.brokers]
+        return set(told[0].values()) == nodes and all(each == told[0] for each in told)
+
+    wait_until(back, within_s, f"partitions of {topic} are led by their first replicas", every_s=0.5)
 
 
 def _elected(connection: BrokerConnection, topic: str, partitions: Collection[int]) -> bool:

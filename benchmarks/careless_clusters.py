@@ -1,0 +1,318 @@
+"""What an expansion without care does to a cluster whose clients go on, and what a repair brings back.
+
+Three brokers, once 4.3.1 (NEW) and once 3.9.2 with ZooKeeper (OLD); ``__consumer_offsets`` with 5 partitions;
+300 groups that are away, each with ten offsets with epochs and metadata, and twelve groups with a running
+member each that reads and commits four times a second (confluent-kafka; on NEW half of them by the consumer
+protocol). The topic gets 8 partitions, and the brokers are restarted one after the other, the members
+running. Measured: which groups two brokers own half-way; which offsets are lost then, and what members read
+again; after an operator committed a third of the groups by hand, which of these stay invisible although they
+were acknowledged, at once and after leaders moved twice. Then ``groupshift repair placement --execute`` (and
+on OLD the restarts that it asks for).
+
+* ``not_brought_back_NEW``, ``not_brought_back_OLD``: offsets that are neither answered as they were committed
+  last, nor named by the repair as overwritten or left to a person. Must be 0.
+
+Run: make bench BENCH=careless-clusters
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, redirect_stdout
+from typing import Any
+
+from confluent_kafka import Consumer
+from measuring import Aim, fresh_home, report
+from measuring.live_groups import LIVE, LIVE_PARTITIONS, LiveGroup, producing
+from rich.console import Console
+from rich.table import Table
+
+from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
+from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.application.placement import PlacementAudit, audit_placement
+from groupshift.cli.main import main as groupshift
+from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.placement import partition_of
+from groupshift.sandbox.elections import lead_as_preferred
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftOptions, start_kraft
+from groupshift.sandbox.layout import Cluster, unchanged
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.rolling import replace_node
+from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from groupshift.spark.direct_log import DirectLog
+from groupshift.spark.fetched import Brokers
+
+BEFORE, AFTER, OFFSETS = 5, 8, "__consumer_offsets"
+TOPIC, PARTITIONS, GROUPS, LIVING = "orders", 10, 300, 12
+BY_HAND, LATER = 3, 1_000
+_Key = tuple[str, str, int]
+_TITLES = {
+    "two_owners": "groups that two brokers own when one of three is restarted",
+    "no_owner": "groups that no broker owns then",
+    "groups_lost": "groups away that lost offsets, all restarted",
+    "offsets_lost": "their offsets that are answered as -1",
+    "live_moved": "running members of groups that move",
+    "live_dead": "of these ended by a fatal error",
+    "live_set_back": "of these that went back to the first record",
+    "read_again": "records that members read again",
+    "stale_at_once": "acknowledged commits of 1,000 by hand that are not answered",
+    "stale_later": "the same after leaders moved twice",
+    "restored": "offsets that the repair brought back",
+    "overwritten_by_hand": "offsets named as overwritten: by hand",
+    "overwritten": "the same: by a member that went on",
+    "conflict": "offsets left to a person",
+    "not_brought_back": "offsets neither answered as committed last, nor named",
+}
+
+
+def started(home: Home, kind: str) -> Cluster:
+    """Three brokers that will make five partitions."""
+    five = {"offsets.topic.num.partitions": str(BEFORE)}
+    if kind == "NEW":
+        return start_kraft(home, KraftOptions(nodes=3, heap="320m", properties=five))
+    return start_zookeeper_mode(
+        home, start_zookeeper(home), ZookeeperModeOptions(nodes=3, heap="256m", properties=five)
+    )
+
+
+def rows() -> list[OffsetRow]:
+    """The offsets of the groups that are away."""
+    return [
+        OffsetRow(
+            group=f"team-{number}",
+            topic=TOPIC,
+            partition=partition,
+            offset=10_000 * (number + 1) + partition,
+            leader_epoch=partition % 3,
+            metadata=f"team-{number}/{partition}",
+        )
+        for number in range(GROUPS)
+        for partition in range(PARTITIONS)
+    ]
+
+
+def by_key(found: Iterable[OffsetRow]) -> dict[_Key, int]:
+    """Offset of each."""
+    return {(row.group, row.topic, row.partition): row.offset for row in found}
+
+
+def committed(cluster: Cluster, found: Iterable[OffsetRow]) -> None:
+    """All acknowledged."""
+    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+        assert commit_rows(raw, found) == {}
+
+
+def answered(cluster: Cluster, groups: Iterable[str]) -> dict[_Key, int]:
+    """What coordinators answer."""
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    with closing(LiveGroupSnapshots(raw, SystemClock(), patience_s=60.0)) as snapshots:
+        return by_key(snapshots.take(tuple(groups)).offsets)
+
+
+def audited(cluster: Cluster) -> PlacementAudit:
+    """Who owns what now."""
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
+    with closing(LivePlacementViews(raw, SystemClock())) as views:
+        return audit_placement(views, log)
+
+
+def differing(wanted: Mapping[_Key, int], found: Mapping[_Key, int]) -> list[_Key]:
+    """Keys that are not answered as wanted."""
+    return [key for key, offset in wanted.items() if found.get(key) != offset]
+
+
+def restarted(cluster: Cluster, nodes: Iterable[int]) -> Cluster:
+    """One after the other, led as before in the end."""
+    for node in nodes:
+        cluster, _ = replace_node(cluster, node, unchanged)
+    lead_as_preferred(cluster, OFFSETS)
+    return cluster
+
+
+def expanded(cluster: Cluster) -> None:
+    """Eight partitions, led."""
+    with closing(LiveTopicExpansion(KafkaCluster(cluster.bootstrap, timeout_s=60.0))) as topic:
+        topic.expand(AFTER)
+        wait_until(lambda: not topic.lacks([1, 2, 3]), 60.0, "all partitions are led")
+
+
+@contextmanager
+def living(cluster: Cluster, kind: str) -> Iterator[list[LiveGroup]]:
+    """Members that read and commit until the end."""
+    names = [f"live-{number}" for number in range(LIVING)]
+    with producing(cluster, LIVE, LIVE_PARTITIONS):
+        found = [
+            LiveGroup(cluster, name, native=kind == "NEW" and number % 2 == 1)
+            for number, name in enumerate(names)
+        ]
+        wait_until(lambda: all(each.last for each in found), 120.0, "every member committed")
+        try:
+            yield found
+        finally:
+            for each in found:
+                each.end()
+            for each in found:
+                each.join()
+
+
+def careless(
+    cluster: Cluster, kind: str, stretch_s: float
+) -> tuple[Cluster, list[LiveGroup], dict[str, int]]:
+    """Expand and restart while members run; what is found half-way and then."""
+    wanted = by_key(rows())
+    with living(cluster, kind) as members:
+        time.sleep(stretch_s)
+        expanded(cluster)
+        cluster = restarted(cluster, [3])
+        time.sleep(stretch_s)
+        owners = audited(cluster).facts.several_owners
+        cluster = restarted(cluster, [1, 2])
+        time.sleep(stretch_s)
+    lost = differing(wanted, answered(cluster, {group for group, _, _ in wanted}))
+    moved = [each for each in members if partition_of(each.group, BEFORE) != partition_of(each.group, AFTER)]
+    return (
+        cluster,
+        members,
+        {
+            "two_owners": sum(len(nodes) > 1 for nodes in owners.values()),
+            "no_owner": sum(not nodes for nodes in owners.values()),
+            "groups_lost": len({group for group, _, _ in lost}),
+            "offsets_lost": len(lost),
+            "live_moved": len(moved),
+            "live_dead": sum(each.dead for each in moved),
+            "live_set_back": sum(each.set_back for each in moved),
+            "read_again": sum(each.read_again for each in members),
+        },
+    )
+
+
+def by_hand(cluster: Cluster) -> tuple[Cluster, dict[_Key, int], dict[str, int]]:
+    """An operator commits a third of the groups anew, each a thousand further; every commit is
+    acknowledged."""
+    later = [
+        OffsetRow(
+            group=row.group, topic=row.topic, partition=row.partition, offset=row.offset + LATER,
+            leader_epoch=row.leader_epoch, metadata=row.metadata,
+        )
+        for row in rows()
+        if int(row.group.partition("-")[2]) % BY_HAND == 0
+    ]  # fmt: skip
+    committed(cluster, later)
+    wanted = by_key(later)
+    groups = {row.group for row in later}
+    at_once = differing(wanted, answered(cluster, groups))
+    cluster = restarted(cluster, [1])
+    cluster = restarted(cluster, [2])
+    found = {
+        "stale_at_once": len(at_once),
+        "stale_later": len(differing(wanted, answered(cluster, groups))),
+    }
+    return cluster, wanted, found
+
+
+def repaired(cluster: Cluster) -> tuple[Cluster, list[dict[str, Any]]]:
+    """By the verb, until it restored everything; on OLD brokers are restarted afterwards."""
+    documents: list[dict[str, Any]] = []
+
+    def settled() -> bool:
+        """Members that did not get away are named; the verb says: stop them, then run it again."""
+        where = ("--bootstrap-servers", cluster.bootstrap, "--timeout", "60", "--json")
+        with redirect_stdout(io.StringIO()) as told:
+            groupshift(["repair", "placement", "--execute", *where])
+        documents.append(json.loads(told.getvalue()))
+        return not documents[-1]["not_restored"]
+
+    wait_until(settled, 120.0, "nothing is left to restore", every_s=2.0)
+    if any(each["erased"] for each in documents):
+        cluster = restarted(cluster, [1, 2, 3])
+    return cluster, documents
+
+
+def mended(
+    cluster: Cluster, members: Iterable[LiveGroup], commanded: Mapping[_Key, int]
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """What the repair did, and what is answered then."""
+    cluster, documents = repaired(cluster)
+    named = {
+        (chosen["group"], chosen["topic"], int(chosen["partition"])): str(each["mend"])
+        for each in documents[0]["repairs"]
+        for chosen in [each["chosen"]]
+    }
+    wanted = by_key(rows()) | dict(commanded)
+    living = {(each.group, LIVE, number): each for each in members for number in each.last}
+    found = answered(cluster, {group for group, _, _ in (*wanted, *living)})
+    gone = differing(wanted, found)
+    gone += [key for key, member in living.items() if not member.may_be(key[2], found.get(key))]
+    unnamed = [key for key in gone if named.get(key, "restore") == "restore"]
+    mends = Counter(named.values())
+    by_hand = sum(mend == "overwritten" and key in commanded for key, mend in named.items())
+    return {
+        "restored": sum(int(each["restored"] or 0) for each in documents),
+        "overwritten_by_hand": by_hand,
+        "overwritten": mends["overwritten"] - by_hand,
+        "conflict": mends["conflict"],
+        "not_brought_back": len(unnamed),
+    }, {
+        "runs": len(documents),
+        "gone": [{"key": key, "found": found.get(key)} for key in unnamed],
+        "against": audited(cluster).judgement.reasons,
+    }
+
+
+def measured(home: Home, kind: str, stretch_s: float) -> tuple[dict[str, int], dict[str, Any]]:
+    """The whole story on one kind of coordinator."""
+    cluster = started(home, kind)
+    create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
+    create_topic(cluster.bootstrap, LIVE, LIVE_PARTITIONS)
+    first = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "makes-the-topic", "log_level": 0})
+    first.subscribe([TOPIC])
+    wait_until(lambda: bool(first.poll(0.2)) or bool(first.assignment()), 60.0, "there is an offsets topic")
+    first.close()
+    committed(cluster, rows())
+    cluster, members, told = careless(cluster, kind, stretch_s)
+    cluster, commanded, stale = by_hand(cluster)
+    found, rest = mended(cluster, members, commanded)
+    refused = Counter[str]()
+    for each in members:
+        refused += each.failures
+    return told | stale | found, rest | {"failed_commits": dict(refused)}
+
+
+def main() -> int:
+    """Measure both kinds and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stretch", type=float, default=8.0, help="seconds that members run at each stage")
+    parser.add_argument("--kind", choices=("NEW", "OLD"), action="append", help="one of them only")
+    given = parser.parse_args()
+    figures: dict[str, dict[str, int]] = {}
+    said: dict[str, Any] = {}
+    for kind in given.kind or ("NEW", "OLD"):
+        with fresh_home() as home:
+            figures[kind], said[kind] = measured(home.create(), kind, given.stretch)
+    table = Table("", *figures)
+    for name, title in _TITLES.items():
+        table.add_row(title, *(f"{each[name]:,}" for each in figures.values()))
+    Console(width=110).print(table)
+    aims = [
+        Aim(name=f"not_brought_back_{kind}", value=each["not_brought_back"], aim=0)
+        for kind, each in figures.items()
+    ]
+    return report("careless-clusters", aims, {"figures": figures, **said})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
