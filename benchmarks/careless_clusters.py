@@ -9,6 +9,7 @@ again; after an operator committed a third of the groups by hand, which of these
 were acknowledged, at once and after leaders moved twice. Then ``groupshift repair placement --execute`` (and
 on OLD the restarts that it asks for).
 
+* ``unclean_NEW``, ``unclean_OLD``: rules of the audit that fail then. Must be 0.
 * ``not_brought_back_NEW``, ``not_brought_back_OLD``: offsets that are neither answered as they were committed
   last, nor named by the repair as overwritten or left to a person. Must be 0.
 
@@ -43,6 +44,7 @@ from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.cli.main import main as groupshift
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.placement import partition_of
+from groupshift.domain.verdict import Verdict
 from groupshift.sandbox.elections import lead_as_preferred
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
@@ -74,6 +76,7 @@ _TITLES = {
     "overwritten_by_hand": "offsets named as overwritten: by hand",
     "overwritten": "the same: by a member that went on",
     "conflict": "offsets left to a person",
+    "unclean": "rules of the audit that fail then",
     "not_brought_back": "offsets neither answered as committed last, nor named",
 }
 
@@ -234,9 +237,9 @@ def repaired(cluster: Cluster) -> tuple[Cluster, list[dict[str, Any]]]:
         with redirect_stdout(io.StringIO()) as told:
             groupshift(["repair", "placement", "--execute", *where])
         documents.append(json.loads(told.getvalue()))
-        return not documents[-1]["not_restored"]
+        return not documents[-1]["not_restored"] and not documents[-1]["strays_left"]
 
-    wait_until(settled, 120.0, "nothing is left to restore", every_s=2.0)
+    wait_until(settled, 120.0, "nothing is left to restore or to erase", every_s=2.0)
     if any(each["erased"] for each in documents):
         cluster = restarted(cluster, [1, 2, 3])
     return cluster, documents
@@ -259,6 +262,7 @@ def mended(
     gone += [key for key, member in living.items() if not member.may_be(key[2], found.get(key))]
     unnamed = [key for key in gone if named.get(key, "restore") == "restore"]
     mends = Counter(named.values())
+    after = audited(cluster).judgement
     by_hand = sum(mend == "overwritten" and key in commanded for key, mend in named.items())
     return {
         "restored": sum(int(each["restored"] or 0) for each in documents),
@@ -266,10 +270,11 @@ def mended(
         "overwritten": mends["overwritten"] - by_hand,
         "conflict": mends["conflict"],
         "not_brought_back": len(unnamed),
+        "unclean": sum(each.verdict is Verdict.FAIL for each in after.findings),
     }, {
         "runs": len(documents),
         "gone": [{"key": key, "found": found.get(key)} for key in unnamed],
-        "against": audited(cluster).judgement.reasons,
+        "against": after.reasons,
     }
 
 
@@ -308,7 +313,8 @@ def main() -> int:
         table.add_row(title, *(f"{each[name]:,}" for each in figures.values()))
     Console(width=110).print(table)
     aims = [
-        Aim(name=f"not_brought_back_{kind}", value=each["not_brought_back"], aim=0)
+        Aim(name=f"{name}_{kind}", value=each[name], aim=0)
+        for name in ("not_brought_back", "unclean")
         for kind, each in figures.items()
     ]
     return report("careless-clusters", aims, {"figures": figures, **said})

@@ -148,6 +148,7 @@ def test_what_was_lost_is_brought_back(stages: Stages, capsys: pytest.CaptureFix
     for restored in (len(MOVING) - 1, 0):
         code, document = asked(capsys, "repair", "placement", "--execute", *where)
         assert (code, document["restored"], document["not_restored"]) == (0, restored, [])
+        assert document["strays_left"] == {}
         assert len(document["erased"]) == (len(MOVING) if old and restored else 0)
     if old:
         for node in stages.cluster.brokers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.restore_offsets import NotRestored, Restored, restore_offsets
@@ -54,11 +54,13 @@ class PlannedRepair:
 class Repaired:
     """What was done: ``restored`` as read back; ``changed`` were committed by somebody between the look and
     the act, and left alone; ``erased`` are the groups whose stray records have tombstones now, which OLD
-    coordinators take up when they load the partitions again (empty on NEW ones)."""
+    coordinators take up when they load the partitions again (empty on NEW ones); ``strays_left`` are groups
+    whose stray records stay there, and may still hide a commit, each with why."""
 
     restored: Restored
     changed: tuple[NotRestored, ...] = ()
     erased: frozenset[str] = frozenset()
+    strays_left: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_repair(

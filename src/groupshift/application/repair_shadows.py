@@ -8,7 +8,7 @@ it when brokers are restarted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from groupshift.application.repair_placement import PlannedRepair, Repaired
@@ -16,7 +16,7 @@ from groupshift.application.restore_offsets import NotRestored, Restored
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.expansion.agreement import logged_offsets
 from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.repair import Mend, Repair
+from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.log_copies import OffsetsLog
@@ -25,6 +25,8 @@ from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
 
 _Key = tuple[str, str, int]
+_BUSY = "it has members: stop them, then run it again"
+_UNDECIDED = "a person has to decide about an offset of it first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,21 +50,25 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
         raise Rejected(f"nothing was changed: {planned.against}")
     busy = busy_groups(tools.views.look().cluster)
     changed = _changed(planned, tools)
-    left = busy | {each.chosen.group for each in planned.of(Mend.CONFLICT)} | changed.keys()
+    left = dict.fromkeys((each.chosen.group for each in planned.of(Mend.CONFLICT)), _UNDECIDED)
+    left |= changed | dict.fromkeys(busy, _BUSY)
     wanted = [each for each in planned.of(Mend.RESTORE) if each.chosen.group not in left]
     refused = tools.restoring.commit([each.row for each in wanted])
     differing = _not_logged([each.row for each in wanted], refused, planned, tools)
-    unsettled = left | refused.keys() | {each.wanted.group for each in differing}
-    erased = _erase(planned, tools, unsettled)
+    left |= {each.wanted.group: each.reason for each in differing}
+    erased, kept = _erase(planned, tools, left)
     named = [each for each in planned.of(Mend.RESTORE) if each.chosen.group in busy | changed.keys()]
     return Repaired(
         restored=Restored(equal=len(wanted) - len(differing), differing=differing),
-        changed=tuple(_left(each, changed) for each in named),
+        changed=tuple(
+            NotRestored(wanted=each.row, found=None, reason=left[each.chosen.group]) for each in named
+        ),
         erased=erased,
+        strays_left=kept,
     )
 
 
-def _changed(planned: PlannedRepair, tools: ShadowTools) -> Mapping[str, str]:
+def _changed(planned: PlannedRepair, tools: ShadowTools) -> dict[str, str]:
     """Groups of which the log says something else than when it was planned, and why. Answers tell nothing: a
     cache may hide what was committed."""
     log = planned.audit.facts.log
@@ -91,9 +97,13 @@ def _not_logged(
     )
 
 
-def _erase(planned: PlannedRepair, tools: ShadowTools, unsettled: Collection[str]) -> frozenset[str]:
+def _erase(
+    planned: PlannedRepair, tools: ShadowTools, unsettled: Mapping[str, str]
+) -> tuple[frozenset[str], Mapping[str, str]]:
+    """The groups whose strays have tombstones now, and those that keep theirs, with why."""
     log = planned.audit.facts.log
-    strays = {group: keys for group, keys in (log.strays if log else {}).items() if group not in unsettled}
+    every = log.strays if log else {}
+    strays = {group: keys for group, keys in every.items() if group not in unsettled}
     tools.erasing.erase([key for keys in strays.values() for key in keys])
     left = LogReading().take(tools.log.read(tools.log.position())).places(log.count if log else 1, 0).strays
     still = sorted(strays.keys() & left.keys())
@@ -101,12 +111,7 @@ def _erase(planned: PlannedRepair, tools: ShadowTools, unsettled: Collection[str
         raise Transient(
             f"strays of {len(still)} groups are still in the log, {still[0]!r} first; run it again"
         )
-    return frozenset(strays)
-
-
-def _left(found: Repair, changed: Mapping[str, str]) -> NotRestored:
-    why = changed.get(found.chosen.group, "it has members: stop them, then run it again")
-    return NotRestored(wanted=found.row, found=None, reason=why)
+    return frozenset(strays), {group: unsettled[group] for group in sorted(every.keys() - strays.keys())}
 
 
 def _said(row: OffsetRow) -> tuple[int, int, str]:

@@ -12,12 +12,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application.downgrade import DowngradeAssessment, DowngradeRequest, assess_downgrade
+from groupshift.application.downgrade_run import MOVE
 from groupshift.bootstrap.downgrade import downgrade_views
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
 from groupshift.cli.downgrade_log import log_at
-from groupshift.cli.downgrade_report import report
 from groupshift.cli.downgrade_run import BrokersOnly, back, run, status
+from groupshift.cli.run_report import report_of
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.levels import METADATA, name_of
@@ -65,7 +66,7 @@ app = typer.Typer(
 app.command("run")(run)
 app.command("status")(status)
 app.command("back")(back)
-app.command("report")(report)
+app.command("report")(report_of(MOVE))
 
 
 @app.command("assess")

@@ -59,8 +59,6 @@ BrokersOnly = Annotated[
     bool,
     typer.Option("--brokers-only", help="Controllers of their own keep their release; only brokers change."),
 ]
-FOLDER = "downgrades"
-"""Where the evidence of downgrades is kept."""
 _MOVE = downgrade_run.MOVE.name
 
 
@@ -86,7 +84,7 @@ def run(  # noqa: PLR0913 - the options of a verb
     plan is shown.
 
     Exit code 1: it may not begin, or it stopped; 6: somebody else has to act, then run it again."""
-    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER)
+    place = place_of(bootstrap_servers, state, settings_file, move=_MOVE)
     with _tools(place, nodes, timeout) as tools:
         opened = tools.runs.open_of(tools.reader.cluster_id())
         if opened is None:
@@ -118,7 +116,7 @@ def status(
     as_json: Json = False,
 ) -> int:
     """The latest downgrade, step by step, and others that are open; nothing is asked of a cluster."""
-    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER, cluster=False)
+    place = place_of(bootstrap_servers, state, settings_file, move=_MOVE, cluster=False)
     with journal_of(place) as runs:
         found = runs.recent(1, move=_MOVE)
         if not found:
@@ -150,7 +148,7 @@ def back(  # noqa: PLR0913 - the options of a verb
 ) -> int:
     """Undo an open downgrade, last step first: nodes, features, configurations; without --execute it is
     shown. What is forward only stays as it is. Where no broker answers any more, --run names it."""
-    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER)
+    place = place_of(bootstrap_servers, state, settings_file, move=_MOVE)
     with _tools(place, nodes, timeout) as tools:
         opened = tools.runs.find(run_id) if run_id else _open_of(tools)
         if opened is None:

@@ -18,9 +18,9 @@ from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
 from groupshift.bootstrap.connections import verifier
 from groupshift.cli import render
-from groupshift.cli.downgrade_report import verified_run
 from groupshift.cli.options import MigrationId
 from groupshift.cli.pages import Output, write_page
+from groupshift.cli.run_report import verified_run
 from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.domain.pack import Pack, State
 from groupshift.errors import Broken, Rejected
@@ -90,8 +90,8 @@ def verify_evidence(
 ) -> int:
     """Hash every file of an evidence pack again; exit code 5 names what is missing, altered or unknown.
 
-    RUN is a downgrade's. A FOLDER (with a slash in it) is checked without journal and settings, wherever it
-    was copied to."""
+    RUN is that of a downgrade or an expansion. A FOLDER (with a slash in it) is checked without journal and
+    settings, wherever it was copied to."""
     console = Console(stderr=True)
     columns = (TextColumn("hashing"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -116,7 +116,7 @@ def _checked(
         return _of_folder(Path(what), verifier(public_key), told), "groupshift"
     of_run = verified_run(what, settings, told)
     if of_run is not None:
-        return of_run, "groupshift downgrade"
+        return of_run[0], f"groupshift {of_run[1]}"
     opened, parsed = open_app(settings)
     with opened:
         key = verifier(public_key or parsed.evidence.public_key)

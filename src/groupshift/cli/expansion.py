@@ -65,7 +65,7 @@ def expansion(  # noqa: PLR0913 - the options of a verb
 
 def _write(path: Path, found: PlannedExpansion) -> None:
     with needing_spark():
-        from groupshift.spark.expansion_report import write_plan
+        from groupshift.spark.expansion_report.plan import write_plan
     write_plan(path, found)
 
 

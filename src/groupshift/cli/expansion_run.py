@@ -1,4 +1,4 @@
-"""``groupshift expansion run | status | back``: more partitions of ``__consumer_offsets``, step by step."""
+"""``groupshift expansion run | status | back | report``: more partitions of ``__consumer_offsets``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from groupshift.cli.run_options import (
     place_of,
     terms_of,
 )
+from groupshift.cli.run_report import report_of
 from groupshift.cli.run_show import finish, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.domain.expansion.run_plan import from_json
@@ -44,8 +45,6 @@ To = Annotated[
     int | None,
     typer.Option("--to", metavar="M", help="How many partitions there are to be.", min=1, show_default=False),
 ]
-FOLDER = "expansions"
-"""Where the evidence of expansions is kept."""
 _AFTER = "start the clients; for as long as offsets are kept, look again with: groupshift audit placement"
 
 app = typer.Typer(
@@ -73,7 +72,7 @@ def run(  # noqa: PLR0913 - the options of a verb
     """Give the offsets topic M partitions, or go on with that; without --execute only the plan is shown.
 
     Exit code 1: it may not begin, or it stopped; 6: somebody else has to act, then run it again."""
-    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER)
+    place = place_of(bootstrap_servers, state, settings_file, move=MOVE.name)
     with _tools(place, nodes, timeout) as tools:
         opened = tools.runs.open_of(tools.reader.cluster_id())
         if opened is None:
@@ -101,7 +100,7 @@ def status(
     as_json: Json = False,
 ) -> int:
     """The latest expansion, step by step; nothing is asked of a cluster."""
-    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER, cluster=False)
+    place = place_of(bootstrap_servers, state, settings_file, move=MOVE.name, cluster=False)
     with journal_of(place) as runs:
         found = runs.recent(1, move=MOVE.name)
         if not found:
@@ -127,7 +126,7 @@ def back(  # noqa: PLR0913 - the options of a verb
 ) -> int:
     """Take an open expansion back, before partitions were made: groups that were deleted get their offsets
     again; without --execute it is shown. Afterwards there is only the way forward."""
-    place = place_of(bootstrap_servers, state, settings_file, folder=FOLDER)
+    place = place_of(bootstrap_servers, state, settings_file, move=MOVE.name)
     with _tools(place, None, timeout) as tools:
         opened = tools.runs.find(run_id) if run_id else tools.runs.open_of(tools.reader.cluster_id())
         if opened is None:
@@ -144,6 +143,9 @@ def back(  # noqa: PLR0913 - the options of a verb
         terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)
         turned = expansion_run.turn_back(tools, terms, opened)
         return finish(MOVE, tools.runs, expansion_run.go_on(tools, terms, turned), as_json=as_json)
+
+
+app.command("report")(report_of(MOVE))
 
 
 def _show_planned(planned: PlannedRun, *, as_json: bool) -> int:

@@ -97,7 +97,7 @@ def _clean(planned: PlannedRepair, done: Repaired | None) -> bool:
         return False
     if done is None:
         return not planned.of(Mend.RESTORE) and not (planned.old and planned.repairs)
-    return not done.restored.differing and not done.changed
+    return not done.restored.differing and not done.changed and not done.strays_left
 
 
 def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
@@ -109,6 +109,7 @@ def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
         "executed": done is not None,
         "restored": None if done is None else done.restored.equal,
         "erased": [] if done is None else sorted(done.erased),
+        "strays_left": {} if done is None else done.strays_left,
         "not_restored": [] if done is None else (*done.restored.differing, *done.changed),
     }
 
@@ -131,6 +132,9 @@ def _show(console: Console, planned: PlannedRepair, done: Repaired | None) -> No
         console.print(f"[green]{done.restored.equal:,} restored and read back[/]")
     if done is not None and done.erased:
         console.print(f"strays of {len(done.erased):,} groups have tombstones now")
+    if done is not None:
+        for group, why in list(done.strays_left.items())[:_SHOWN]:
+            console.print(escape(f"strays of {group} stay: {why}"), style="yellow", soft_wrap=True)
 
 
 def _table(title: str, found: Any) -> Table:
@@ -153,10 +157,15 @@ def _table(title: str, found: Any) -> Table:
     return table
 
 
+def _waiting(planned: PlannedRepair, done: Repaired) -> bool:
+    """Whether a group keeps its strays for another reason than that a person has to decide."""
+    return bool(done.strays_left.keys() - {each.chosen.group for each in planned.of(Mend.CONFLICT)})
+
+
 def _next(planned: PlannedRepair, done: Repaired | None) -> str:
     if planned.against:
         return "groupshift audit placement"
-    if done is not None and (done.restored.differing or done.changed):
+    if done is not None and (done.restored.differing or done.changed or _waiting(planned, done)):
         return "stop the members of these groups, then: groupshift repair placement --execute"
     if done is None and (planned.of(Mend.RESTORE) or (planned.old and planned.repairs)):
         return "stop the members of these groups, then: groupshift repair placement --execute"

@@ -62,10 +62,10 @@ def place_of(
     state: Path | None,
     settings_file: Path | None,
     *,
-    folder: str,
+    move: str,
     cluster: bool = True,
 ) -> RunPlace:
-    """Where a run works and remembers, with its snapshots in ``folder`` of the evidence; without ``cluster``
+    """Where a run of this move works and remembers; without ``cluster``
     only journal and evidence are used.
 
     Raises `Rejected` where the options name no such place."""
@@ -81,7 +81,7 @@ def place_of(
         return RunPlace(
             kafka=KafkaSettings(bootstrap_servers=bootstrap_servers),
             journal=f"sqlite:///{home / 'journal.db'}",
-            evidence=home / folder,
+            evidence=home / folder_of(move),
             java_home=str(java_home()) if cluster else "",
         )
     if bootstrap_servers:
@@ -92,9 +92,14 @@ def place_of(
     return RunPlace(
         kafka=found.kafka,
         journal=found.journal.url,
-        evidence=Path(found.evidence.root) / folder,
+        evidence=Path(found.evidence.root) / folder_of(move),
         java_home=found.spark.java_home or (str(java_home()) if cluster else ""),
     )
+
+
+def folder_of(move: str) -> str:
+    """The folder of the evidence in which all runs of this move keep theirs."""
+    return f"{move}s"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.bootstrap.downgrade import cluster_acts, downgrade_views, run_evidence
 from groupshift.ports.broker_replacement import BrokerReplacement
-from groupshift.spark.downgrade_report.sealing import ReportAndPack
+from groupshift.spark.run_report.sealing import ReportAndPack
 from groupshift.spark.run_tools import RunPlace, shared
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from groupshift.application.expansion_work import ExpansionTools
+from groupshift.bootstrap.downgrade import run_evidence
 from groupshift.bootstrap.placement import offset_restoring, placement_views, topic_expansion
 from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.spark.run_report.sealing import ReportAndPack
 from groupshift.spark.run_tools import RunPlace, shared
 
 
@@ -22,4 +24,5 @@ def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -
         restoring = offset_restoring(place.kafka, timeout_s=timeout_s)
         stack.callback(restoring.close)
         fields = shared(stack, place, nodes, timeout_s)
-        yield ExpansionTools(views=views, topic=topic, restoring=restoring, **fields)
+        seal = ReportAndPack(evidence=run_evidence(place.evidence))
+        yield ExpansionTools(views=views, topic=topic, restoring=restoring, seal=seal, **fields)

@@ -12,7 +12,7 @@ from groupshift.domain.expansion.view import PlacementView, TopicView
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.spark.expansion_report import render
+from groupshift.spark.expansion_report.plan import render
 from placement_clusters import Log, answering, at, leading, view
 
 EIGHT = {1: 8, 2: 8, 3: 8}

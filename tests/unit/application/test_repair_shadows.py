@@ -84,8 +84,27 @@ def test_a_group_with_members_is_left_alone_whole() -> None:
         world.commit_as_client(busy, 1, 1)
     done = repair_shadows(planned(world), tools(world))
     assert done.erased == set(MOVING) - {busy}
+    assert done.strays_left == {busy: "it has members: stop them, then run it again"}
     restarted(world)
     assert unlike(world) <= {busy}
+
+
+def test_a_group_that_needs_no_commit_is_named_when_its_strays_stay() -> None:
+    """Its members committed at home, where nothing is to be restored; the stray can hide that."""
+    world = careless()
+    busy = MOVING[0]
+    asked = next(node for node in world.world.brokers if world.world.serves(node, busy))
+    assert world.commit_as_client(busy, 999, asked)
+    world.members = {busy}
+    plan = planned(world)
+    assert [each.mend for each in plan.repairs if each.chosen.group == busy] == [Mend.OVERWRITTEN]
+    done = repair_shadows(plan, tools(world))
+    assert (done.changed, set(done.strays_left)) == ((), {busy})
+    world.members = set()
+    again = repair_shadows(planned(world), tools(world))
+    assert (again.erased, again.strays_left) == ({busy}, {})
+    restarted(world)
+    assert unlike(world) == set()
 
 
 def test_what_a_person_has_to_decide_keeps_its_strays() -> None:
@@ -96,6 +115,8 @@ def test_what_a_person_has_to_decide_keeps_its_strays() -> None:
     assert {each.mend for each in old.repairs} == {Mend.CONFLICT}
     done = repair_shadows(old, tools(world))
     assert (done.erased, world.asked) == (frozenset(), ["commit"])
+    assert set(done.strays_left) == set(MOVING)
+    assert {"a person has to decide about an offset of it first"} == set(done.strays_left.values())
     assert planned(world).counts[Mend.RESTORE] == len(MOVING)
 
 
@@ -107,6 +128,7 @@ def test_what_is_refused_keeps_its_strays() -> None:
     (left,) = done.restored.differing
     assert (left.wanted.group, "30" in left.reason) == (MOVING[0], True)
     assert done.erased == set(MOVING) - {MOVING[0]}
+    assert done.strays_left == {MOVING[0]: left.reason}
     world.uncommitted = {}
     assert repair_shadows(planned(world), tools(world)).erased == {MOVING[0]}
     restarted(world)

@@ -21,7 +21,7 @@ from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import RunState
-from groupshift.spark.downgrade_report.sealing import ReportAndPack
+from groupshift.spark.run_report.sealing import ReportAndPack
 from simulated_downgrade import tools_of, two_of_43, yes
 
 

@@ -11,11 +11,11 @@ import pytest
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_account import DowngradeAccount, account_of, stretches
-from groupshift.application.downgrade_pack import verify_run
 from groupshift.application.downgrade_run import begin, go_on, plan_run, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.pack import verify_folder
 from groupshift.application.run_engine import Ended
+from groupshift.application.run_pack import verify_run
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.pack import State
@@ -26,7 +26,7 @@ from groupshift.ports.cluster_runs import RunState
 from groupshift.ports.run_sealing import SEALED
 from groupshift.spark.downgrade_report.document import render
 from groupshift.spark.downgrade_report.headline import headline
-from groupshift.spark.downgrade_report.sealing import ReportAndPack, written
+from groupshift.spark.run_report.sealing import ReportAndPack, written
 from simulated_downgrade import Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
 
 EVIL = "<script>alert(1)</script>"
@@ -163,7 +163,7 @@ def test_a_difference_is_the_first_thing_that_is_said_and_then_the_way_back(
     assert (headline(back).verdict, headline(back).word) == (Verdict.PASS, "taken back")
     assert "Steps back" in (evidence.read_text(run, "report.html") or "")
     assert verify_run(evidence, tools.runs, run).troubles == ()
-    ran = [each.release for each in stretches(back) if each.node == "2" and not each.changing]
+    ran = [each.ran for each in stretches(back) if each.node == "2" and not each.changing]
     assert ran == ["4.3.1", "3.9.2", "4.3.1"]
 
 
@@ -175,11 +175,11 @@ def test_a_node_that_is_being_replaced_is_shown_so_until_now(evidence: ParquetEv
     run = begun(tools)
     assert go_on(tools, yes(), tools.runs.find(run)).ended is Ended.FAILED
     lanes = stretches(told(tools, run))
-    assert [(each.release, each.changing) for each in lanes if each.node == "2"] == [
+    assert [(each.ran, each.changing) for each in lanes if each.node == "2"] == [
         ("4.3.1", False),
         ("3.9.2", True),
     ]
-    assert [(each.release, each.changing) for each in lanes if each.node == "1"] == [("4.3.1", False)]
+    assert [(each.ran, each.changing) for each in lanes if each.node == "1"] == [("4.3.1", False)]
 
 
 def test_what_was_not_approved_changed_nothing() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from groupshift.application.downgrade_account import DowngradeAccount, compared, decisions
-from groupshift.application.run_engine import StepStatus
+from groupshift.application.downgrade_account import DowngradeAccount
+from groupshift.application.run_account import compared
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.pack import StoredFile
@@ -15,15 +15,9 @@ from groupshift.spark.account.banner import banner
 from groupshift.spark.account.tables import spoken
 from groupshift.spark.downgrade_report.headline import headline
 from groupshift.spark.downgrade_report.pictures import legend, nodes_picture
-from groupshift.spark.html import Markup, duration, facts, join, moment_utc, page, section, table, tag
+from groupshift.spark.html import Markup, duration, facts, moment_utc, page, section, table, tag
+from groupshift.spark.run_report import sections
 
-_STANDS = {
-    Stand.DONE: "read back",
-    Stand.ACTED: "done, not read back yet",
-    Stand.INTENDED: "begun",
-    Stand.UNTOUCHED: "",
-}
-_SHOWN = 200
 _NONE = "No hazard was met and no rule asks for anything."
 _UNTOLD = "An older groupshift made this run and did not journal what the rules and the hazard book said."
 
@@ -32,22 +26,19 @@ def render(account: DowngradeAccount, files: Sequence[StoredFile] = ()) -> str:
     """The HTML document; it needs nothing besides itself. ``files`` are those of the run's evidence."""
     top, plan, run = headline(account), account.plan, account.run
     lead = f"Run {run.run}, planned {moment_utc(run.created_at_ms)}: cluster {plan.cluster_id}"
-    sections = [
+    parts = [
         banner(top),
         _glance(account),
         _nodes(account),
-        _comparisons(account),
+        sections.comparisons(account),
         _findings(account),
-        _steps("Steps there", account.there, run.created_at_ms),
-        _steps("Steps back", account.back, _last(account.there)) if account.back else "",
-        _decisions(account),
-        _approved_for(account),
-        _evidence(account, files),
+        *sections.steps(account),
+        sections.decided(account),
+        sections.approved_for(account),
+        sections.evidence(account, files),
     ]
     title = f"Brokers from {plan.now} to {plan.release}"
-    return page(
-        title, top.verdict, lead, [each for each in sections if isinstance(each, Markup)], word=top.word
-    )
+    return page(title, top.verdict, lead, parts, word=top.word)
 
 
 def _glance(account: DowngradeAccount) -> Markup:
@@ -81,33 +72,6 @@ def _nodes(account: DowngradeAccount) -> Markup:
     )
 
 
-def _comparisons(account: DowngradeAccount) -> Markup:
-    rows = [
-        (
-            each.subject,
-            each.base,
-            each.rules.replace("_", " "),
-            spoken(each.verdict) if each.verdict else "not taken yet",
-            each.groups,
-            "; ".join(each.reasons) or ("no problem and no difference" if each.verdict else None),
-            tag("code", each.folder) if each.folder else None,
-            moment_utc(each.at_ms) if each.at_ms else None,
-        )
-        for each in compared(account)
-    ]
-    if not rows:
-        return section("Comparisons", tag("p", "The plan compares nothing.", class_="note"))
-    heads = ["snapshot", "with", "rules of", "result", "groups", "what differs", "folder", "when"]
-    note = (
-        "Sets of groups, types, offsets, leader epochs and metadata of commits; the whole outcome is in the "
-        "folder."
-    )
-    listed = table(
-        heads, rows, numeric=["groups"], caption="Snapshots of all groups, held against each other"
-    )
-    return section("Comparisons", tag("p", note, class_="note"), listed)
-
-
 def _findings(account: DowngradeAccount) -> Markup:
     """What the rules and the hazard book said when the first broker was about to be touched."""
     proofs = [each for each in account.there if each.step.act is RunAct.PROVE and each.result]
@@ -139,67 +103,3 @@ def _findings(account: DowngradeAccount) -> Markup:
 def _said(result: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
     found: Sequence[Mapping[str, str]] = result.get("findings", ())
     return found
-
-
-def _steps(title: str, steps: Sequence[StepStatus], since_ms: int) -> Markup:
-    rows = list(_step_rows(steps, since_ms))
-    heads = ["step", "what is done", "proof before the next", "way back", "when", "took", "now"]
-    return section(
-        title, table(heads, rows, numeric=["took"], caption="In order; times are those of the journal")
-    )
-
-
-def _step_rows(steps: Sequence[StepStatus], since_ms: int) -> Iterator[tuple[object, ...]]:
-    before = since_ms
-    for each in steps:
-        took = duration(max(0, each.at_ms - before)) if each.at_ms else None
-        yield (
-            tag("code", each.step.key),
-            _folded(each.step.does),
-            _folded(each.step.proof),
-            _folded(each.step.inverse),
-            moment_utc(each.at_ms) if each.at_ms else None,
-            took,
-            _STANDS[each.stand],
-        )
-        before = each.at_ms or before
-
-
-def _folded(text: str) -> Markup | None:
-    """A sentence that may hold a long name, and still leaves room for the columns beside it."""
-    return tag("span", text, class_="name") if text else None
-
-
-def _last(steps: Sequence[StepStatus]) -> int:
-    return max((each.at_ms for each in steps), default=0)
-
-
-def _decisions(account: DowngradeAccount) -> Markup:
-    said = {True: "approved", False: "refused", None: "nobody has answered"}
-    rows = [
-        (each.subject, said[each.approved], each.who or None, moment_utc(each.at_ms))
-        for each in decisions(account)
-    ]
-    if not rows:
-        return section("Who decided", tag("p", "Nobody was asked yet.", class_="note"))
-    return section("Who decided", table(["what", "answer", "who", "when"], rows))
-
-
-def _approved_for(account: DowngradeAccount) -> Markup:
-    rows = sorted(account.plan.met.items())
-    listed = table(["what was met", "as"], rows[:_SHOWN])
-    more = (
-        tag("p", f"And {len(rows) - _SHOWN} more in journal.json.", class_="note")
-        if len(rows) > _SHOWN
-        else ""
-    )
-    summary = tag("summary", f"{len(rows)} things were met when it was planned; a change voids the approval")
-    return section("What was approved", tag("details", summary, join((listed, more))))
-
-
-def _evidence(account: DowngradeAccount, files: Sequence[StoredFile]) -> Markup:
-    about = table(["what", "value"], [("plan", tag("code", account.run.plan_hash, class_="hash"))])
-    rows = ((file.path, file.bytes, tag("code", file.sha256, class_="hash")) for file in files)
-    listed = table(["file", "bytes", "SHA-256"], rows, numeric=["bytes"])
-    summary = tag("summary", f"{len(files)} files with their SHA-256")
-    return section("Evidence", about, tag("details", summary, listed) if files else "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from groupshift.application.downgrade_account import DowngradeAccount, accepted, compared, trouble
+from groupshift.application.downgrade_account import DowngradeAccount
+from groupshift.application.run_account import accepted, compared, trouble
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.verdict import Verdict
@@ -67,9 +68,7 @@ def _sentence(account: DowngradeAccount, why: str) -> str:
 
 def _differing(account: DowngradeAccount) -> str:
     """What was accepted, and by whom."""
-    return "; ".join(
-        f"{'; '.join(each.reasons)} (accepted by {each.accepted_by})" for each in accepted(account)
-    )
+    return "; ".join(f"{'; '.join(each.reasons)} (accepted by {each.who})" for each in accepted(account))
 
 
 def _nodes(account: DowngradeAccount) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from groupshift.application.placement import PlannedExpansion
@@ -11,11 +11,10 @@ from groupshift.domain.expansion.view import configured
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.spark import picture as colours
-from groupshift.spark.account.axis import picture
-from groupshift.spark.html import Markup, badge, facts, join, moment_utc, page, section, table, tag
+from groupshift.spark.expansion_report.bars import Row, bars
+from groupshift.spark.expansion_report.movers import movers_table
+from groupshift.spark.html import Markup, badge, facts, moment_utc, page, section, table, tag
 
-_SHOWN = 500
-_LEFT, _WIDTH, _HEIGHT, _FOOT = 64, 1000, 110, 26
 _MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
     "groups": lambda load: load.groups,
     "live records": lambda load: load.live_records,
@@ -44,7 +43,7 @@ def render(found: PlannedExpansion) -> str:
         *_loads(found),
         _brokers(found),
         _findings(found),
-        _movers(found),
+        section("Groups that move", movers_table(found.movers)),
     ]
     title = f"__consumer_offsets from {before} to {found.to} partitions"
     word = "it may begin" if found.open else "it may not begin"
@@ -92,65 +91,15 @@ def _loads(found: PlannedExpansion) -> Iterator[Markup]:
     pictures: list[Markup] = []
     for name, measure in _MEASURES.items():
         moments = {"now": found.before, "then": found.after}
-        pictures += [tag("h3", f"{name[0].upper()}{name[1:]}"), _bars(name, measure, moments, shades)]
+        rows = [
+            Row(name=moment, values=[measure(load) for load in loads], shade=shades[moment])
+            for moment, loads in moments.items()
+        ]
+        pictures += [tag("h3", f"{name[0].upper()}{name[1:]}"), bars(name, rows)]
     hint = tag(
         "p", "Live is the newest record of each key; the two rows of a picture have one scale.", class_="hint"
     )
     yield section("Load by partition", hint, colours.legend(shades, {}), *pictures)
-
-
-def _bars(
-    name: str,
-    measure: Callable[[PartitionLoad], int],
-    moments: Mapping[str, Sequence[PartitionLoad]],
-    shades: Mapping[str, str],
-) -> Markup:
-    """One bar a partition, now above then, on the same scale."""
-    top = max((measure(load) for loads in moments.values() for load in loads), default=0) or 1
-    widest = max(len(loads) for loads in moments.values())
-    parts: list[object] = []
-    for line, (moment, loads) in enumerate(moments.items()):
-        floor = (line + 1) * (_HEIGHT + _FOOT) - _FOOT
-        said = name, moment, shades[moment]
-        parts += [
-            tag("text", f"{top:,}", x=0, y=floor - _HEIGHT + 14),
-            tag("text", moment, x=0, y=floor),
-            *(_bar(load, measure(load), top, (widest, floor), said) for load in loads),
-            *_numbers(len(loads), widest, floor),
-        ]
-    spoken = "; ".join(
-        _spoken(moment, [measure(load) for load in loads]) for moment, loads in moments.items()
-    )
-    height = 2 * (_HEIGHT + _FOOT)
-    return picture(f"load-{name.replace(' ', '-')}", f"{name} by partition", spoken, height, *parts)
-
-
-def _spoken(moment: str, values: Sequence[int]) -> str:
-    return f"{moment}: {sum(values):,} in {len(values)} partitions, at most {max(values):,}"
-
-
-def _bar(
-    load: PartitionLoad, value: int, top: int, place: tuple[int, int], said: tuple[str, str, str]
-) -> Markup:
-    (widest, floor), (name, moment, shade) = place, said
-    width = (_WIDTH - _LEFT) / widest
-    height = round(value / top * (_HEIGHT - 4), 1)
-    title = tag("title", f"partition {load.partition} {moment}: {value:,} {name}")
-    shape = {
-        "x": round(_LEFT + load.partition * width, 2),
-        "y": floor - height,
-        "width": round(max(0.4, width * 0.85), 2),
-        "height": height,
-    }
-    return tag("rect", title, fill=shade, **shape)
-
-
-def _numbers(count: int, widest: int, floor: int) -> Iterator[Markup]:
-    """The first and the last partition."""
-    width = (_WIDTH - _LEFT) / widest
-    for number, anchor in {0: "start", count - 1: "end"}.items():
-        x = _LEFT + (number + (anchor == "end")) * width
-        yield tag("text", number, x=round(x, 1), y=floor + 16, text_anchor=anchor, class_="hint")
 
 
 def _brokers(found: PlannedExpansion) -> Markup:
@@ -181,14 +130,3 @@ def _findings(found: PlannedExpansion) -> Markup:
         table(("rule", "verdict", "reason", "remedy"), listed) if listed else tag("p", "Every rule passed.")
     )
     return section("What the rules say", body)
-
-
-def _movers(found: PlannedExpansion) -> Markup:
-    shown = found.movers[:_SHOWN]
-    rest = len(found.movers) - len(shown)
-    more = tag("p", f"and {rest:,} more: --json has all", class_="hint") if rest else Markup("")
-    rows = ((each.group, each.before, each.after) for each in shown)
-    body = table(
-        ("group", "from partition", "to partition"), rows, numeric=("from partition", "to partition")
-    )
-    return section("Groups that move", join((body, more)) if shown else tag("p", "None."))

@@ -1,4 +1,4 @@
-"""Writing the report of a downgrade, and sealing it: `groupshift.ports.run_sealing.RunSealing`."""
+"""Writing the report of a run, and sealing it: `groupshift.ports.run_sealing.RunSealing`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.application.downgrade_account import account_of
-from groupshift.application.downgrade_pack import seal_run
 from groupshift.application.pack import measured
+from groupshift.application.run_pack import seal_run
 from groupshift.domain.pack import JOURNAL, REPORT
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.ports.evidence import EvidenceStore
-from groupshift.spark.downgrade_report.document import render
+from groupshift.spark.run_report.pages import page_of
 
 
 def written(evidence: EvidenceStore, run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> tuple[str, str]:
     """(path, text) of the report as the run stands, written beside its snapshots."""
     files = tuple(each for each in measured(evidence, run.run) if each.path not in {REPORT, JOURNAL})
-    text = render(account_of(run, steps), files)
+    text = page_of(run, steps, files)
     return evidence.write_text(run.run, REPORT, text=text), text
 
 

@@ -1,6 +1,6 @@
-"""Sealing the evidence of a downgrade, and holding it against its files and the journal.
+"""Sealing the evidence of a run that changes a cluster, and holding it against its files and the journal.
 
-Layout: ``<evidence>/downgrades/<run>/{pack.json, journal.json, report.html, <snapshot>-<claim>/…}``, as that
+Layout: ``<evidence>/<moves>/<run>/{pack.json, journal.json, report.html, <snapshot>-<claim>/…}``, as that
 of a migration (`groupshift.domain.pack`). It is not signed.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from groupshift.application.downgrade_account import account_of, decisions, folder_of
 from groupshift.application.pack import Known, Progress, Verification, measured, verified, versions_named
+from groupshift.application.run_account import decisions, folder_of
+from groupshift.application.run_accounts import account_of
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.pack import JOURNAL, PACK, Approval, Pack
 from groupshift.errors import Rejected
@@ -54,7 +55,7 @@ def verify_run(
     if SEALED not in steps:
         raise Rejected(
             f"run {run_id} has no sealed evidence: it is sealed when it is done or taken back, and it is "
-            f"{run.state}; see: groupshift downgrade status"
+            f"{run.state}; see: groupshift {run.move} status"
         )
     known = Known(
         sealed=(str(steps[SEALED].result["digest"]),),

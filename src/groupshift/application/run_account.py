@@ -1,0 +1,240 @@
+"""What the journal tells of one run that changes a cluster, whatever the move: steps there and back,
+comparisons, and who decided what when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from groupshift.application.run_engine import StepStatus
+from groupshift.application.run_work import AnyPlan
+from groupshift.domain.cluster_run.progress import Stand
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.verdict import Verdict
+from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
+
+P = TypeVar("P", bound=AnyPlan)
+_BACK = frozenset({RunState.GOING_BACK, RunState.TAKEN_BACK})
+_TELLING = ("against", "refused", "changed", "reasons", "problems")
+"""What of a step's result says why it is not as it has to be, the first that there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedGroups:
+    """One snapshot held against an earlier one: ``verdict`` is None while it is not taken, ``reasons`` are
+    the first differences, ``groups`` how many it holds, ``folder`` the name of its folder, ``accepted_by``
+    who let the run go on in spite of them (empty: nobody)."""
+
+    subject: str
+    base: str
+    rules: str
+    verdict: Verdict | None
+    reasons: tuple[str, ...]
+    groups: int | None
+    at_ms: int
+    folder: str
+    accepted_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """What a node ran (a release, a count) from and to then (epoch ms); ``changing`` while it was being
+    replaced or restarted, to run that."""
+
+    node: str
+    ran: str
+    from_ms: int
+    to_ms: int
+    changing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Somebody let the run go on: in spite of ``what``, as ``reasons`` tell it, at (epoch ms)."""
+
+    what: str
+    reasons: tuple[str, ...]
+    who: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """An approval: of what, what was said (None: nobody yet), by whom, when (epoch ms)."""
+
+    subject: str
+    approved: bool | None
+    who: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAccount(Generic[P]):
+    """A run and its plan; ``there`` are the steps of the plan, ``back`` those that undo it (empty while
+    nobody asked for it), each with how far it is."""
+
+    run: ClusterRun
+    plan: P
+    there: tuple[StepStatus, ...]
+    back: tuple[StepStatus, ...]
+
+    @property
+    def steps(self) -> tuple[StepStatus, ...]:
+        """There, then back."""
+        return (*self.there, *self.back)
+
+    @property
+    def ended_ms(self) -> int:
+        """The last time at which anything was journaled (epoch ms)."""
+        return max([self.run.created_at_ms, *(each.at_ms for each in self.steps)])
+
+    @property
+    def next(self) -> StepStatus | None:
+        """The first step that is not done, of the way that is walked; None when all are."""
+        walked = self.back if self.run.state in _BACK else self.there
+        return next((each for each in walked if each.stand is not Stand.DONE), None)
+
+    def of_act(self, act: RunAct) -> tuple[StepStatus, ...]:
+        """The steps of the plan that do this."""
+        return tuple(each for each in self.there if each.step.act is act)
+
+
+def account(
+    run: ClusterRun,
+    records: Mapping[str, RunStepRecord],
+    plan: P,
+    undo: Callable[[P, Iterable[str]], tuple[RunStep, ...]],
+) -> RunAccount[P]:
+    """From the journal alone; ``undo`` gives what undoes the steps with these keys."""
+    back = undo(plan, records) if run.state in _BACK else ()
+    return RunAccount(
+        run=run,
+        plan=plan,
+        there=tuple(_status(step, records) for step in plan.steps),
+        back=tuple(_status(step, records) for step in back),
+    )
+
+
+def _status(step: RunStep, records: Mapping[str, RunStepRecord]) -> StepStatus:
+    record = records.get(step.key)
+    if record is None:
+        return StepStatus(step=step, stand=Stand.UNTOUCHED)
+    stand = Stand(record.state.value)
+    return StepStatus(step=step, stand=stand, at_ms=record.at_ms, result=record.result)
+
+
+def compared(account: RunAccount[P]) -> tuple[ComparedGroups, ...]:
+    """Every snapshot that is held against another one, in order; those that are not taken yet too."""
+    return tuple(
+        ComparedGroups(
+            subject=each.step.subject,
+            base=str(each.step.args["base"]),
+            rules=str(each.step.args["move"]),
+            verdict=Verdict(found["verdict"]) if "verdict" in found else None,
+            reasons=tuple(map(str, found.get("reasons", ()))),
+            groups=found.get("groups"),
+            at_ms=each.at_ms,
+            folder=folder_of(found),
+            accepted_by=str(found.get("accepted_by", "")),
+        )
+        for each, found in ((each, result_of(each)) for each in account.steps)
+        if each.step.act is RunAct.COMPARE
+    )
+
+
+def folder_of(result: Mapping[str, Any]) -> str:
+    """The name of the folder of a snapshot, below that of the run; empty where there is none."""
+    return str(result.get("folder", "")).rpartition("/")[2]
+
+
+def decisions(account: RunAccount[P]) -> tuple[Decision, ...]:
+    """Who approved or accepted what, in order; what nobody was asked yet is left out."""
+    approved = [
+        Decision(
+            subject=each.step.does,
+            approved=result_of(each).get("approved"),
+            who=str(result_of(each).get("by", "")),
+            at_ms=each.at_ms,
+        )
+        for each in account.steps
+        if each.step.act is RunAct.APPROVE and each.stand is not Stand.UNTOUCHED
+    ]
+    differing = [
+        Decision(subject=f"go on although {each.what}", approved=True, who=each.who, at_ms=each.at_ms)
+        for each in accepted(account)
+    ]
+    return tuple(sorted([*approved, *differing], key=lambda each: each.at_ms))
+
+
+def accepted(account: RunAccount[P]) -> tuple[Accepted, ...]:
+    """What was found wrong, and accepted by somebody, in order."""
+    return tuple(
+        Accepted(
+            what=_wrong(each.step),
+            reasons=tuple(map(str, result.get("against") or result.get("reasons") or ())),
+            who=str(result["accepted_by"]),
+            at_ms=each.at_ms,
+        )
+        for each, result in ((each, result_of(each)) for each in account.steps)
+        if result.get("accepted_by")
+    )
+
+
+def _wrong(step: RunStep) -> str:
+    """What it means that a step is not as it has to be."""
+    match step.act:
+        case RunAct.COMPARE:
+            return f"snapshot {step.subject} is not equal to {step.args['base']}"
+        case RunAct.RESTORE | RunAct.REHEARSE:
+            return f"offsets are not as in snapshot {step.subject}"
+        case _:
+            return f"step {step.key} is not as it has to be"
+
+
+def trouble(account: RunAccount[P]) -> str:
+    """Why the run stopped, where the step that is next was read back as failed; else empty."""
+    found = account.next
+    if found is None:
+        return ""
+    result = result_of(found)
+    told = next((result[name] for name in _TELLING if result.get(name)), ())
+    said = "; ".join(map(str, told))
+    if result.get("verdict", Verdict.PASS) != Verdict.PASS:
+        return f"{_wrong(found.step)}: {said or result['verdict']}"
+    return f"offsets of {said} changed since the snapshot" if told and told == result.get("changed") else said
+
+
+def stretches_of(
+    account: RunAccount[P], act: RunAct, now: str, ran: Callable[[RunStep], str]
+) -> tuple[Stretch, ...]:
+    """What each node ran, from the plan (``now``) to what was journaled last, where steps of this kind change
+    it to what ``ran`` says; nodes in the order of the plan."""
+    found: list[Stretch] = []
+    for node in dict.fromkeys(each.step.subject for each in account.of_act(act)):
+        its = {each.step.key for each in account.steps if (each.step.act, each.step.subject) == (act, node)}
+        found += _of_node(account, its, Stretch(node=node, ran=now, from_ms=0, to_ms=0), ran)
+    return tuple(found)
+
+
+def _of_node(
+    account: RunAccount[P], its: Collection[str], first: Stretch, ran: Callable[[RunStep], str]
+) -> Iterator[Stretch]:
+    """``its`` are the keys of the steps that change this node."""
+    now, since, before = first.ran, account.run.created_at_ms, account.run.created_at_ms
+    for each in account.steps:
+        if each.step.key in its and each.stand is not Stand.UNTOUCHED:
+            done = each.stand is Stand.DONE
+            until = each.at_ms if done else account.ended_ms
+            yield replace(first, ran=now, from_ms=since, to_ms=before)
+            yield replace(first, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
+            if not done:
+                return
+            now, since = ran(each.step), each.at_ms
+        before = max(before, each.at_ms)
+    yield replace(first, ran=now, from_ms=since, to_ms=account.ended_ms)
+
+
+def result_of(status: StepStatus) -> Mapping[str, Any]:
+    """What was read back of a step; empty where nothing was."""
+    return status.result or {}

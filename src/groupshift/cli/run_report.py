@@ -1,0 +1,112 @@
+"""``groupshift downgrade | expansion report``: the page of a run that changes a cluster, and whether its
+evidence is what was sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from groupshift.application.pack import Verification
+from groupshift.application.run_accounts import MOVES
+from groupshift.application.run_engine import Move, W
+from groupshift.application.run_pack import verify_run
+from groupshift.bootstrap.downgrade import cluster_runs, run_evidence
+from groupshift.cli import render
+from groupshift.cli.clusters import Servers
+from groupshift.cli.downgrade_log import needing_spark
+from groupshift.cli.pages import Output, write_page
+from groupshift.cli.run_options import State, folder_of, place_of
+from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.errors import Rejected
+from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
+from groupshift.ports.run_sealing import SEALED
+
+Run = Annotated[
+    str, typer.Argument(metavar="RUN", help="Its id; without one the latest.", show_default=False)
+]
+
+
+def report_of(move: Move[W]) -> Callable[..., int]:
+    """The verb ``report`` of this move."""
+
+    def report(
+        run: Run = "",
+        output: Output = None,
+        bootstrap_servers: Servers = "",
+        state: State = None,
+        settings_file: SettingsFile = None,
+        *,
+        as_json: Json = False,
+    ) -> int:
+        place = place_of(bootstrap_servers, state, settings_file, move=move.name, cluster=False)
+        with closing(cluster_runs(place.journal)) as runs:
+            found = _named(move, runs, run)
+            where, text, sealed = _page(runs, found, place.evidence)
+        if output is not None:
+            write_page(output, text)
+        shown = str(output.absolute()) if output else where
+        if as_json:
+            render.print_json({"run": found.run, "state": found.state, "report": shown, "sealed": sealed})
+            return 0
+        console = Console()
+        console.print(f"report of the {move.name}: {shown}", soft_wrap=True, markup=False)
+        render.next_command(console, _following(found, where, sealed=sealed, known=state is None))
+        return 0
+
+    report.__doc__ = f"""Write the page of a run of {move.name} beside its snapshots; no cluster is asked.
+
+    That of a run that is over was written and sealed when it ended, and stays as it is."""
+    return report
+
+
+def _named(move: Move[W], runs: ClusterRuns, run: str) -> ClusterRun:
+    if run:
+        found = runs.find(run)
+        if found.move != move.name:
+            raise Rejected(f"run {run} is a run of {found.move}: groupshift {found.move} report {run}")
+        return found
+    latest = runs.recent(1, move=move.name)
+    if not latest:
+        raise Rejected(
+            f"the journal has no {move.name}; begin one with: groupshift {move.name} run --execute"
+        )
+    return latest[0]
+
+
+def _page(runs: ClusterRuns, found: ClusterRun, folder: Path) -> tuple[str, str, bool]:
+    """(path, text, whether it is sealed) of the page; one that is sealed is not written again."""
+    with needing_spark():
+        from groupshift.domain.pack import REPORT
+        from groupshift.spark.run_report.sealing import written
+    evidence, steps = run_evidence(folder), runs.steps(found.run)
+    kept = evidence.read_text(found.run, REPORT) if SEALED in steps else None
+    if kept is not None:
+        return evidence.path(found.run, REPORT), kept, True
+    return *written(evidence, found, steps), False
+
+
+def _following(found: ClusterRun, where: str, *, sealed: bool, known: bool) -> str:
+    if not sealed:
+        return f"groupshift {found.move} status"
+    return f"groupshift verify-evidence {found.run if known else Path(where).parent}"
+
+
+def verified_run(
+    what: str, settings_file: Path | None, told: Callable[[int, int], None]
+) -> tuple[Verification, str] | None:
+    """The verification of this run's evidence, and its move; None when the journal knows no such run."""
+    if not what.startswith(tuple(f"{move}-" for move in MOVES)):
+        return None
+    found = settings(settings_file)
+    with closing(cluster_runs(found.journal.url)) as runs:
+        try:
+            move = runs.find(what).move
+        except Rejected:
+            return None
+        evidence = run_evidence(Path(found.evidence.root) / folder_of(move))
+        return verify_run(evidence, runs, what, told), move
