@@ -14,7 +14,7 @@ from groupshift.application.status import MigrationStatus
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app
-from groupshift_airflow.web import audit_pages, downgrade_pages, view
+from groupshift_airflow.web import audit_pages, run_pages, view
 from groupshift_airflow.web.rendering import POLICY, rendered, sandboxed
 
 _LISTED = 100
@@ -29,7 +29,8 @@ pages = FastAPI(
     dependencies=[Depends(requires_access_view(AccessView.WEBSITE)), _READS_RUNS],
 )
 pages.include_router(audit_pages.audits)
-pages.include_router(downgrade_pages.downgrades)
+for _router in run_pages.routers():
+    pages.include_router(_router)
 
 
 @pages.middleware("http")
@@ -65,11 +66,12 @@ def migrations(user: GetUserDep) -> str:
 
 @pages.get("/run", response_class=HTMLResponse)
 def of_run(dag_id: str, run_id: str) -> Response:
-    """The migration or downgrade an Airflow run works on, or the audit it kept (the tab of a run)."""
+    """The migration, downgrade or expansion an Airflow run works on, or the audit it kept (the tab of a
+    run)."""
     if dag_id == audit_pages.AUDIT_DAG:
         return audit_pages.of_run(run_id)
-    if dag_id == downgrade_pages.DOWNGRADE_DAG:
-        return downgrade_pages.of_run(run_id)
+    if dag_id in run_pages.DAGS:
+        return run_pages.of_run(dag_id, run_id)
     key = f"{dag_id}/{run_id}"
     for found in _found(None):
         if view.made_by(found, key):

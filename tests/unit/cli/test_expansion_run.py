@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
 from groupshift.application.expansion_run import MOVE, begin, go_on, plan_run
 from groupshift.cli.main import main
 from groupshift.cli.run_show import finish
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.spark.run_report.sealing import ReportAndPack
 from simulated_downgrade import yes
 from simulated_expansion import committed, tools_of
 
@@ -57,6 +59,43 @@ def test_status_needs_nothing_but_the_journal(tmp_path: Path, capsys: pytest.Cap
     assert f"run {run.run} of cluster simulated: open" in capsys.readouterr().out
     assert main(["downgrade", "status", "--state", str(tmp_path)]) == 2
     assert "the journal has no downgrade" in capsys.readouterr().err
+
+
+def test_the_report_of_a_run_and_whether_it_is_what_was_sealed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of an open run as it stands, of one that is over as it was sealed; a run of another move is refused by
+    name."""
+    evidence = ParquetEvidence(tmp_path / "expansions")
+    runs = SqlClusterRuns(f"sqlite:///{tmp_path / 'journal.db'}")
+    tools = replace(tools_of(committed(Coordinator.OLD)), runs=runs, seal=ReportAndPack(evidence=evidence))
+    run = begin(tools, plan_run(tools, 8))
+    go_on(tools, yes(acts=frozenset(RunAct) - {RunAct.CREATE_PARTITIONS}), run)
+    page, where = tmp_path / "expansions" / run.run / "report.html", ["--state", str(tmp_path)]
+    assert main(["expansion", "report", *where]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "next: groupshift expansion status"
+    assert "0 of 3 brokers are restarted" in page.read_text()
+    go_on(tools, yes(), run)
+    runs.close()
+    sealed = page.read_bytes()
+    assert main(["expansion", "report", run.run, *where, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"run": run.run, "state": "done", "report": str(page), "sealed": True}
+    assert page.read_bytes() == sealed
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        '[kafka]\nbootstrap_servers = "127.0.0.1:1"\n[zookeeper]\nhosts = "127.0.0.1:1"\n'
+        f'[journal]\nurl = "sqlite:///{tmp_path / "journal.db"}"\n[evidence]\nroot = "{tmp_path}"\n'
+        '[fleet]\ndriver = "manual"\n'
+    )
+    verify = ["verify-evidence", run.run, "--settings", str(settings)]
+    assert main(verify) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: groupshift expansion report {run.run}"
+    page.write_text("another")
+    assert main(verify) == 5
+    assert "report.html" in capsys.readouterr().out
+    assert main(["downgrade", "report", run.run, *where]) == 2
+    assert f"groupshift expansion report {run.run}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
