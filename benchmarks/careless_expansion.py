@@ -76,6 +76,9 @@ class Counting:
     def delivered(self, message: Message) -> None:
         """Not of interest here."""
 
+    def tried(self, _offsets: Sequence[TopicPartition]) -> None:
+        """Counted by its answer."""
+
     def committed(self, _offsets: Sequence[TopicPartition]) -> None:
         """One request, whatever is in it."""
         self._told.count("committed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from confluent_kafka import Message, Producer, TopicPartition
 
@@ -26,6 +26,7 @@ class LiveGroup:
         self.failures: Counter[str] = Counter()
         self.read_again, self.set_back, self.dead = 0, False, False
         self._next: dict[int, int] = {}
+        self._open: dict[int, set[int]] = {}
         self._member = LiveMember(
             {
                 "bootstrap.servers": cluster.bootstrap,
@@ -44,9 +45,16 @@ class LiveGroup:
             self.set_back |= offset == 0
         self._next[partition] = max(self._next.get(partition, 0), offset + 1)
 
+    def tried(self, offsets: Sequence[TopicPartition]) -> None:
+        """Not answered yet: carried out, perhaps."""
+        for each in offsets:
+            self._open.setdefault(each.partition, set()).add(each.offset)
+
     def committed(self, offsets: Sequence[TopicPartition]) -> None:
-        """Acknowledged."""
-        self.last |= {each.partition: each.offset for each in offsets if each.offset >= 0}
+        """Acknowledged: nothing that was tried before comes later."""
+        self.last |= {each.partition: each.offset for each in offsets}
+        for each in offsets:
+            self._open[each.partition] = set()
 
     def failed(self, name: str) -> None:
         """Refused."""
@@ -58,10 +66,9 @@ class LiveGroup:
         self.dead = True
 
     def may_be(self, partition: int, found: int | None) -> bool:
-        """Whether this can be its committed offset: the last acknowledged one, or a later one that was
-        carried out and not answered."""
-        last = self.last[partition]
-        return found is not None and last <= found <= max(last, self._next[partition])
+        """Whether this can be its committed offset: the last acknowledged one, or one that was tried since
+        and not answered."""
+        return found == self.last[partition] or found in self._open[partition]
 
     def end(self) -> None:
         """Ask the member to leave."""
@@ -81,9 +88,10 @@ def producing(cluster: Cluster, topic: str, partitions: int) -> Iterator[None]:
     def run() -> None:
         number = 0
         while not stop.wait(0.01):
-            producer.produce(topic, b"x", partition=number % partitions)
+            with suppress(BufferError):  # brokers are away
+                producer.produce(topic, b"x", partition=number % partitions)
+                number += 1
             producer.poll(0)
-            number += 1
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

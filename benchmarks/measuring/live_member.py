@@ -20,6 +20,9 @@ class Watcher(Protocol):
     def delivered(self, message: Message) -> None:
         """A record."""
 
+    def tried(self, offsets: Sequence[TopicPartition]) -> None:
+        """What it asks to be committed, before it is."""
+
     def committed(self, offsets: Sequence[TopicPartition]) -> None:
         """Acknowledged: the offsets, by partition."""
 
@@ -74,11 +77,14 @@ class LiveMember:
         self._consumer.close()
 
     def _commit(self) -> None:
+        wanted = [each for each in self._consumer.position(self._consumer.assignment()) if each.offset >= 0]
+        if not wanted:
+            return
+        self._watcher.tried(wanted)
         try:
-            told = self._consumer.commit(asynchronous=False)
+            told = self._consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as why:
-            if why.args[0].name() != "_NO_OFFSET":
-                self._watcher.failed(why.args[0].name())
+            self._watcher.failed(why.args[0].name())
             return
         refused = [each for each in told or [] if each.error]
         if refused:

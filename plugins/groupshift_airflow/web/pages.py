@@ -64,7 +64,11 @@ def migrations(user: GetUserDep) -> str:
     return rendered("migrations.html", migrations=_found(None), moment=view.moment, user=user.get_name())
 
 
-@pages.get("/run", response_class=HTMLResponse)
+@pages.get(
+    "/run",
+    response_class=HTMLResponse,
+    dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))],  # of the DAG that is asked for
+)
 def of_run(dag_id: str, run_id: str) -> Response:
     """The migration, downgrade or expansion an Airflow run works on, or the audit it kept (the tab of a
     run)."""

@@ -119,6 +119,10 @@ def _journal() -> Iterator[ClusterRuns]:
 
 
 def _row(pages: MovePages, runs: ClusterRuns, run: ClusterRun) -> dict[str, Any]:
-    steps = runs.steps(run.run)
-    top, ends = headline_of(run, steps), pages.ends(account_of(run, steps).plan)
+    """One whose plan is of another release is listed all the same."""
+    try:
+        steps = runs.steps(run.run)
+        top, ends = headline_of(run, steps), pages.ends(account_of(run, steps).plan)
+    except (ValueError, KeyError, TypeError):
+        return {"run": run, "ends": ("-", "-"), "verdict": "error", "word": "of another release"}
     return {"run": run, "ends": ends, "verdict": top.verdict.value, "word": top.word}

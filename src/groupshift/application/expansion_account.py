@@ -11,6 +11,7 @@ from groupshift.domain.expansion.run_plan import ExpansionPlan, from_json, way_b
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 
 ExpansionAccount = RunAccount[ExpansionPlan]
+UNKNOWN = "not asked yet"
 
 
 def account_of(run: ClusterRun, records: Mapping[str, RunStepRecord]) -> ExpansionAccount:
@@ -20,15 +21,24 @@ def account_of(run: ClusterRun, records: Mapping[str, RunStepRecord]) -> Expansi
 
 def stretches(account: ExpansionAccount) -> tuple[Stretch, ...]:
     """The count by which each broker coordinates, from the plan to what was journaled last; the one that is
-    restarted first is the first."""
-    plan = account.plan
-    return stretches_of(account, RunAct.RESTART, str(plan.before), lambda _step: str(plan.to))
+    restarted first is the first. What a broker counts after its restart is known when each was asked
+    (`UNKNOWN` before)."""
+    plan, asked = account.plan, account.of_act(RunAct.PLACE)
+    after = str(plan.to) if all(each.stand is Stand.DONE for each in asked) else UNKNOWN
+    return stretches_of(account, RunAct.RESTART, str(plan.before), lambda _step: after)
 
 
 def closed(account: ExpansionAccount) -> bool:
-    """Whether there is only the way forward: partitions were to be made, or a broker to be restarted."""
-    acts = (*account.of_act(RunAct.CREATE_PARTITIONS), *account.of_act(RunAct.RESTART))
-    return any(each.stand is not Stand.UNTOUCHED for each in acts)
+    """Whether there is only the way forward, as far as the journal can tell: this run made partitions, or a
+    broker was to be restarted. Where they were only to be made, the cluster alone can tell."""
+    made = any(each.stand in {Stand.ACTED, Stand.DONE} for each in account.of_act(RunAct.CREATE_PARTITIONS))
+    restarting = any(each.stand is not Stand.UNTOUCHED for each in account.of_act(RunAct.RESTART))
+    return restarting or (made and account.plan.partitions != account.plan.to)
+
+
+def deleted(account: ExpansionAccount) -> bool:
+    """Whether groups were deleted, or were to be."""
+    return any(each.stand is not Stand.UNTOUCHED for each in account.of_act(RunAct.DELETE_GROUPS))
 
 
 def restored(account: ExpansionAccount) -> int | None:
@@ -41,5 +51,5 @@ def restored(account: ExpansionAccount) -> int | None:
 def away_ms(account: ExpansionAccount) -> tuple[int, int] | None:
     """From when to when (epoch ms) no client was allowed: from the drain to the last audit, or so far; None
     while there was no drain."""
-    since = next((each.at_ms for each in account.of_act(RunAct.DRAIN) if each.at_ms), 0)
+    since = next((each.at_ms for each in account.of_act(RunAct.DRAIN) if each.stand is Stand.DONE), 0)
     return (since, account.ended_ms) if since else None

@@ -26,7 +26,8 @@ from groupshift.ports.placement_views import PlacementViews
 
 _Key = tuple[str, str, int]
 _BUSY = "it has members: stop them, then run it again"
-_UNDECIDED = "a person has to decide about an offset of it first"
+UNDECIDED = "a person has to decide about an offset of it first"
+"""Why a group keeps its strays that no run settles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +51,8 @@ def repair_shadows(planned: PlannedRepair, tools: ShadowTools) -> Repaired:
         raise Rejected(f"nothing was changed: {planned.against}")
     busy = busy_groups(tools.views.look().cluster)
     changed = _changed(planned, tools)
-    left = dict.fromkeys((each.chosen.group for each in planned.of(Mend.CONFLICT)), _UNDECIDED)
-    left |= changed | dict.fromkeys(busy, _BUSY)
+    left = dict.fromkeys(busy, _BUSY)
+    left |= dict.fromkeys((each.chosen.group for each in planned.of(Mend.CONFLICT)), UNDECIDED) | changed
     wanted = [each for each in planned.of(Mend.RESTORE) if each.chosen.group not in left]
     refused = tools.restoring.commit([each.row for each in wanted])
     differing = _not_logged([each.row for each in wanted], refused, planned, tools)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from groupshift.application.run_engine import StepStatus
+from groupshift.application.run_engine import STOPPED, StepStatus
 from groupshift.application.run_work import AnyPlan
-from groupshift.domain.cluster_run.progress import Stand
+from groupshift.domain.cluster_run.progress import Seen, Stand
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
@@ -51,8 +51,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """Somebody let the run go on: in spite of ``what``, as ``reasons`` tell it, at (epoch ms)."""
+    """Somebody let the run go on: in spite of ``what`` a step of this kind found, as ``reasons`` tell it, at
+    (epoch ms)."""
 
+    act: RunAct
     what: str
     reasons: tuple[str, ...]
     who: str
@@ -161,7 +163,12 @@ def decisions(account: RunAccount[P]) -> tuple[Decision, ...]:
         if each.step.act is RunAct.APPROVE and each.stand is not Stand.UNTOUCHED
     ]
     differing = [
-        Decision(subject=f"go on although {each.what}", approved=True, who=each.who, at_ms=each.at_ms)
+        Decision(
+            subject=f"go on although {each.what}: {'; '.join(each.reasons)}",
+            approved=True,
+            who=each.who,
+            at_ms=each.at_ms,
+        )
         for each in accepted(account)
     ]
     return tuple(sorted([*approved, *differing], key=lambda each: each.at_ms))
@@ -171,6 +178,7 @@ def accepted(account: RunAccount[P]) -> tuple[Accepted, ...]:
     """What was found wrong, and accepted by somebody, in order."""
     return tuple(
         Accepted(
+            act=each.step.act,
             what=_wrong(each.step),
             reasons=tuple(map(str, result.get("against") or result.get("reasons") or ())),
             who=str(result["accepted_by"]),
@@ -188,6 +196,8 @@ def _wrong(step: RunStep) -> str:
             return f"snapshot {step.subject} is not equal to {step.args['base']}"
         case RunAct.RESTORE | RunAct.REHEARSE:
             return f"offsets are not as in snapshot {step.subject}"
+        case RunAct.AUDIT:
+            return "the audit of the whole log found something wrong"
         case _:
             return f"step {step.key} is not as it has to be"
 
@@ -198,11 +208,27 @@ def trouble(account: RunAccount[P]) -> str:
     if found is None:
         return ""
     result = result_of(found)
+    if _stop(found).get("seen") == Seen.FAILED:
+        return str(_stop(found)["detail"])
     told = next((result[name] for name in _TELLING if result.get(name)), ())
     said = "; ".join(map(str, told))
     if result.get("verdict", Verdict.PASS) != Verdict.PASS:
         return f"{_wrong(found.step)}: {said or result['verdict']}"
     return f"offsets of {said} changed since the snapshot" if told and told == result.get("changed") else said
+
+
+def waiting(account: RunAccount[P]) -> str:
+    """What the step that is next waits for, by what it told last; empty when it does not, or there is
+    `trouble`."""
+    found = account.next
+    if found is None or trouble(account) or _stop(found).get("seen") not in {Seen.PERSON, Seen.NOT_YET}:
+        return ""
+    return str(_stop(found)["detail"])
+
+
+def _stop(found: StepStatus) -> Mapping[str, Any]:
+    stop: Mapping[str, Any] = result_of(found).get(STOPPED) or {}
+    return stop
 
 
 def stretches_of(

@@ -4,6 +4,7 @@ the journal, so that any instruction may be the last of a process. Whatever the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -12,7 +13,7 @@ from groupshift.application.run_demands import demand_cluster
 from groupshift.application.run_work import AnyPlan, Handler, Look, RunTerms, RunTools, RunWork
 from groupshift.domain.cluster_run.progress import AFTER, Doing, Journaled, Next, Seen, Stand, ends, next_of
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.errors import Conflict, Rejected
+from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState, RunStepRecord
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import StepState
@@ -54,6 +55,8 @@ class Ended(StrEnum):
 
 
 _REACHED = {RunState.DONE: Ended.DONE, RunState.TAKEN_BACK: Ended.TAKEN_BACK}
+STOPPED = "stopped"
+"""In the result of a step that did not hold: what was ``seen``, and the ``detail`` in words."""
 _ENDS = {
     Seen.PERSON: Ended.WAITING,
     Seen.NOT_YET: Ended.WAITING,
@@ -123,7 +126,11 @@ def go_on(move: Move[W], tools: RunTools, terms: RunTerms, run: ClusterRun) -> R
     while following := next_of(steps, move.stands(work), token):
         if following.step.act not in terms.acts:
             return RunOutcome(run=run.run, ended=Ended.PAUSED, step=following.step.key)
-        stopped = _advance(work, following, move.handlers[following.step.act])
+        try:
+            stopped = _advance(work, following, move.handlers[following.step.act])
+        except GroupshiftError as why:
+            _note(work, following.step, why)
+            raise
         if stopped is not None:
             return _stopped(move, work, following.step, stopped)
     end = RunState.TAKEN_BACK if run.state is RunState.GOING_BACK else RunState.DONE
@@ -204,9 +211,27 @@ def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
             record = _begun(step, record)
             look = _awaited(work, step, record, handler)
             crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
-            stand = StepState(AFTER[look.seen].value)
-            _put(work, step, stand, (record.intent, {**record.result, **look.result}))
-            return None if look.seen is Seen.HOLDS else look
+            holds = look.seen is Seen.HOLDS
+            stop = {} if holds else {STOPPED: {"seen": look.seen.value, "detail": look.detail}}
+            kept = {name: value for name, value in record.result.items() if name != STOPPED}
+            _put(
+                work,
+                step,
+                StepState(AFTER[look.seen].value),
+                (record.intent, {**kept, **look.result, **stop}),
+            )
+            return None if holds else look
+
+
+def _note(work: RunWork, step: RunStep, why: GroupshiftError) -> None:
+    """Write down why a step was not gone on with, for whoever reads the journal; nothing when that fails,
+    too, or another process has the run."""
+    seen = Seen.NOT_YET if isinstance(why, Transient) else Seen.FAILED
+    with suppress(GroupshiftError):
+        record = work.tools.runs.steps(work.run).get(step.key)
+        if record is not None and record.state is not StepState.DONE:
+            stop = {STOPPED: {"seen": seen.value, "detail": str(why)}}
+            _put(work, step, record.state, (record.intent, {**record.result, **stop}))
 
 
 def _asked(record: RunStepRecord | None) -> Mapping[str, Any]:

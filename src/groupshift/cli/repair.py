@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application.repair_placement import PlannedRepair, Repaired, plan_repair, repair
-from groupshift.application.repair_shadows import ShadowTools, repair_shadows
+from groupshift.application.repair_shadows import UNDECIDED, ShadowTools, repair_shadows
 from groupshift.bootstrap.placement import log_erasing, offset_restoring, placement_views
 from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.cli import render
@@ -37,6 +38,7 @@ Within = Annotated[
     ),
 ]
 _HOUR_MS = 3_600_000
+_LOOK = "groupshift audit placement"
 
 app = typer.Typer(name="repair", help="Put right what was broken without groupshift.", no_args_is_help=True)
 
@@ -69,13 +71,13 @@ def placement(
             lambda done, of: progress("reading the offsets topic", done, of),
         )
     done = _done(kafka, planned, timeout) if execute else None
-    following = _next(planned, done)
+    then = following(planned, done)
     if as_json:
-        render.print_json({**_document(planned, done), "next": following})
+        render.print_json({**_document(planned, done), "next": then})
     else:
         _show(Console(), planned, done)
-        render.next_command(Console(), following)
-    return 0 if _clean(planned, done) else 1
+        render.next_command(Console(), then)
+    return 0 if clean(planned, done) else 1
 
 
 def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repaired:
@@ -92,12 +94,19 @@ def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repai
         return repair_shadows(planned, tools)
 
 
-def _clean(planned: PlannedRepair, done: Repaired | None) -> bool:
-    if planned.of(Mend.CONFLICT) or (planned.against and planned.repairs):
+def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
+    """Whether nothing is left to anybody, but restarts."""
+    if planned.of(Mend.CONFLICT) or planned.against:
         return False
     if done is None:
-        return not planned.of(Mend.RESTORE) and not (planned.old and planned.repairs)
+        return not planned.of(Mend.RESTORE) and not (planned.old and _strays(planned))
     return not done.restored.differing and not done.changed and not done.strays_left
+
+
+def _strays(planned: PlannedRepair) -> bool:
+    """Whether anything live lies outside its group's partition, commits or not."""
+    log = planned.audit.facts.log
+    return bool(log and log.strays)
 
 
 def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
@@ -157,20 +166,30 @@ def _table(title: str, found: Any) -> Table:
     return table
 
 
-def _waiting(planned: PlannedRepair, done: Repaired) -> bool:
-    """Whether a group keeps its strays for another reason than that a person has to decide."""
-    return bool(done.strays_left.keys() - {each.chosen.group for each in planned.of(Mend.CONFLICT)})
-
-
-def _next(planned: PlannedRepair, done: Repaired | None) -> str:
+def following(planned: PlannedRepair, done: Repaired | None) -> str:
+    """What to do next."""
     if planned.against:
-        return "groupshift audit placement"
-    if done is not None and (done.restored.differing or done.changed or _waiting(planned, done)):
-        return "stop the members of these groups, then: groupshift repair placement --execute"
-    if done is None and (planned.of(Mend.RESTORE) or (planned.old and planned.repairs)):
+        return _LOOK
+    waiting = done is not None and (
+        done.restored.differing or done.changed or set(done.strays_left.values()) - {UNDECIDED}
+    )
+    to_do = done is None and (planned.of(Mend.RESTORE) or (planned.old and _strays(planned)))
+    if waiting or to_do:
         return "stop the members of these groups, then: groupshift repair placement --execute"
     if done is not None and done.erased:
-        return "restart every broker while clients are stopped, then: groupshift audit placement"
+        return f"restart every broker while clients are stopped, then: {_LOOK}"
     if planned.of(Mend.CONFLICT):
         return "decide each conflict, and commit it with kafka-consumer-groups.sh --reset-offsets"
-    return "groupshift audit placement"
+    return _restarts(planned) or _LOOK
+
+
+def _restarts(planned: PlannedRepair) -> str:
+    """What is left to do where strays were erased before: an OLD coordinator keeps what it loaded until then.
+    Empty where none were."""
+    log = planned.audit.facts.log
+    if not planned.old or log is None or log.erased_ms is None:
+        return ""
+    since = datetime.fromtimestamp(log.erased_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return (
+        f"restart every broker that was not restarted since {since} (strays were erased then), then: {_LOOK}"
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.application.expansion_account import ExpansionAccount, account_of, stretches
+from groupshift.application.expansion_account import UNKNOWN, ExpansionAccount, account_of, stretches
 from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_account import accepted, decisions
@@ -19,6 +19,7 @@ from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
+from groupshift.errors import Conflict
 from groupshift.ports.cluster_runs import RunState
 from groupshift.ports.run_sealing import SEALED
 from groupshift.spark.expansion_report.document import render
@@ -105,6 +106,7 @@ def test_one_that_waits_for_members_and_ended_changed_nothing(evidence: ParquetE
     account = told(tools, run)
     top = headline(account)
     assert (top.verdict, top.word) == (Verdict.INCONCLUSIVE, "nothing changed")
+    assert f"It waited: members are in 1 group: {EVIL}" in top.sentence
     assert top.now == (("To plan it again:", "groupshift expansion run --to 8"),)
     text = render(account)
     assert EVIL not in text
@@ -130,7 +132,8 @@ def test_a_stop_before_partitions_are_made_offers_both_ways_and_the_way_back_is_
     assert go_on(tools, yes(), turned).ended is Ended.TAKEN_BACK
     back = headline(told(tools, run))
     assert (back.verdict, back.word) == (Verdict.PASS, "taken back")
-    assert "stays at 5 partitions: what was deleted is committed again" in back.sentence
+    assert "to 8 partitions was taken back: what was deleted is committed again" in back.sentence
+    assert f"{len(MOVING)} offsets were committed again and read back" in back.sentence
     assert back.now[0] == ("Clients may start: every group is where it was.", "")
     assert "Steps back" in (evidence.read_text(run, "report.html") or "")
 
@@ -144,14 +147,13 @@ def test_after_partitions_are_made_there_is_only_the_way_forward(evidence: Parqu
     assert go_on(tools, yes(patience_s=5.0), tools.runs.find(run)).ended is Ended.FAILED
     account = told(tools, run)
     top = headline(account)
-    assert "stands at step" in top.sentence
-    assert "restart 3" in top.sentence
-    assert "1 of 3 brokers are restarted" in top.sentence
+    assert (top.verdict, top.word) == (Verdict.FAIL, "stopped")
+    assert "restart 3; 1 of 3 brokers are restarted. It stopped there: broker 3 does not run" in top.sentence
     ((said, command),) = top.now
-    assert said.startswith("No client may start yet, and there is only the way forward")
+    assert said == "No client may start yet, and there is only the way forward; once the cause is cured:"
     assert command == "groupshift expansion run --execute"
     lanes = [(each.ran, each.changing) for each in stretches(account) if each.node == "3"]
-    assert lanes == [("5", False), ("8", True)]
+    assert lanes == [("5", False), (UNKNOWN, True)]
     assert SEALED not in tools.runs.steps(run)
 
 
@@ -176,6 +178,77 @@ def test_what_somebody_accepted_is_no_success(evidence: ParquetEvidence) -> None
     assert accepted(account)[0].what == "offsets are not as in snapshot S"
     top = headline(account)
     assert (top.verdict, top.word) == (Verdict.FAIL, "done")
-    assert "But not all is as it was: offsets are not as in snapshot S (accepted by bob)" in top.sentence
+    assert "every broker counts them. But not all is as it has to be: offsets are not as in" in top.sentence
+    assert "TOPIC_AUTHORIZATION_FAILED (29)) (accepted by bob)" in top.sentence
+    assert top.now[0][0].startswith("Correct what differs before its clients start")
     assert top == headline_of(tools.runs.find(run), tools.runs.steps(run))
-    assert "go on although offsets are not as in snapshot S" in (evidence.read_text(run, "report.html") or "")
+    text = evidence.read_text(run, "report.html") or ""
+    assert "go on although offsets are not as in snapshot S: &#x27;" in text
+
+
+def test_one_that_was_taken_back_before_it_changed_anything_says_so(evidence: ParquetEvidence) -> None:
+    """Nothing was deleted, nothing was compared."""
+    tools = sealing(committed(Coordinator.NEW), evidence)
+    run = begun(tools)
+    acts = frozenset({RunAct.DRAIN, RunAct.SNAPSHOT})
+    assert go_on(tools, yes(acts=acts), tools.runs.find(run)).ended is Ended.PAUSED
+    assert go_on(tools, yes(), turn_back(tools, yes(), tools.runs.find(run))).ended is Ended.TAKEN_BACK
+    top = headline(told(tools, run))
+    assert (top.verdict, top.word) == (Verdict.PASS, "taken back")
+    assert top.sentence.endswith("was taken back: nothing was changed. Groups were not compared.")
+
+
+def test_where_only_the_way_back_helps_it_is_offered_with_the_reason(evidence: ParquetEvidence) -> None:
+    """A group that moves committed after the deletion: partitions are not made, and the journal says why."""
+    world = committed(Coordinator.NEW)
+    tools = sealing(world, evidence)
+    run = begun(tools)
+    acts = frozenset(RunAct) - {RunAct.CREATE_PARTITIONS}
+    assert go_on(tools, yes(acts=acts), tools.runs.find(run)).ended is Ended.PAUSED
+    asked = next(node for node in world.world.brokers if world.world.serves(node, MOVING[0]))
+    assert world.commit_as_client(MOVING[0], 999, asked)
+    with pytest.raises(Conflict, match="expansion back"):
+        go_on(tools, yes(), tools.runs.find(run))
+    top = headline(told(tools, run))
+    assert (top.verdict, top.word) == (Verdict.FAIL, "stopped")
+    assert "groupshift expansion back" in top.sentence
+    assert [each[1] for each in top.now] == [
+        "groupshift expansion back --execute", "groupshift expansion run --execute",
+    ]  # fmt: skip
+    turn_back(tools, yes(), tools.runs.find(run))
+
+
+def test_an_audit_that_was_accepted_asks_for_that_first(evidence: ParquetEvidence) -> None:
+    """Partitions were made by somebody else, and the run was taken back: the next restart would lose offsets,
+    which the page says, with the rule."""
+    world = committed(Coordinator.NEW)
+    tools = sealing(world, evidence)
+    run = begun(tools)
+    acts = frozenset(RunAct) - {RunAct.CREATE_PARTITIONS}
+    assert go_on(tools, yes(acts=acts), tools.runs.find(run)).ended is Ended.PAUSED
+    world.world.expand(7)
+    turned = turn_back(tools, yes(), tools.runs.find(run))
+    assert go_on(tools, yes(), turned).ended is Ended.WAITING
+    assert go_on(tools, yes(seen=True, who="bob"), turned).ended is Ended.TAKEN_BACK
+    account = told(tools, run)
+    top = headline(account)
+    assert (top.verdict, [each.act for each in accepted(account)]) == (Verdict.FAIL, [RunAct.AUDIT])
+    assert "stays at" not in top.sentence
+    assert "X04" in top.sentence or "brokers count 5" in top.sentence
+    first = ("Restart no broker and start no client before this is clean:", "groupshift audit placement")
+    assert top.now[0] == first
+
+
+def test_a_snapshot_with_problems_is_the_reason(evidence: ParquetEvidence) -> None:
+    """A group did not answer."""
+    world = committed(Coordinator.NEW)
+    tools = sealing(world, evidence)
+    run = begun(tools)
+    acts = frozenset({RunAct.DRAIN})
+    assert go_on(tools, yes(acts=acts), tools.runs.find(run)).ended is Ended.PAUSED
+    world.silent = {MOVING[1]}
+    outcome = go_on(tools, yes(), tools.runs.find(run))
+    assert outcome.ended is Ended.FAILED
+    top = headline(told(tools, run))
+    assert (top.verdict, top.word) == (Verdict.FAIL, "stopped")
+    assert "It stopped there: the snapshot has problems: loading" in top.sentence

@@ -78,7 +78,8 @@ class LoggedPlaces:
     """A whole log, held against ``count``. ``groups`` are those with anything live, by the partitions where
     they have it; ``newest`` is time (epoch ms) and partition of each group's newest commit; ``others`` counts
     live records elsewhere that are no commits, by group; ``strays`` are partition and key of everything live
-    elsewhere, by group; ``unreadable`` keys name no group."""
+    elsewhere, by group; ``erased_ms`` is when something elsewhere was deleted last (epoch ms; None: nothing);
+    ``unreadable`` keys name no group."""
 
     count: int
     loads: tuple[PartitionLoad, ...] = ()
@@ -87,6 +88,7 @@ class LoggedPlaces:
     elsewhere: tuple[Elsewhere, ...] = ()
     others: Mapping[str, int] = field(default_factory=dict)
     strays: Mapping[str, tuple[tuple[int, bytes], ...]] = field(default_factory=dict)
+    erased_ms: int | None = None
     unreadable: int = 0
     records: int = 0
 
@@ -135,6 +137,7 @@ class LogReading:
             elsewhere=tuple(self._elsewhere(by_group, homes)),
             others=_others(by_group, homes),
             strays=_strays(by_group, homes),
+            erased_ms=max(self._erased(count), default=None),
             unreadable=unreadable,
             records=sum(self._records.values()),
         )
@@ -182,6 +185,14 @@ class LogReading:
                     key = _logical(each.key or b"")
                     compared = _compared(each, self._winners.get((home, key)), home)
                     yield replace(compared, deleted_ms=deleted.get(key, _UNKNOWN))
+
+    def _erased(self, count: int) -> Iterator[int]:
+        """When something was deleted outside its group's partition."""
+        gone = [each for each in self._winners.values() if each.value is None]
+        named = [(group, each) for each in gone if (group := _group(each.key or b"")) is not None]
+        hashed = Hashed({group for group, _ in named})
+        homes = dict(zip(hashed.groups, hashed.places(count), strict=True))
+        return (each.timestamp_ms for group, each in named if each.partition != homes[group])
 
     def _deleted(self) -> dict[bytes, int]:
         """When each commit's key was deleted last, in whatever partition."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.application.downgrade_account import DowngradeAccount
-from groupshift.application.run_account import accepted, compared, trouble
+from groupshift.application.run_account import accepted, compared, trouble, waiting
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.verdict import Verdict
@@ -63,7 +63,8 @@ def _sentence(account: DowngradeAccount, why: str) -> str:
     at = f" at step {step.step.key}" if step else ""
     what = f"to {plan.release}" if state is RunState.OPEN else f"back to {plan.now}"
     said = f"The way of the brokers {where} {what} stands{at}; {_nodes(account)}."
-    return f"{said} It stopped there: {why}." if why else said
+    waits = waiting(account)
+    return f"{said} It stopped there: {why}." if why else f"{said} It waits: {waits}." if waits else said
 
 
 def _differing(account: DowngradeAccount) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from groupshift.application.expansion_account import ExpansionAccount, away_ms, restored, stretches
+from groupshift.application.expansion_account import UNKNOWN, ExpansionAccount, away_ms, restored, stretches
 from groupshift.application.run_account import compared, result_of
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
@@ -36,7 +36,11 @@ def render(account: ExpansionAccount, files: Sequence[StoredFile] = ()) -> str:
         _glance(account),
         _brokers(account),
         sections.comparisons(account),
-        section("Groups that move", moving_picture(plan), movers_table(plan.movers)),
+        section(
+            "Groups that move",
+            moving_picture(plan),
+            movers_table(plan.movers, "groupshift expansion status --json"),
+        ),
         *sections.steps(account),
         sections.decided(account),
         sections.approved_for(account),
@@ -70,15 +74,17 @@ def _done(account: ExpansionAccount) -> int:
 
 def _brokers(account: ExpansionAccount) -> Markup:
     plan = account.plan
-    shades = {str(count): colours.colour(number) for number, count in enumerate((plan.before, plan.to))}
+    counts = dict.fromkeys((str(plan.before), str(plan.to)))
+    shades = {count: colours.colour(number) for number, count in enumerate(counts)}
+    found = stretches(account)
     note = (
         "A bar is the count of partitions by which a broker finds groups, by the journal; grey is the time "
-        "from the step before its restart until it was back and in sync. A sign below is a comparison of all "
-        "groups."
+        "from the step before its restart until it was back and in sync, and until each broker was asked "
+        "which count it uses. A sign below is a comparison of all groups."
     )
     return section(
         "Brokers and their counts",
         tag("p", note, class_="note"),
         colours.legend(shades, {str(plan.to): "partitions"}),
-        lanes(account, stretches(account), shades, _WORDS),
+        lanes(account, found, {**shades, UNKNOWN: "#999"}, _WORDS),
     )

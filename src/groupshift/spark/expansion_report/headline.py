@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupshift.application.expansion_account import ExpansionAccount, closed, restored
-from groupshift.application.run_account import accepted, compared, trouble
+from groupshift.application.expansion_account import ExpansionAccount, closed, deleted, restored
+from groupshift.application.run_account import accepted, compared, trouble, waiting
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.verdict import Verdict
@@ -44,22 +44,35 @@ def _sentence(account: ExpansionAccount, why: str) -> str:
     plan, state = account.plan, account.run.state
     topic = f"__consumer_offsets of cluster {plan.cluster_id}"
     if state in _OVER:
-        ended = (
-            f"{topic} has {plan.to} partitions now, from {plan.before}, and every broker counts them."
-            if state is RunState.DONE
-            else f"{topic} stays at {plan.partitions} partitions: what was deleted is committed again."
+        wrong = "; ".join(
+            f"{each.what}: {'; '.join(each.reasons)} (accepted by {each.who})" for each in accepted(account)
         )
-        differing = "; ".join(f"{each.what} (accepted by {each.who})" for each in accepted(account))
-        return (
-            f"{ended} But not all is as it was: {differing}." if differing else f"{ended} {_proven(account)}"
-        )
+        proven = f"But not all is as it has to be: {wrong}." if wrong else _proven(account)
+        return f"{_ended(account, topic)} {proven}"
+    waits = waiting(account)
+    waited = f" It waited: {waits}." if waits else ""
     if state is RunState.ENDED:
-        return f"The way of {topic} to {plan.to} partitions was ended before anything was changed."
+        return f"The way of {topic} to {plan.to} partitions was ended before anything was changed.{waited}"
     step = account.next
     at = f" at step {step.step.key}" if step else ""
     what = f"to {plan.to} partitions" if state is RunState.OPEN else "back"
     said = f"The way of {topic} {what} stands{at}; {_brokers(account)}."
-    return f"{said} It stopped there: {why}." if why else said
+    return f"{said} It stopped there: {why}." if why else f"{said}{waited}"
+
+
+def _ended(account: ExpansionAccount, topic: str) -> str:
+    """What became of it, without what nobody asked: the count that the topic has after a way back."""
+    plan = account.plan
+    if account.run.state is RunState.DONE:
+        counted = all(each.act is not RunAct.AUDIT for each in accepted(account))
+        brokers = ", and every broker counts them" if counted else ""
+        return f"{topic} has {plan.to} partitions now, from {plan.before}{brokers}."
+    said = f"The way of {topic} to {plan.to} partitions was taken back"
+    return (
+        f"{said}: what was deleted is committed again."
+        if deleted(account)
+        else f"{said}: nothing was changed."
+    )
 
 
 def _brokers(account: ExpansionAccount) -> str:
@@ -73,6 +86,8 @@ def _proven(account: ExpansionAccount) -> str:
     equal = [each for each in compared(account) if each.verdict is Verdict.PASS]
     groups = max((each.groups or 0 for each in equal), default=0)
     offsets = restored(account)
+    if offsets is None and not equal:
+        return "Groups were not compared."
     said = "" if offsets is None else f"{offsets:,} offsets were committed again and read back; "
     return f"{said}{len(equal)} comparisons of {groups:,} groups found nothing lost and no offset changed."
 
@@ -99,7 +114,11 @@ def _after(account: ExpansionAccount) -> tuple[tuple[str, str], ...]:
         "To prove that nobody changed this evidence since:",
         f"groupshift verify-evidence {account.run.run}",
     )
-    if accepted(account):
+    acts = {each.act for each in accepted(account)}
+    if RunAct.AUDIT in acts:
+        audit = "Restart no broker and start no client before this is clean:"
+        return ((audit, "groupshift audit placement"), check)
+    if acts:
         kept = "Correct what differs before its clients start: the offsets of before are in snapshot S."
         return ((kept, ""), check)
     if account.run.state is RunState.TAKEN_BACK:

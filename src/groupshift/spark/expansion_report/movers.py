@@ -14,11 +14,11 @@ from groupshift.spark.html import Markup, join, table, tag
 _SHOWN = 500
 
 
-def movers_table(movers: Sequence[Mover]) -> Markup:
-    """The first of them, and how many more."""
+def movers_table(movers: Sequence[Mover], all_by: str) -> Markup:
+    """The first of them, and how many more: ``all_by`` shows them."""
     shown = movers[:_SHOWN]
     rest = len(movers) - len(shown)
-    more = tag("p", f"and {rest:,} more: --json has all", class_="hint") if rest else Markup("")
+    more = tag("p", f"and {rest:,} more: {all_by}", class_="hint") if rest else Markup("")
     rows = ((each.group, each.before, each.after) for each in shown)
     body = table(
         ("group", "from partition", "to partition"), rows, numeric=("from partition", "to partition")

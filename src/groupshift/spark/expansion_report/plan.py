@@ -43,7 +43,7 @@ def render(found: PlannedExpansion) -> str:
         *_loads(found),
         _brokers(found),
         _findings(found),
-        section("Groups that move", movers_table(found.movers)),
+        section("Groups that move", movers_table(found.movers, "--json has all")),
     ]
     title = f"__consumer_offsets from {before} to {found.to} partitions"
     word = "it may begin" if found.open else "it may not begin"

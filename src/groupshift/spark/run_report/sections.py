@@ -102,7 +102,7 @@ def approved_for(account: RunAccount[P]) -> Markup:
     rows = sorted(account.plan.met.items())
     listed = table(["what was met", "as"], rows[:_SHOWN])
     more = (
-        tag("p", f"And {len(rows) - _SHOWN} more in journal.json.", class_="note")
+        tag("p", f"And {len(rows) - _SHOWN} more in the journal.", class_="note")
         if len(rows) > _SHOWN
         else ""
     )
