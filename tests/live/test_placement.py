@@ -151,7 +151,7 @@ def test_what_was_lost_is_brought_back(stages: Stages, capsys: pytest.CaptureFix
         assert document["strays_left"] == {}
         assert len(document["erased"]) == (len(MOVING) if old and restored else 0)
     if old:
-        assert document["next"].startswith("restart every broker that was not since 20")
+        assert document["next"].startswith("restart brokers that run since before 20")
         for node in stages.cluster.brokers:
             replace_node(stages.cluster, node.node_id, unchanged)
         lead_as_preferred(stages.cluster, OFFSETS)

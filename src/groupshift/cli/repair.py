@@ -190,6 +190,4 @@ def _restarts(planned: PlannedRepair) -> str:
     if not planned.old or log is None or log.erased_ms is None:
         return ""
     since = datetime.fromtimestamp(log.erased_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return (
-        f"restart every broker that was not restarted since {since} (strays were erased then), then: {_LOOK}"
-    )
+    return f"restart brokers that run since before {since} (strays were erased then), then: {_LOOK}"
