@@ -208,19 +208,18 @@ def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
             _put(work, step, StepState.ACTED, (intent, result))
             return None
         case Doing.READ_BACK:
-            record = _begun(step, record)
-            look = _awaited(work, step, record, handler)
-            crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
-            holds = look.seen is Seen.HOLDS
-            stop = {} if holds else {STOPPED: {"seen": look.seen.value, "detail": look.detail}}
-            kept = {name: value for name, value in record.result.items() if name != STOPPED}
-            _put(
-                work,
-                step,
-                StepState(AFTER[look.seen].value),
-                (record.intent, {**kept, **look.result, **stop}),
-            )
-            return None if holds else look
+            return _read_back(work, step, _begun(step, record), handler)
+
+
+def _read_back(work: W, step: RunStep, record: RunStepRecord, handler: Handler[W]) -> Look | None:
+    """Journal what is seen, and where it does not hold why; a look then."""
+    look = _awaited(work, step, record, handler)
+    work.tools.crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
+    holds = look.seen is Seen.HOLDS
+    stop = {} if holds else {STOPPED: {"seen": look.seen.value, "detail": look.detail}}
+    kept = {name: value for name, value in record.result.items() if name != STOPPED}
+    _put(work, step, StepState(AFTER[look.seen].value), (record.intent, {**kept, **look.result, **stop}))
+    return None if holds else look
 
 
 def _note(work: RunWork, step: RunStep, why: GroupshiftError) -> None:
