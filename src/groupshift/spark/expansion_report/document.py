@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from groupshift.application.expansion_account import UNKNOWN, ExpansionAccount, away_ms, restored, stretches
 from groupshift.application.run_account import compared, result_of
+from groupshift.application.run_engine import StepStatus
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.pack import StoredFile
@@ -62,10 +63,16 @@ def _glance(account: ExpansionAccount) -> Markup:
         ("groups that move", f"{len(plan.movers):,}"),
         ("offsets committed again", None if offsets is None else f"{offsets:,}"),
         ("comparisons equal", f"{sum(each.verdict is Verdict.PASS for each in found)} of {len(found)}"),
-        ("records in the log at the end", result_of(audits[-1]).get("records") if audits else None),
+        ("records in the log at the end", _records(audits)),
         ("steps read back", f"{_done(account)} of {len(account.steps)}"),
     ]
     return section("At a glance", facts(pairs))
+
+
+def _records(audits: Sequence[StepStatus]) -> str | None:
+    """As the last audit read them."""
+    found = result_of(audits[-1]).get("records") if audits else None
+    return None if found is None else f"{found:,}"
 
 
 def _done(account: ExpansionAccount) -> int:
