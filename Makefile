@@ -60,11 +60,11 @@ test-spark: $(READY)  ## Spark jobs and checks (a session for each process: a fi
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeeper, Kafka and Scala members
-	$(PYTEST) -n 2 --dist loadfile tests/live
+	$(PYTEST) -n 3 --dist loadfile tests/live
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)
-	$(PYTEST) -n 2 --dist loadfile tests/airflow
+	$(PYTEST) -n 3 --dist loadfile tests/airflow
 
 .PHONY: test-browser
 test-browser: $(READY)  ## the report of a real run in Chromium (installs Debian's where it is missing and may)
