@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application import run_engine
+from groupshift.application.run_account import trouble, waiting
+from groupshift.application.run_accounts import account_of
 from groupshift.application.run_engine import Ended, Move, RunOutcome, W
 from groupshift.application.run_work import AnyPlan
 from groupshift.cli import render
@@ -99,6 +101,7 @@ def show_run(
     """A run, step by step, what else is ``said`` of it, and which others of its move are open; ``closed`` is
     what to do after its end. The exit code."""
     steps = run_engine.statuses(move, runs, found)
+    why = _why(runs, found)
     latest = runs.recent(_RECENT, move=move.name)
     others = [each for each in latest if each.open and each.run != found.run]
     verbs = {RunState.OPEN: "run", RunState.GOING_BACK: "back"}
@@ -111,6 +114,7 @@ def show_run(
             "hash": found.plan_hash,
             **said,
             "steps": steps,
+            "stopped": why,
             "others": [{"run": each.run, "cluster": each.cluster_id, "state": each.state} for each in others],
             "next": following,
         }
@@ -120,11 +124,20 @@ def show_run(
     marks = {each.step.key: _MARKS[each.stand] for each in steps}
     console.print(plan_table(tuple(each.step for each in steps), marks))
     console.print(escape(f"run {found.run} of cluster {found.cluster_id}: {found.state}"), soft_wrap=True)
+    if why:
+        console.print(escape(why), soft_wrap=True)
     for each in others:
         line = f"also {each.state}: run {each.run} of cluster {each.cluster_id}"
         console.print(escape(line), soft_wrap=True)
     render.next_command(console, following)
     return 0
+
+
+def _why(runs: ClusterRuns, found: ClusterRun) -> str:
+    """Why it stopped or what it waits for, as its journal says; empty when neither is known."""
+    account = account_of(found, runs.steps(found.run))
+    why, waits = trouble(account), waiting(account)
+    return f"it stopped: {why}" if why else f"it waits: {waits}" if waits else ""
 
 
 def _anew(move: Move[W], plan: AnyPlan) -> str:

@@ -56,9 +56,25 @@ def test_status_needs_nothing_but_the_journal(tmp_path: Path, capsys: pytest.Cap
     assert [each["stand"] for each in told["steps"]] == ["done"] * 7 + ["untouched"] * 9
     assert told["next"] == "groupshift expansion run --execute"
     assert main(["expansion", "status", "--state", str(tmp_path)]) == 0
-    assert f"run {run.run} of cluster simulated: open" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"run {run.run} of cluster simulated: open" in said
+    assert "it stopped" not in said
     assert main(["downgrade", "status", "--state", str(tmp_path)]) == 2
     assert "the journal has no downgrade" in capsys.readouterr().err
+
+
+def test_status_says_why_a_run_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the process that found it out is gone."""
+    runs = SqlClusterRuns(f"sqlite:///{tmp_path / 'journal.db'}")
+    world = committed(Coordinator.OLD)
+    world.dies = {3}
+    tools = replace(tools_of(world), runs=runs)
+    go_on(tools, yes(patience_s=5.0), begin(tools, plan_run(tools, 8)))
+    runs.close()
+    assert main(["expansion", "status", "--state", str(tmp_path)]) == 0
+    assert "it stopped: broker 3 does not run" in capsys.readouterr().out
+    assert main(["expansion", "status", "--state", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["stopped"].startswith("it stopped: broker 3 does not run")
 
 
 def test_the_report_of_a_run_and_whether_it_is_what_was_sealed(
