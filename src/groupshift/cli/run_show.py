@@ -12,7 +12,7 @@ from rich.table import Table
 from groupshift.application import run_engine
 from groupshift.application.run_account import trouble, waiting
 from groupshift.application.run_accounts import account_of
-from groupshift.application.run_engine import Ended, Move, RunOutcome, W
+from groupshift.application.run_engine import Ended, Move, RunOutcome, StepStatus, W
 from groupshift.application.run_work import AnyPlan
 from groupshift.cli import render
 from groupshift.domain.cluster_run.progress import Stand
@@ -120,17 +120,20 @@ def show_run(
         }
         render.print_json(document)
         return 0
-    console = Console()
+    _print_run(Console(), found, steps, [line for line in (why, *_others(others)) if line])
+    render.next_command(Console(), following)
+    return 0
+
+
+def _print_run(console: Console, found: ClusterRun, steps: Sequence[StepStatus], lines: list[str]) -> None:
     marks = {each.step.key: _MARKS[each.stand] for each in steps}
     console.print(plan_table(tuple(each.step for each in steps), marks))
-    console.print(escape(f"run {found.run} of cluster {found.cluster_id}: {found.state}"), soft_wrap=True)
-    if why:
-        console.print(escape(why), soft_wrap=True)
-    for each in others:
-        line = f"also {each.state}: run {each.run} of cluster {each.cluster_id}"
+    for line in (f"run {found.run} of cluster {found.cluster_id}: {found.state}", *lines):
         console.print(escape(line), soft_wrap=True)
-    render.next_command(console, following)
-    return 0
+
+
+def _others(found: Sequence[ClusterRun]) -> list[str]:
+    return [f"also {each.state}: run {each.run} of cluster {each.cluster_id}" for each in found]
 
 
 def _why(runs: ClusterRuns, found: ClusterRun) -> str:
