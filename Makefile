@@ -64,7 +64,7 @@ test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeep
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)
-	$(PYTEST) -n 3 --dist loadfile tests/airflow
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder tests/airflow
 
 .PHONY: test-browser
 test-browser: $(READY)  ## the report of a real run in Chromium (installs Debian's where it is missing and may)

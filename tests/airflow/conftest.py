@@ -52,6 +52,13 @@ from groupshift.domain.plan import Plan, Stage
 from groupshift.domain.steps import Soak
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
+from longest_first import longest_first
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole moves in a real Airflow begin before everything else."""
+    longest_first(items)
+
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE)
 
