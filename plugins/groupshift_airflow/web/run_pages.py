@@ -123,6 +123,6 @@ def _row(pages: MovePages, runs: ClusterRuns, run: ClusterRun) -> dict[str, Any]
     try:
         steps = runs.steps(run.run)
         top, ends = headline_of(run, steps), pages.ends(account_of(run, steps).plan)
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         return {"run": run, "ends": ("-", "-"), "verdict": "error", "word": "of another release"}
     return {"run": run, "ends": ends, "verdict": top.verdict.value, "word": top.word}

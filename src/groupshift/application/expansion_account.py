@@ -44,7 +44,7 @@ def deleted(account: ExpansionAccount) -> bool:
 def restored(account: ExpansionAccount) -> int | None:
     """How many offsets were committed again and read back as they were, or on the way back; None while none
     were."""
-    found = [each for each in account.steps if each.step.act is RunAct.RESTORE and result_of(each)]
+    found = [each for each in account.steps if each.step.act is RunAct.RESTORE and "equal" in result_of(each)]
     return int(result_of(found[-1])["equal"]) if found else None
 
 

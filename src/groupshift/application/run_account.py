@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from groupshift.application.run_engine import STOPPED, StepStatus
 from groupshift.application.run_work import AnyPlan
-from groupshift.domain.cluster_run.progress import Seen, Stand
+from groupshift.domain.cluster_run.progress import Seen, Stand, ends
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
@@ -72,6 +72,17 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Where a process stopped (key of the step), what it saw there, and the detail in words; ``hopeless``:
+    only taking the run back helps."""
+
+    step: str
+    seen: Seen
+    detail: str
+    hopeless: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunAccount(Generic[P]):
     """A run and its plan; ``there`` are the steps of the plan, ``back`` those that undo it (empty while
     nobody asked for it), each with how far it is."""
@@ -80,6 +91,13 @@ class RunAccount(Generic[P]):
     plan: P
     there: tuple[StepStatus, ...]
     back: tuple[StepStatus, ...]
+    last: Stop | None = None
+
+    @property
+    def stop(self) -> Stop | None:
+        """Where a process stopped last; None when that step is not the next one any more."""
+        step = self.next
+        return self.last if self.last and step and self.last.step == step.step.key else None
 
     @property
     def steps(self) -> tuple[StepStatus, ...]:
@@ -115,6 +133,7 @@ def account(
         plan=plan,
         there=tuple(_status(step, records) for step in plan.steps),
         back=tuple(_status(step, records) for step in back),
+        last=_stop(records),
     )
 
 
@@ -203,13 +222,32 @@ def _wrong(step: RunStep) -> str:
 
 
 def trouble(account: RunAccount[P]) -> str:
-    """Why the run stopped, where the step that is next was read back as failed; else empty."""
-    found = account.next
+    """Why the run stopped at the step that is next: it failed, or what it found a person has to cure; else
+    empty."""
+    found, stop = account.next, account.stop
     if found is None:
         return ""
+    said = _told(found)
+    if stop is None:
+        return said
+    bad = stop.seen is Seen.FAILED or (stop.seen is Seen.PERSON and bool(said))
+    return stop.detail if bad else ""
+
+
+def waiting(account: RunAccount[P]) -> str:
+    """What the step that is next waits for; empty when it does not, or there is `trouble`. Of a run that was
+    ended: what it was ended for."""
+    found, stop = account.next, account.stop
+    if found is None or stop is None or trouble(account):
+        return ""
+    if account.run.state is RunState.ENDED and not ends(found.step, stop.seen):
+        return ""  # something else ended it since
+    return stop.detail
+
+
+def _told(found: StepStatus) -> str:
+    """What its result says is not as it has to be."""
     result = result_of(found)
-    if _stop(found).get("seen") == Seen.FAILED:
-        return str(_stop(found)["detail"])
     told = next((result[name] for name in _TELLING if result.get(name)), ())
     said = "; ".join(map(str, told))
     if result.get("verdict", Verdict.PASS) != Verdict.PASS:
@@ -217,18 +255,20 @@ def trouble(account: RunAccount[P]) -> str:
     return f"offsets of {said} changed since the snapshot" if told and told == result.get("changed") else said
 
 
-def waiting(account: RunAccount[P]) -> str:
-    """What the step that is next waits for, by what it told last; empty when it does not, or there is
-    `trouble`."""
-    found = account.next
-    if found is None or trouble(account) or _stop(found).get("seen") not in {Seen.PERSON, Seen.NOT_YET}:
-        return ""
-    return str(_stop(found)["detail"])
-
-
-def _stop(found: StepStatus) -> Mapping[str, Any]:
-    stop: Mapping[str, Any] = result_of(found).get(STOPPED) or {}
-    return stop
+def _stop(records: Mapping[str, RunStepRecord]) -> Stop | None:
+    """Where a process stopped last, unless its step went on since."""
+    note = records.get(STOPPED)
+    if note is None:
+        return None
+    result, record = note.result, records.get(str(note.result["step"]))
+    if record is not None and (record.token, record.at_ms) > (note.token, note.at_ms):
+        return None
+    return Stop(
+        step=str(result["step"]),
+        seen=Seen(result["seen"]),
+        detail=str(result["detail"]),
+        hopeless=bool(result["hopeless"]),
+    )
 
 
 def stretches_of(

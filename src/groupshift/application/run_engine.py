@@ -56,7 +56,9 @@ class Ended(StrEnum):
 
 _REACHED = {RunState.DONE: Ended.DONE, RunState.TAKEN_BACK: Ended.TAKEN_BACK}
 STOPPED = "stopped"
-"""In the result of a step that did not hold: what was ``seen``, and the ``detail`` in words."""
+"""The name under which the journal of a run keeps where a process stopped last, what it saw there, and the
+detail in words; no step has it."""
+_DETAIL = 2_000
 _ENDS = {
     Seen.PERSON: Ended.WAITING,
     Seen.NOT_YET: Ended.WAITING,
@@ -129,13 +131,30 @@ def go_on(move: Move[W], tools: RunTools, terms: RunTerms, run: ClusterRun) -> R
         try:
             stopped = _advance(work, following, move.handlers[following.step.act])
         except GroupshiftError as why:
-            _note(work, following.step, why)
+            failed = Seen.NOT_YET if isinstance(why, Transient) else Seen.FAILED
+            _note(work, following.step, Look(seen=failed, detail=str(why)))
             raise
         if stopped is not None:
+            _note(work, following.step, stopped)
             return _stopped(move, work, following.step, stopped)
     end = RunState.TAKEN_BACK if run.state is RunState.GOING_BACK else RunState.DONE
     _end(work, run, end)
     return RunOutcome(run=run.run, ended=_REACHED[end])
+
+
+def _note(work: RunWork, step: RunStep, stopped: Look) -> None:
+    """Write down why this process stopped, for whoever reads the journal; nothing decides by it. Nothing is
+    written when that fails, too, or another process has the run."""
+    result = {
+        "step": step.key,
+        "seen": stopped.seen.value,
+        "detail": stopped.detail[:_DETAIL],
+        "hopeless": stopped.hopeless,
+    }
+    now = work.tools.clock.now_ms()
+    with suppress(GroupshiftError):
+        record = RunStepRecord(step=STOPPED, state=StepState.DONE, token=work.token, at_ms=now, result=result)
+        work.tools.runs.put(work.run, record)
 
 
 def _end(work: RunWork, run: ClusterRun, state: RunState) -> None:
@@ -208,29 +227,12 @@ def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
             _put(work, step, StepState.ACTED, (intent, result))
             return None
         case Doing.READ_BACK:
-            return _read_back(work, step, _begun(step, record), handler)
-
-
-def _read_back(work: W, step: RunStep, record: RunStepRecord, handler: Handler[W]) -> Look | None:
-    """Journal what is seen, and where it does not hold why; a look then."""
-    look = _awaited(work, step, record, handler)
-    work.tools.crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
-    holds = look.seen is Seen.HOLDS
-    stop = {} if holds else {STOPPED: {"seen": look.seen.value, "detail": look.detail}}
-    kept = {name: value for name, value in record.result.items() if name != STOPPED}
-    _put(work, step, StepState(AFTER[look.seen].value), (record.intent, {**kept, **look.result, **stop}))
-    return None if holds else look
-
-
-def _note(work: RunWork, step: RunStep, why: GroupshiftError) -> None:
-    """Write down why a step was not gone on with, for whoever reads the journal; nothing when that fails,
-    too, or another process has the run."""
-    seen = Seen.NOT_YET if isinstance(why, Transient) else Seen.FAILED
-    with suppress(GroupshiftError):
-        record = work.tools.runs.steps(work.run).get(step.key)
-        if record is not None and record.state is not StepState.DONE:
-            stop = {STOPPED: {"seen": seen.value, "detail": str(why)}}
-            _put(work, step, record.state, (record.intent, {**record.result, **stop}))
+            record = _begun(step, record)
+            look = _awaited(work, step, record, handler)
+            crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
+            stand = StepState(AFTER[look.seen].value)
+            _put(work, step, stand, (record.intent, {**record.result, **look.result}))
+            return None if look.seen is Seen.HOLDS else look
 
 
 def _asked(record: RunStepRecord | None) -> Mapping[str, Any]:

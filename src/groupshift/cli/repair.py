@@ -96,7 +96,8 @@ def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repai
 
 def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
     """Whether nothing is left to anybody, but restarts."""
-    if planned.of(Mend.CONFLICT) or planned.against:
+    unsure = planned.against and (planned.repairs or _strays(planned) or not planned.audit.clean)
+    if planned.of(Mend.CONFLICT) or unsure:
         return False
     if done is None:
         return not planned.of(Mend.RESTORE) and not (planned.old and _strays(planned))
@@ -104,9 +105,10 @@ def clean(planned: PlannedRepair, done: Repaired | None) -> bool:
 
 
 def _strays(planned: PlannedRepair) -> bool:
-    """Whether anything live lies outside its group's partition, commits or not."""
+    """Whether anything live lies outside its group's partition, commits or not, of a group about which no
+    person has to decide."""
     log = planned.audit.facts.log
-    return bool(log and log.strays)
+    return bool(log and log.strays.keys() - {each.chosen.group for each in planned.of(Mend.CONFLICT)})
 
 
 def _document(planned: PlannedRepair, done: Repaired | None) -> dict[str, Any]:
@@ -176,10 +178,10 @@ def following(planned: PlannedRepair, done: Repaired | None) -> str:
     to_do = done is None and (planned.of(Mend.RESTORE) or (planned.old and _strays(planned)))
     if waiting or to_do:
         return "stop the members of these groups, then: groupshift repair placement --execute"
-    if done is not None and done.erased:
-        return f"restart every broker while clients are stopped, then: {_LOOK}"
     if planned.of(Mend.CONFLICT):
         return "decide each conflict, and commit it with kafka-consumer-groups.sh --reset-offsets"
+    if done is not None and done.erased:
+        return f"restart every broker while clients are stopped, then: {_LOOK}"
     return _restarts(planned) or _LOOK
 
 
@@ -190,4 +192,6 @@ def _restarts(planned: PlannedRepair) -> str:
     if not planned.old or log is None or log.erased_ms is None:
         return ""
     since = datetime.fromtimestamp(log.erased_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"restart brokers that run since before {since} (strays were erased then), then: {_LOOK}"
+    return (
+        f"restart brokers that run since before {since} (they may answer what was erased then), then: {_LOOK}"
+    )

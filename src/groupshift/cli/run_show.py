@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from groupshift.application import run_engine
-from groupshift.application.run_account import trouble, waiting
+from groupshift.application.run_account import RunAccount, trouble, waiting
 from groupshift.application.run_accounts import account_of
 from groupshift.application.run_engine import Ended, Move, RunOutcome, StepStatus, W
 from groupshift.application.run_work import AnyPlan
@@ -101,10 +101,12 @@ def show_run(
     """A run, step by step, what else is ``said`` of it, and which others of its move are open; ``closed`` is
     what to do after its end. The exit code."""
     steps = run_engine.statuses(move, runs, found)
-    why = _why(runs, found)
+    account = account_of(found, runs.steps(found.run))
+    why = _why(account)
     latest = runs.recent(_RECENT, move=move.name)
     others = [each for each in latest if each.open and each.run != found.run]
-    verbs = {RunState.OPEN: "run", RunState.GOING_BACK: "back"}
+    forward = "back" if account.stop and account.stop.hopeless else "run"
+    verbs = {RunState.OPEN: forward, RunState.GOING_BACK: "back"}
     following = f"groupshift {move.name} {verbs[found.state]} --execute" if found.state in verbs else closed
     if as_json:
         document = {
@@ -114,7 +116,7 @@ def show_run(
             "hash": found.plan_hash,
             **said,
             "steps": steps,
-            "stopped": why,
+            "stopped": account.stop,
             "others": [{"run": each.run, "cluster": each.cluster_id, "state": each.state} for each in others],
             "next": following,
         }
@@ -136,9 +138,8 @@ def _others(found: Sequence[ClusterRun]) -> list[str]:
     return [f"also {each.state}: run {each.run} of cluster {each.cluster_id}" for each in found]
 
 
-def _why(runs: ClusterRuns, found: ClusterRun) -> str:
+def _why(account: RunAccount[Any]) -> str:
     """Why it stopped or what it waits for, as its journal says; empty when neither is known."""
-    account = account_of(found, runs.steps(found.run))
     why, waits = trouble(account), waiting(account)
     return f"it stopped: {why}" if why else f"it waits: {waits}" if waits else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,6 +17,7 @@ from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Conflict, Transient
+from groupshift.ports.broker_replacement import Accepted, NodeStatus, Replacement
 from groupshift.ports.cluster_runs import ClusterRun, RunState
 from groupshift.ports.crash import CrashPoint
 from simulated_downgrade import Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
@@ -201,6 +202,37 @@ def test_a_replacement_that_was_only_written_down_needs_a_new_go() -> None:
     world.groups["late"] = Group(kind=Kind.CONSUMER, members=1)
     stopped = go_on(again(tools), yes(), run)
     assert (stopped.ended, stopped.step.split()[1]) == (Ended.FAILED, "prove")
+    assert set(world.releases.values()) == {"4.3.1"}
+    del world.groups["late"]
+    assert go_on(again(tools), yes(), run).ended is Ended.DONE
+
+
+@dataclass
+class Unreachable:
+    """A driver whose programs cannot be started; it still tells what it knows."""
+
+    world: World
+
+    def start(self, replacement: Replacement) -> Accepted:
+        """See the port."""
+        raise Transient(f"the driver did not answer for node {replacement.node_id}")
+
+    def observe(self, node_id: int) -> NodeStatus:
+        """See the port."""
+        return self.world.observe(node_id)
+
+
+def test_a_replacement_that_the_driver_did_not_take_up_needs_a_new_go() -> None:
+    """What is written down of the stop is no word of an act: checks are made again, as often as it takes."""
+    world = two_of_43()
+    tools = tools_of(world)
+    run = begun(tools)
+    with pytest.raises(Transient, match="the driver did not answer"):
+        go_on(replace(tools, nodes=Unreachable(world)), yes(), run)
+    world.groups["late"] = Group(kind=Kind.CONSUMER, members=1)
+    for _ in range(2):
+        stopped = go_on(again(tools), yes(), run)
+        assert (stopped.ended, stopped.step.split()[1]) == (Ended.FAILED, "prove")
     assert set(world.releases.values()) == {"4.3.1"}
     del world.groups["late"]
     assert go_on(again(tools), yes(), run).ended is Ended.DONE

@@ -74,7 +74,9 @@ def test_status_says_why_a_run_stopped(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["expansion", "status", "--state", str(tmp_path)]) == 0
     assert "it stopped: broker 3 does not run" in capsys.readouterr().out
     assert main(["expansion", "status", "--state", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["stopped"].startswith("it stopped: broker 3 does not run")
+    stopped = json.loads(capsys.readouterr().out)["stopped"]
+    assert (stopped["seen"], stopped["hopeless"]) == ("failed", False)
+    assert stopped["detail"].startswith("broker 3 does not run")
 
 
 def test_the_report_of_a_run_and_whether_it_is_what_was_sealed(

@@ -54,7 +54,9 @@ def test_a_whole_repair_ends_with_restarts_also_when_it_is_asked_again() -> None
     nothing = repair_shadows(again, tools(world))
     for found in (None, nothing):
         assert following(again, found).startswith("restart brokers that run since before ")
-        assert following(again, found).endswith("(strays were erased then), then: groupshift audit placement")
+        assert following(again, found).endswith(
+            "(they may answer what was erased then), then: groupshift audit placement"
+        )
 
 
 def test_a_cluster_where_nothing_was_ever_elsewhere_needs_no_restart() -> None:
@@ -83,6 +85,7 @@ def test_a_person_is_asked_where_only_a_person_can_decide() -> None:
     world.members = {MOVING[0]}
     plan = planned(world, within_ms=1_000)
     assert {each.mend for each in plan.repairs} == {Mend.CONFLICT}
+    assert following(plan, None).startswith("decide each conflict")
     done = repair_shadows(plan, tools(world))
     assert not clean(plan, done)
     assert following(plan, done).startswith("decide each conflict")

@@ -19,7 +19,7 @@ from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Conflict
+from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import RunState
 from groupshift.ports.run_sealing import SEALED
 from groupshift.spark.expansion_report.document import render
@@ -124,8 +124,9 @@ def test_a_stop_before_partitions_are_made_offers_both_ways_and_the_way_back_is_
     top = headline(told(tools, run))
     assert (top.verdict, top.word) == (Verdict.INCONCLUSIVE, "under way")
     assert [each[1] for each in top.now] == [
-        "groupshift expansion run --execute", "groupshift expansion back --execute",
+        "", "groupshift expansion run --execute", "groupshift expansion back --execute",
     ]  # fmt: skip
+    assert top.now[0][0] == "No client may start before it is done, or taken back."
     turned = turn_back(tools, yes(), tools.runs.find(run))
     going = headline(told(tools, run))
     assert (going.word, going.now[0][1]) == ("not back yet", "groupshift expansion back --execute")
@@ -213,7 +214,7 @@ def test_where_only_the_way_back_helps_it_is_offered_with_the_reason(evidence: P
     assert (top.verdict, top.word) == (Verdict.FAIL, "stopped")
     assert "groupshift expansion back" in top.sentence
     assert [each[1] for each in top.now] == [
-        "groupshift expansion back --execute", "groupshift expansion run --execute",
+        "", "groupshift expansion back --execute", "groupshift expansion run --execute",
     ]  # fmt: skip
     turn_back(tools, yes(), tools.runs.find(run))
 
@@ -252,3 +253,26 @@ def test_a_snapshot_with_problems_is_the_reason(evidence: ParquetEvidence) -> No
     top = headline(told(tools, run))
     assert (top.verdict, top.word) == (Verdict.FAIL, "stopped")
     assert "It stopped there: the snapshot has problems: loading" in top.sentence
+
+
+def test_an_error_in_an_act_is_told_and_gone_with_the_next_process(evidence: ParquetEvidence) -> None:
+    """A group does not answer while offsets are restored: the page says so and can be written; a process that
+    has the step since is not told to have stopped."""
+    world = committed(Coordinator.NEW)
+    tools = sealing(world, evidence)
+    run = begun(tools)
+    acts = frozenset(RunAct) - {RunAct.RESTORE}
+    assert go_on(tools, yes(acts=acts), tools.runs.find(run)).ended is Ended.PAUSED
+    world.silent = {MOVING[0]}
+    with pytest.raises(Transient):
+        go_on(tools, yes(), tools.runs.find(run))
+    account = told(tools, run)
+    assert "It waited: " in headline(account).sentence
+    assert "offsets committed again" in render(account)
+    world.silent = set()
+    steps = dict(tools.runs.steps(run))
+    key = next(each.step.key for each in account.there if each.step.act is RunAct.RESTORE)
+    steps[key] = replace(steps[key], token=steps[key].token + 1)
+    assert "It waited" not in headline(account_of(tools.runs.find(run), steps)).sentence
+    assert go_on(tools, yes(), tools.runs.find(run)).ended is Ended.DONE
+    assert headline(told(tools, run)).word == "done"

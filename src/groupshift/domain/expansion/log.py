@@ -120,9 +120,12 @@ class LogReading:
                 self._winners[key] = each
         return self
 
-    def places(self, count: int, partitions: int, *, newest: bool = True) -> LoggedPlaces:
+    def places(
+        self, count: int, partitions: int, *, newest: bool = True, erased: bool = False
+    ) -> LoggedPlaces:
         """Held against ``count`` partitions in force, of ``partitions`` that there are; ``newest`` False
-        leaves `LoggedPlaces.newest` out, for which every commit is decoded.
+        leaves `LoggedPlaces.newest` out, for which every commit is decoded; so without ``erased``
+        `LoggedPlaces.erased_ms`, for which the names of everything deleted are hashed.
 
         Raises `Rejected` for a count below 1."""
         by_group, unreadable = self._live()
@@ -137,7 +140,7 @@ class LogReading:
             elsewhere=tuple(self._elsewhere(by_group, homes)),
             others=_others(by_group, homes),
             strays=_strays(by_group, homes),
-            erased_ms=max(self._erased(count), default=None),
+            erased_ms=max(self._erased(count), default=None) if erased else None,
             unreadable=unreadable,
             records=sum(self._records.values()),
         )

@@ -74,7 +74,9 @@ def _nodes(account: DowngradeAccount) -> Markup:
 
 def _findings(account: DowngradeAccount) -> Markup:
     """What the rules and the hazard book said when the first broker was about to be touched."""
-    proofs = [each for each in account.there if each.step.act is RunAct.PROVE and each.result]
+    proofs = [
+        each for each in account.there if each.step.act is RunAct.PROVE and "against" in (each.result or {})
+    ]
     if not proofs:
         return section(
             "Hazards and go or no go", tag("p", "The go or no go was not asked yet.", class_="note")

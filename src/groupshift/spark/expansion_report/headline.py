@@ -18,6 +18,7 @@ _WORDS = {
     RunState.TAKEN_BACK: "taken back",
     RunState.ENDED: "nothing changed",
 }
+_HALT = ("No client may start before it is done, or taken back.", "")
 _OVER = frozenset({RunState.DONE, RunState.TAKEN_BACK})
 
 
@@ -105,7 +106,8 @@ def _now(account: ExpansionAccount, why: str) -> tuple[tuple[str, str], ...]:
             cured = "; once the cause is cured" if why else ""
             return ((f"No client may start yet, and there is only the way forward{cured}:", _RUN),)
         case _:
-            return (back, go_on) if why else (go_on, back)
+            halt = (_HALT,) if deleted(account) else ()
+            return (*halt, back, go_on) if why else (*halt, go_on, back)
 
 
 def _after(account: ExpansionAccount) -> tuple[tuple[str, str], ...]:
