@@ -240,6 +240,31 @@ def test_an_audit_that_was_accepted_asks_for_that_first(evidence: ParquetEvidenc
     assert top.now[0] == first
 
 
+def test_of_several_things_that_were_accepted_each_is_to_be_cured(evidence: ParquetEvidence) -> None:
+    """Partitions of somebody else, and an offset that nobody may commit: the log first, then the offset."""
+    world = committed(Coordinator.NEW)
+    tools = sealing(world, evidence)
+    run = begun(tools)
+    acts = frozenset(RunAct) - {RunAct.CREATE_PARTITIONS}
+    assert go_on(tools, yes(acts=acts), tools.runs.find(run)).ended is Ended.PAUSED
+    world.world.expand(7)
+    world.uncommitted = {MOVING[0]: "TOPIC_AUTHORIZATION_FAILED (29)"}
+    turned = turn_back(tools, yes(), tools.runs.find(run))
+    outcome = go_on(tools, yes(), turned)
+    while outcome.ended is not Ended.TAKEN_BACK:
+        assert outcome.ended in {Ended.WAITING, Ended.FAILED}, outcome
+        outcome = go_on(tools, yes(seen=True, who="bob"), turned)
+    account = told(tools, run)
+    assert {each.act for each in accepted(account)} >= {RunAct.RESTORE, RunAct.AUDIT}
+    log, offset, check = headline(account).now
+    assert log == (
+        "Restart no broker and start no client before this is clean:",
+        "groupshift audit placement",
+    )
+    assert offset[0].startswith("Correct what differs before its clients start")
+    assert check[1] == f"groupshift verify-evidence {run}"
+
+
 def test_a_snapshot_with_problems_is_the_reason(evidence: ParquetEvidence) -> None:
     """A group did not answer."""
     world = committed(Coordinator.NEW)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from groupshift.application.expansion_account import ExpansionAccount, closed, deleted, restored
 from groupshift.application.run_account import accepted, compared, trouble, waiting
 from groupshift.domain.cluster_run.progress import Stand
@@ -116,14 +118,17 @@ def _after(account: ExpansionAccount) -> tuple[tuple[str, str], ...]:
         "To prove that nobody changed this evidence since:",
         f"groupshift verify-evidence {account.run.run}",
     )
-    acts = {each.act for each in accepted(account)}
-    if RunAct.AUDIT in acts:
-        audit = "Restart no broker and start no client before this is clean:"
-        return ((audit, "groupshift audit placement"), check)
-    if acts:
-        kept = "Correct what differs before its clients start: the offsets of before are in snapshot S."
-        return ((kept, ""), check)
+    if wrong := {each.act for each in accepted(account)}:
+        return (*_corrected(wrong), check)
     if account.run.state is RunState.TAKEN_BACK:
         return (("Clients may start: every group is where it was.", ""), check)
     look = "For as long as offsets are kept, look for commits that came late:"
     return (("Clients may start.", ""), (look, "groupshift audit placement"), check)
+
+
+def _corrected(wrong: Collection[RunAct]) -> Iterator[tuple[str, str]]:
+    """What has to be cured of what steps of these kinds found wrong; the log first."""
+    if RunAct.AUDIT in wrong:
+        yield "Restart no broker and start no client before this is clean:", "groupshift audit placement"
+    if set(wrong) - {RunAct.AUDIT}:
+        yield "Correct what differs before its clients start: the offsets of before are in snapshot S.", ""
