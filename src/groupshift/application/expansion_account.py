@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from groupshift.application.expansion_work import COUNTED
 from groupshift.application.run_account import RunAccount, Stretch, account, result_of, stretches_of
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
@@ -24,8 +25,14 @@ def stretches(account: ExpansionAccount) -> tuple[Stretch, ...]:
     restarted first is the first. What a broker counts after its restart is known when each was asked
     (`UNKNOWN` before)."""
     plan, asked = account.plan, account.of_act(RunAct.PLACE)
-    after = str(plan.to) if all(each.stand is Stand.DONE for each in asked) else UNKNOWN
+    after = str(counted(account)) if all(each.stand is Stand.DONE for each in asked) else UNKNOWN
     return stretches_of(account, RunAct.RESTART, str(plan.before), lambda _step: after)
+
+
+def counted(account: ExpansionAccount) -> int:
+    """How many partitions brokers are to count: the plan's number, or a higher one that was accepted."""
+    placed = (result_of(each).get(COUNTED) for each in account.of_act(RunAct.PLACE))
+    return next((int(each) for each in placed if each), account.plan.to)
 
 
 def closed(account: ExpansionAccount) -> bool:

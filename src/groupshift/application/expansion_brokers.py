@@ -6,17 +6,22 @@ Source: specs/group-coordinator.md §3.4 steps 6 to 9.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from groupshift.application.expansion_groups import await_listed, movers_now, undrained
-from groupshift.application.expansion_work import Expanding, naming
+from groupshift.application.expansion_work import COUNTED, Expanding, naming
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan
 from groupshift.domain.expansion.view import COUNT
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.cluster_runs import RunStepRecord
+
+_GROWN = "grown"
+_ACCEPTED = (COUNTED, "accepted_by", "reasons")
 
 
 def _create(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -27,15 +32,20 @@ def _create(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
             _demand_nothing_new(work)
         return {}
     if count != plan.partitions:
-        raise Conflict(
-            f"the offsets topic has {count} partitions, neither {plan.partitions} nor {plan.to}: somebody "
-            "else changed it; restart no broker, take the run back with groupshift expansion back --execute, "
-            "and plan anew from what there is"
-        )
+        raise Conflict(_other(plan, count))
     _demand_nothing_new(work)
     work.hold_again(step)
     work.tools.topic.expand(plan.to)
     return {}
+
+
+def _other(plan: ExpansionPlan, count: int) -> str:
+    """What to do about a count of somebody else, while no broker counts it."""
+    return (
+        f"the offsets topic has {count} partitions, neither {plan.partitions} nor {plan.to}: somebody else "
+        "changed it; restart no broker, take the run back with groupshift expansion back --execute, and plan "
+        "anew from what there is"
+    )
 
 
 def _demand_nothing_new(work: Expanding) -> None:
@@ -54,6 +64,8 @@ def _demand_nothing_new(work: Expanding) -> None:
 
 def _created(work: Expanding, _step: RunStep, _record: RunStepRecord) -> Look:
     view = work.tools.views.look()
+    if view.count > work.plan.to:
+        return Look(seen=Seen.FAILED, detail=_other(work.plan, view.count), hopeless=True)
     if view.count != work.plan.to or view.differing:
         told = f"broker {', '.join(map(str, view.differing))} tells another count" if view.differing else ""
         detail = told or f"the offsets topic has {view.count} partitions, not {work.plan.to}"
@@ -62,11 +74,11 @@ def _created(work: Expanding, _step: RunStep, _record: RunStepRecord) -> Look:
     return Look(seen=Seen.NOT_YET, detail=lacks) if lacks else HOLDS
 
 
-def _change(work: Expanding, change_id: str, node: int) -> Replacement:
+def _change(work: Expanding, change_id: str, node: int, count: int) -> Replacement:
     return Replacement(
         change_id=change_id.replace(" ", "_"),
         node_id=node,
-        properties={COUNT: str(work.plan.to)},
+        properties={COUNT: str(count)},
         fence=work.run,
         token=work.token,
     )
@@ -90,9 +102,21 @@ def _demand_undrained(work: Expanding) -> None:
         raise Conflict(f"{busy}, then run it again: while brokers restart two of them may serve one group")
 
 
+def _may_restart(work: Expanding, step: RunStep) -> Mapping[str, Any]:
+    """The first restart closes the way back. Raises `Conflict` while it is open and somebody else gave the
+    topic another count; a broker that is down is started all the same."""
+    begun = work.tools.runs.steps(work.run)
+    closed = any(each.act is RunAct.RESTART and each.key in begun for each in work.steps)
+    if not closed and work.tools.nodes.observe(int(step.subject)).state is not NodeState.DOWN:
+        count = work.tools.views.look().count
+        if count != work.plan.to:
+            raise Conflict(_other(work.plan, count))
+    return {}
+
+
 def _restart(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """A broker that is down already is started at once: nobody can wait for it."""
-    change = _change(work, f"{work.run}/{step.key}", int(step.subject))
+    change = _change(work, f"{work.run}/{step.key}", int(step.subject), work.plan.to)
     status = work.tools.nodes.observe(change.node_id)
     if status.state is not NodeState.DOWN and status.change_id != change.change_id:
         _await_whole(work)
@@ -113,8 +137,9 @@ def _restarted(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
         return Look(seen=Seen.FAILED, detail=f"{said}; bring it up, or run it again: it is started again")
     lacks = _lacks(work, status, str(record.result.get("change_id", "")))
     if not lacks and (instruction or status.state is NodeState.UNKNOWN):
-        counts = work.tools.views.look().counted.get(node, ())
-        if work.plan.to not in counts:
+        view = work.tools.views.look()
+        counts = view.counted.get(node, ())
+        if not {work.plan.to, view.count}.intersection(counts):
             lacks = f"broker {node} counts {' or '.join(map(str, counts)) or 'otherwise'}"
         elif len(counts) > 1 and not work.said(record):
             said = f"what broker {node} answers fits several counts: say --seen when it was started again"
@@ -139,12 +164,12 @@ def _lacks(work: Expanding, status: NodeStatus, change_id: str) -> str:
         return str(silent)
 
 
-def _deviating(work: Expanding) -> list[int]:
+def _deviating(work: Expanding, count: int) -> list[int]:
     """Every broker that by its own answers coordinates by another count, also one that joined meanwhile. What
-    fits several counts is left to the audit, which knows where commits went."""
+    fits several counts is told by where commits go, right after."""
     counted = work.tools.views.look().counted
     nodes = sorted({*work.plan.brokers, *counted})
-    return [node for node in nodes if work.plan.to not in counted.get(node, ())]
+    return [node for node in nodes if count not in counted.get(node, ())]
 
 
 def _down(work: Expanding) -> list[int]:
@@ -154,17 +179,37 @@ def _down(work: Expanding) -> list[int]:
 def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Starts one broker again, each claim: one that is down at once, else the first that deviates."""
     down = _down(work)
-    known = [node for node in ([] if down else _deviating(work)) if node in work.plan.brokers]
+    agreed = {} if down else _agreed(work, step)
+    count = int(agreed.get(COUNTED, work.count))
+    if _GROWN in agreed:
+        return {"restarted": [], **agreed}
+    known = [node for node in ([] if down else _deviating(work, count)) if node in work.plan.brokers]
     if not down and not known:
-        return {"restarted": []}
+        return {"restarted": [], **agreed}
     node = (down or known)[0]
     if not down:
         _await_whole(work)
         _demand_undrained(work)
     change_id = f"{work.run}/{step.key}/{node}/{work.token}"
-    started = work.tools.nodes.start(_change(work, change_id, node))
+    started = work.tools.nodes.start(_change(work, change_id, node, count))
     told = {"instruction": started.instruction} if isinstance(started, ForPerson) else {}
-    return {"restarted": [node], **told}
+    return {"restarted": [node], **told, **agreed}
+
+
+def _agreed(work: Expanding, step: RunStep) -> Mapping[str, Any]:
+    """What is journaled of the count that brokers are to use, where it is not the plan's: somebody gave the
+    topic more (``grown``), and a person accepts that, or did."""
+    record, found = work.tools.runs.steps(work.run)[step.key], work.tools.views.look().count
+    if found <= work.count:
+        return {name: record.result[name] for name in _ACCEPTED if name in record.result}
+    reason = (
+        f"the offsets topic has {found} partitions, not {work.count}: somebody else changed it when there "
+        f"was only the way forward, and brokers that start again count {found}"
+    )
+    asked = work.asking(step, [reason])
+    if work.said(replace(record, result={**record.result, **asked})):
+        return {COUNTED: found, "accepted_by": work.terms.who, "reasons": [reason]}
+    return {_GROWN: found, "reasons": [reason], **asked}
 
 
 def _placed(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
@@ -172,11 +217,14 @@ def _placed(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
         trouble = work.tools.nodes.observe(down[0]).trouble or "no reason"
         said = f"broker {down[0]} does not run: {trouble}; bring it up, or run it again: it is started again"
         return Look(seen=Seen.FAILED, detail=said)
+    if found := record.result.get(_GROWN):
+        how = f"more groups move then, snapshot {SNAPSHOT} has them; no client may start; to go on to {found}"
+        return Look(seen=Seen.PERSON, detail=f"{record.result['reasons'][0]}; {how}: --seen")
     lacks = work.tools.topic.lacks(work.plan.brokers)
-    deviating = [] if lacks else _deviating(work)
+    deviating = [] if lacks else _deviating(work, work.count)
     if not lacks and not deviating:
         return HOLDS
-    said = lacks or f"count {work.plan.to} not adopted by broker {', '.join(map(str, deviating))}"
+    said = lacks or f"count {work.count} not adopted by broker {', '.join(map(str, deviating))}"
     if instruction := record.result.get("instruction"):
         return Look(seen=Seen.PERSON, detail=f"{said}: {instruction}")
     if lacks or deviating == record.result["restarted"]:
@@ -188,7 +236,7 @@ def _placed(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
 
 HANDLERS: Mapping[RunAct, Handler[Expanding]] = {
     RunAct.CREATE_PARTITIONS: Handler(act=_create, read_back=_created),
-    RunAct.RESTART: Handler(act=_restart, read_back=_restarted),
+    RunAct.RESTART: Handler(intend=_may_restart, act=_restart, read_back=_restarted),
     RunAct.PLACE: Handler(act=_place, read_back=_placed),
 }
 """By what a step does."""

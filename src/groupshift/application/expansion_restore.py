@@ -11,28 +11,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from groupshift.application.expansion_work import Expanding, batches
-from groupshift.application.restore_offsets import NotRestored, read_back
+from groupshift.application.restore_offsets import NotRestored, demand_answers, read_back
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.expansion.log import Elsewhere, LogReading
+from groupshift.domain.placement import partition_of
 from groupshift.ports.cluster_runs import RunStepRecord
 
 _SAID = 10
 """How many sentences are journaled."""
 _REMEDY = (
     "stop the members where it says 25, let this login read group and topic where it says 29 or 30, set what "
-    "clients committed; then run it again, or leave these offsets as they are: --seen"
+    "clients committed, restart the brokers that are named; then run it again, or leave these offsets as "
+    "they are: --seen"
 )
 _Key = tuple[str, str, int]
 
 
 def _rehearse(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     rows = work.kept()
-    done = _committed(work, step, rows, {})
+    said = _committed(work, step, rows, {})
     changed = sorted({each.wanted.group for each in _unlike(work, rows)})
-    return {**done, "changed": changed[:_SAID]}
+    return {**_told(work, step, rows, said), "changed": changed[:_SAID]}
 
 
 def _rehearsed(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
@@ -46,27 +49,63 @@ def _rehearsed(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
 
 
 def _restore(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What nobody committed since is committed; what somebody did is left to a person."""
-    return _committed(work, step, work.kept(), _elsewhere(work, step))
+    """What nobody committed since is committed; what somebody did is left to a person. Then the log is asked
+    where it lies: a broker whose answers fit several counts may put it where another one wants it."""
+    rows = work.kept()
+    said = _committed(work, step, rows, _elsewhere(work, step))
+    return _told(work, step, rows, [*said, *_astray(work, step, frozenset(row.group for row in rows))])
+
+
+def _told(
+    work: Expanding, step: RunStep, rows: Sequence[OffsetRow], said: Sequence[str]
+) -> Mapping[str, Any]:
+    """What is journaled: how many offsets are as in the snapshot, and what is not."""
+    return {
+        "offsets": len(rows),
+        "equal": len(rows) - min(len(said), len(rows)),
+        "left": len(said),
+        "reasons": list(said[:_SAID]),
+        **work.asking(step, said),
+    }
+
+
+def _astray(work: Expanding, step: RunStep, groups: frozenset[str]) -> list[str]:
+    """What coordinators answer of these groups and the log does not have where the count puts it, with who
+    is to be restarted. Raises `Transient` where a group does not answer."""
+    state, log = work.tools.reader.take(sorted(groups)), work.tools.log
+    demand_answers(state)
+    count, leaders = _count(work, step), work.tools.views.look().topic.leaders
+    found = disagreements(state.offsets, log.read(log.position()), count)
+    return [
+        f"{said}: broker {leaders[partition_of(group, count)]} does not count {count} partitions; restart it"
+        for group, said in found
+        if group in groups
+    ]
+
+
+def _count(work: Expanding, step: RunStep) -> int:
+    """By which groups are placed at this step."""
+    return work.plan.before if step.key.startswith("back") else work.count
 
 
 def _elsewhere(work: Expanding, step: RunStep) -> Mapping[_Key, Elsewhere]:
     """What groups that move committed at a former coordinator since they were deleted. Raises as
     `OffsetsLog.read`."""
-    count = work.plan.before if step.key.startswith("back") else work.plan.to
+    count, wanted = _count(work, step), work.count
     found = LogReading().take(work.tools.log.read(work.tools.log.position())).places(count, 0, newest=False)
     return {
         (each.group, each.topic, each.partition): each
         for each in found.elsewhere
-        if each.group in work.plan.moving_names
+        if work.moves(each.group, wanted)
     }
 
 
 def _committed(
     work: Expanding, step: RunStep, rows: Sequence[OffsetRow], former: Mapping[_Key, Elsewhere]
-) -> Mapping[str, Any]:
+) -> list[str]:
     """Commit those of ``rows`` that are not answered, or all where all are; read back. In batches, each of
-    which is looked at and fenced right before. Raises `Conflict` when another process claimed the run."""
+    which is looked at and fenced right before; what is not as wanted. Raises `Conflict` when another process
+    claimed the run."""
     by_group: dict[str, list[OffsetRow]] = defaultdict(list)
     for row in rows:
         by_group[row.group].append(row)
@@ -75,13 +114,7 @@ def _committed(
         chosen = [row for group in groups for row in by_group[group]]
         work.hold_again(step)
         said += [_sentence(each, former) for each in _batch(work, step, chosen, former)]
-    return {
-        "offsets": len(rows),
-        "equal": len(rows) - len(said),
-        "left": len(said),
-        "reasons": sorted(said)[:_SAID],
-        **work.asking(step, sorted(said)),
-    }
+    return sorted(said)
 
 
 def _batch(
@@ -92,6 +125,7 @@ def _batch(
     theirs = tuple(each for each in differing if each.found is not None or _differs(former, each.wanted))
     keep, missing = ({_key(each.wanted) for each in found} for found in (theirs, differing))
     wanted = [row for row in rows if _key(row) not in keep]
+    missing |= {_key(row) for row in wanted if _cached(former, row)}
     everything = step.act is RunAct.REHEARSE
     refused = work.tools.restoring.commit([row for row in wanted if everything or _key(row) in missing])
     if everything:  # what was refused is there, and would not be committed again
@@ -107,6 +141,12 @@ def _unlike(work: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ..
 def _differs(former: Mapping[_Key, Elsewhere], row: OffsetRow) -> bool:
     found = former.get(_key(row))
     return found is not None and found.offset != row.offset
+
+
+def _cached(former: Mapping[_Key, Elsewhere], row: OffsetRow) -> bool:
+    """Whether it may be answered, and lies only where another count puts it."""
+    found = former.get(_key(row))
+    return found is not None and found.lost and found.offset == row.offset
 
 
 def _refused(row: OffsetRow, refused: Mapping[str, str]) -> NotRestored:

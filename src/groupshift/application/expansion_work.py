@@ -10,12 +10,16 @@ from groupshift.application.placement import plan_expansion
 from groupshift.application.run_work import RunTools, RunWork
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.cluster_run.progress import Journaled, Stand
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan, run_plan
+from groupshift.domain.placement import partition_of
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
 from groupshift.ports.topic_expansion import TopicExpansion
 
+COUNTED = "counted"
+"""What the step that asks brokers for their count journals where it is not the plan's."""
 _NAMED = 20
 _AT_A_TIME = 500
 
@@ -54,13 +58,30 @@ class Expanding(RunWork):
 
     def keeps_record(self, group: str) -> bool:
         """See `RunWork`: what moves is deleted at one place and committed at another."""
-        return group not in self.plan.moving_names
+        return not self.moves(group, self.count)
+
+    @property
+    def count(self) -> int:
+        """How many partitions brokers are to count: the plan's number, or a higher one that somebody gave the
+        topic when there was only the way forward, and that a person accepted."""
+        records = self.tools.runs.steps(self.run)
+        asked = (each.key for each in self.steps if each.act is RunAct.PLACE and each.key in records)
+        counted = (records[key].result.get(COUNTED) for key in asked)
+        return next((int(each) for each in counted if each), self.plan.to)
+
+    def moves(self, group: str, count: int) -> bool:
+        """Whether a group is at another place when brokers count so many, or was deleted to be."""
+        if count == self.plan.to or group in self.plan.moving_names:
+            return group in self.plan.moving_names
+        return partition_of(group, self.plan.before) != partition_of(group, count)
 
     def kept(self) -> tuple[OffsetRow, ...]:
         """The offsets of the groups that move, by the snapshot. Raises `Broken` when it was altered."""
         taken = self.snapshot_of(SNAPSHOT)
         rows = self.tools.store.offsets(Path(taken["folder"]), taken["manifest_sha256"])
-        return tuple(row for row in rows if row.group in self.plan.moving_names and row.offset >= 0)
+        count = self.count
+        moving = {group for group in {row.group for row in rows} if self.moves(group, count)}
+        return tuple(row for row in rows if row.group in moving and row.offset >= 0)
 
 
 def journaled(work: Expanding) -> dict[str, Journaled]:

@@ -215,6 +215,8 @@ def _wrong(step: RunStep) -> str:
             return f"snapshot {step.subject} is not equal to {step.args['base']}"
         case RunAct.RESTORE | RunAct.REHEARSE:
             return f"offsets are not as in snapshot {step.subject}"
+        case RunAct.PLACE:
+            return "somebody else gave the topic another count than the plan's"
         case RunAct.AUDIT:
             return "the audit of the whole log found something wrong"
         case _:

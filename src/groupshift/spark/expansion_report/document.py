@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from groupshift.application.expansion_account import UNKNOWN, ExpansionAccount, away_ms, restored, stretches
+from groupshift.application.expansion_account import (
+    UNKNOWN,
+    ExpansionAccount,
+    away_ms,
+    counted,
+    restored,
+    stretches,
+)
 from groupshift.application.run_account import compared, result_of
 from groupshift.application.run_engine import StepStatus
 from groupshift.domain.cluster_run.progress import Stand
@@ -56,7 +63,7 @@ def _glance(account: ExpansionAccount) -> Markup:
     offsets, audits = restored(account), account.of_act(RunAct.AUDIT)
     pairs: list[tuple[str, object]] = [
         ("partitions before", plan.before),
-        ("partitions to be", plan.to),
+        ("partitions to be", counted(account)),
         ("nobody consumed for", duration(away[1] - away[0]) if away else None),
         ("brokers", len(plan.brokers)),
         ("groups", max((each.groups or 0 for each in found), default=0) or None),
@@ -81,7 +88,7 @@ def _done(account: ExpansionAccount) -> int:
 
 def _brokers(account: ExpansionAccount) -> Markup:
     plan = account.plan
-    counts = dict.fromkeys((str(plan.before), str(plan.to)))
+    counts = dict.fromkeys((str(plan.before), str(plan.to), str(counted(account))))
     shades = {count: colours.colour(number) for number, count in enumerate(counts)}
     found = stretches(account)
     note = (

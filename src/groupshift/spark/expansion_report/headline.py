@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from groupshift.application.expansion_account import ExpansionAccount, closed, deleted, restored
+from groupshift.application.expansion_account import ExpansionAccount, closed, counted, deleted, restored
 from groupshift.application.run_account import accepted, compared, trouble, waiting
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.expansion.view import COUNT
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import RunState
 from groupshift.spark.account.headline import Headline
@@ -67,9 +68,9 @@ def _ended(account: ExpansionAccount, topic: str) -> str:
     """What became of it, without what nobody asked: the count that the topic has after a way back."""
     plan = account.plan
     if account.run.state is RunState.DONE:
-        counted = all(each.act is not RunAct.AUDIT for each in accepted(account))
-        brokers = ", and every broker counts them" if counted else ""
-        return f"{topic} has {plan.to} partitions now, from {plan.before}{brokers}."
+        audited = all(each.act is not RunAct.AUDIT for each in accepted(account))
+        brokers = ", and every broker counts them" if audited else ""
+        return f"{topic} has {counted(account)} partitions now, from {plan.before}{brokers}."
     said = f"The way of {topic} to {plan.to} partitions was taken back"
     return (
         f"{said}: what was deleted is committed again."
@@ -119,16 +120,18 @@ def _after(account: ExpansionAccount) -> tuple[tuple[str, str], ...]:
         f"groupshift verify-evidence {account.run.run}",
     )
     if wrong := {each.act for each in accepted(account)}:
-        return (*_corrected(wrong), check)
+        return (*_corrected(wrong, counted(account)), check)
     if account.run.state is RunState.TAKEN_BACK:
         return (("Clients may start: every group is where it was.", ""), check)
     look = "For as long as offsets are kept, look for commits that came late:"
     return (("Clients may start.", ""), (look, "groupshift audit placement"), check)
 
 
-def _corrected(wrong: Collection[RunAct]) -> Iterator[tuple[str, str]]:
+def _corrected(wrong: Collection[RunAct], count: int) -> Iterator[tuple[str, str]]:
     """What has to be cured of what steps of these kinds found wrong; the log first."""
     if RunAct.AUDIT in wrong:
         yield "Restart no broker and start no client before this is clean:", "groupshift audit placement"
-    if set(wrong) - {RunAct.AUDIT}:
+    if RunAct.PLACE in wrong:
+        yield f"Set {COUNT}={count} in the file of every broker.", ""
+    if set(wrong) - {RunAct.AUDIT, RunAct.PLACE}:
         yield "Correct what differs before its clients start: the offsets of before are in snapshot S.", ""

@@ -1,0 +1,149 @@
+"""Counts that are not the plan's: somebody else gives the topic more, or a broker keeps a former one and its
+answers do not tell. No offset is lost by it, nor a run stuck."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupshift.application.expansion_account import account_of
+from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
+from groupshift.application.expansion_work import ExpansionTools
+from groupshift.application.run_engine import Ended, RunOutcome
+from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.expansion.view import COUNT
+from groupshift.domain.placement import partition_of
+from groupshift.errors import Conflict
+from groupshift.spark.expansion_report.document import render
+from groupshift.spark.expansion_report.headline import headline
+from simulated_downgrade import yes
+from simulated_expansion import Expansible, committed, equal, tools_of
+
+LATE = [
+    name
+    for name in (f"late{number}" for number in range(99))
+    if partition_of(name, 5) == partition_of(name, 8) != partition_of(name, 12)
+][:5]
+"""They stay at 8 partitions, and move at 12."""
+BOTH = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
+
+
+def begun(world: Expansible, to: int = 8) -> ExpansionTools:
+    """A run to ``to`` partitions."""
+    tools = tools_of(world)
+    begin(tools, plan_run(tools, to))
+    return tools
+
+
+def gone_on(tools: ExpansionTools, *without: RunAct, **changes: object) -> RunOutcome:
+    """The run, gone on with, up to the first of these acts."""
+    acts = frozenset(RunAct) - frozenset(without)
+    return go_on(tools, yes(acts=acts, **changes), tools.runs.recent(1)[0])
+
+
+def in_the_end(tools: ExpansionTools, *, wanted: Ended = Ended.DONE) -> list[RunOutcome]:
+    """Every outcome of processes that accept what was shown, until this one; at most ten."""
+    found: list[RunOutcome] = []
+    while (not found or found[-1].ended is not wanted) and len(found) < 10:
+        found.append(gone_on(tools, patience_s=5.0, seen=True, who="bob"))
+    return found
+
+
+@BOTH
+def test_more_partitions_before_a_restart_stop_the_run_while_there_is_a_way_back(kind: Coordinator) -> None:
+    """No broker counts them yet: none is restarted, and what was deleted is committed again."""
+    world = committed(kind)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.RESTART).ended is Ended.PAUSED
+    world.world.expand(12)
+    with pytest.raises(Conflict, match=r"has 12 partitions, neither 5 nor 8.*expansion back --execute"):
+        gone_on(tools)
+    assert not any(each.startswith("restart") for each in world.asked)
+    turn_back(tools, yes(), tools.runs.recent(1)[0])
+    assert in_the_end(tools, wanted=Ended.TAKEN_BACK)[-1].ended is Ended.TAKEN_BACK
+    assert equal(world)
+
+
+def test_more_partitions_than_were_made_are_met_at_once() -> None:
+    """Before they are read back as the plan's: only the way back helps."""
+    world = committed(Coordinator.NEW)
+    tools = begun(world)
+
+    def meanwhile() -> bool:
+        if world.asked[-1] == "create":
+            world.world.expand(12)
+        return False
+
+    world.answers_lost = meanwhile
+    outcome = gone_on(tools)
+    assert (outcome.ended, outcome.hopeless) == (Ended.FAILED, True)
+    assert "has 12 partitions" in outcome.detail
+
+
+@BOTH
+def test_more_partitions_after_a_restart_are_counted_once_a_person_says_so(kind: Coordinator) -> None:
+    """There is only the way forward: more groups move than were deleted, and the snapshot has all."""
+    world = committed(kind)
+    for group in LATE:
+        assert world.commit_as_client(group, 7, 1)
+    world.dies = {3}
+    tools = begun(world)
+    assert gone_on(tools, patience_s=5.0).step.endswith("restart 3")
+    world.world.expand(12)
+    asked = gone_on(tools, patience_s=5.0)
+    assert asked.ended is Ended.WAITING
+    assert "12 partitions, not 8" in asked.detail
+    assert "to go on to 12: --seen" in asked.detail
+    assert gone_on(tools, patience_s=5.0).detail == asked.detail, "nobody said it was seen"
+    found = in_the_end(tools)
+    assert found[-1].ended is Ended.DONE
+    assert {broker.count for broker in world.world.brokers.values()} == {12}
+    assert world.properties[2] == {COUNT: "12"}, "the broker that was restarted before is restarted again"
+    assert equal(world)
+    run = tools.runs.recent(1)[0]
+    top = headline(account_of(run, tools.runs.steps(run.run)))
+    assert "has 12 partitions now, from 5" in top.sentence
+    assert f"Set {COUNT}=12 in the file of every broker." in [said for said, _ in top.now]
+    assert "accepted by bob" in top.sentence
+    render(account_of(run, tools.runs.steps(run.run)))
+    told = [each for each in found if "older commits" in each.detail]
+    assert bool(told) is (kind is Coordinator.OLD), "what was not deleted lies where 5 put it: repair says so"
+    assert all("groupshift repair placement" in each.detail for each in told)
+
+
+@BOTH
+def test_a_broker_whose_answers_fit_both_counts_is_told_by_where_it_puts_commits(kind: Coordinator) -> None:
+    """From 6 to 12 each group's two partitions have one leader: nothing that a broker answers tells."""
+    world = committed(kind, count=6)
+    world.lies = {2}
+    tools = begun(world, 12)
+    stopped = gone_on(tools, patience_s=5.0)
+    assert stopped.ended is Ended.WAITING
+    assert "restore S" in stopped.step
+    assert "broker 2 does not count 12 partitions; restart it" in stopped.detail
+    assert gone_on(tools, patience_s=5.0).detail.startswith(stopped.detail.split(":")[0])
+    world.world.restart(2)
+    again = gone_on(tools, patience_s=5.0)
+    if kind is Coordinator.OLD:
+        assert again.step.endswith("audit __consumer_offsets")
+        assert "groupshift repair placement" in again.detail
+        again = gone_on(tools, patience_s=5.0, seen=True)
+    assert again.ended is Ended.DONE
+    assert equal(world)
+
+
+def test_a_count_that_changes_once_more_is_asked_for_again() -> None:
+    """What was accepted was 12."""
+    world = committed(Coordinator.NEW)
+    world.dies = {3}
+    tools = begun(world)
+    assert gone_on(tools, patience_s=5.0).step.endswith("restart 3")
+    world.world.expand(12)
+    assert "go on to 12" in gone_on(tools, patience_s=5.0).detail
+    world.world.expand(16)
+    again = gone_on(tools, patience_s=5.0, seen=True)
+    assert again.ended is Ended.WAITING
+    assert "go on to 16" in again.detail
+    assert in_the_end(tools)[-1].ended is Ended.DONE
+    assert {broker.count for broker in world.world.brokers.values()} == {16}
+    assert equal(world)
