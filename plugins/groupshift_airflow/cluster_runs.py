@@ -207,10 +207,13 @@ class Walk(Asking):
 
 
 class Verdict(RunTask):
-    """The last task of every run: red unless every step was read back."""
+    """The last task of every run: red unless every step was read back, and nothing that was found wrong was
+    only accepted."""
 
     def execute(self, context: Context) -> None:
         """Log where it ended."""
+        from groupshift.application.run_account import accepted
+        from groupshift.application.run_accounts import account_of
         from groupshift.ports.cluster_runs import RunState
 
         if self.run_id in {"", UNKNOWN}:
@@ -220,8 +223,15 @@ class Verdict(RunTask):
             return
         with self.opened() as tools:
             run = tools.runs.find(self.run_id)
+            found = accepted(account_of(run, tools.runs.steps(run.run)))
         self.log.info("run %s is %s", run.run, run.state)
         if context["params"]["execute"] and run.state is not RunState.DONE:
             raise AirflowFailException(
                 f"run {run.run} is {run.state}: trigger again to go on, or take it back"
+            )
+        if context["params"]["execute"] and found:
+            wrong = "; ".join(f"{each.what} (accepted by {each.who})" for each in found)
+            raise AirflowFailException(
+                f"run {run.run} is {run.state}, and not all is as it has to be: {wrong}; what to do says: "
+                f"groupshift {run.move} report {run.run}"
             )

@@ -10,10 +10,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from dag_story import Story, Told, telling
+from groupshift.application.expansion_run import go_on
+from groupshift.application.run_engine import Ended
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.cluster_runs import RunState
 from groupshift_airflow import expansions
+from simulated_downgrade import yes
 from simulated_expansion import committed, equal, tools_of
 
 PARAMS = {"to": 8, "execute": True, "gate_expiry_s": 60, "drain_s": 20}
@@ -77,6 +80,23 @@ def test_without_an_approval_nothing_is_changed(story: Any, choice: str | None) 
     with pytest.raises(AirflowFailException, match="declined at 04 approve plan"):
         told.answer("approve_plan", choice)
     assert (told.world.asked, told.tools.runs.open_of("simulated")) == ([], None)
+
+
+def test_what_was_only_accepted_is_red(story: Any) -> None:
+    """An offset that could not be committed, accepted on the command line: the run is done, its last task
+    says what is wrong."""
+    world = committed(Coordinator.NEW)
+    told = story(world)
+    told.execute("plan")
+    through(told, *TASKS[:6])
+    world.uncommitted = {"g7": "TOPIC_AUTHORIZATION_FAILED (29)"}
+    outcome = go_on(told.tools, yes(), told.tools.runs.find(told.run))
+    while outcome.ended is not Ended.DONE:
+        assert outcome.ended in {Ended.WAITING, Ended.FAILED}
+        outcome = go_on(told.tools, yes(seen=True, who="bob"), told.tools.runs.find(told.run))
+    said = rf"is done, and not all .* snapshot S \(accepted by bob\).*groupshift expansion report {told.run}"
+    with pytest.raises(AirflowFailException, match=said):
+        told.execute("verdict")
 
 
 def test_without_execute_only_the_plan_is_shown(story: Any) -> None:

@@ -21,6 +21,7 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.raw.wire import Api
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
@@ -289,6 +290,10 @@ def test_an_open_transaction_leaves_its_own_offset_unknown_and_hides_no_other(
     assert kinds(found) == {0: (Kind.NOT_ANSWERED, Weight.UNKNOWN)}
     assert (found.clean, found.looked.agreeing) == (False, 1)
     assert any(f"a transaction that commits {name}-0 is open" in each for each in found.looked.problems)
+    views = LivePlacementViews(raw, SystemClock())
+    opened = views.look()
+    assert opened.unstable == (partition_of(group, opened.count),), "whoever lists it, the log tells"
+    assert opened.unlisted_transactions == ()
     producer.commit_transaction(30)  # answered before the groups' coordinator has the marker
 
     def ended() -> bool:
@@ -296,6 +301,7 @@ def test_an_open_transaction_leaves_its_own_offset_unknown_and_hides_no_other(
         return (found.clean, found.looked.agreeing, found.looked.problems) == (True, 2, ())
 
     wait_until(ended, 60.0, "the audit is clean after the transaction")
+    assert views.look().unstable == ()
 
 
 def test_an_expired_offset_is_told_from_a_deleted_one(

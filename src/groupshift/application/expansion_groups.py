@@ -20,10 +20,9 @@ from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.rules import Use, ask
-from groupshift.domain.expansion.rules_groups import busy_groups
+from groupshift.domain.expansion.rules_groups import busy_groups, transacting
 from groupshift.domain.expansion.run_plan import SNAPSHOT, against, run_plan
 from groupshift.domain.expansion.view import PlacementView
-from groupshift.domain.facts import sentence_list
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import RunStepRecord
 
@@ -54,8 +53,7 @@ def undrained(work: Expanding, view: PlacementView) -> str:
     busy = busy_groups(view.cluster)
     if busy:
         return f"members are in {naming(busy)}; stop them"
-    ids = sorted({each for found in view.open_transactions.values() for each in found})
-    return f"transactional id {sentence_list(ids)} writes offsets now; stop that producer" if ids else ""
+    return transacting(view)
 
 
 def _drained(work: Expanding, _step: RunStep, _record: RunStepRecord) -> Look:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from downgrade_clusters import listed
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.placement import audit_placement, plan_expansion
 from groupshift.domain.expansion.view import PlacementView, TopicView
@@ -17,6 +18,7 @@ from placement_clusters import Log, answering, at, leading, view
 
 EIGHT = {1: 8, 2: 8, 3: 8}
 GROUPS = [f"g{number}" for number in range(30)]
+LISTED = {1: [listed(group, state="Empty") for group in GROUPS]}
 
 
 def test_the_log_is_held_against_the_count_in_force() -> None:
@@ -77,7 +79,7 @@ def test_groups_that_two_may_own_are_asked_about_at_each_broker() -> None:
 
 def test_a_plan_names_movers_costs_and_load() -> None:
     """Before and after are of the same live records."""
-    found = plan_expansion(MemoryPlacementViews(view(8)), Log(at(GROUPS, 8)), 16)
+    found = plan_expansion(MemoryPlacementViews(view(8, groups=LISTED)), Log(at(GROUPS, 8)), 16)
     moving = sorted(group for group in GROUPS if partition_of(group, 8) != partition_of(group, 16))
     assert ([each.group for each in found.movers], found.open) == (moving, True)
     assert [each.count for each in found.costs] == [16, 24, 32]
@@ -90,7 +92,8 @@ def test_the_page_of_a_plan() -> None:
     """Load now and then on one scale, groups that move, what the rules say; nothing from outside, names as
     text."""
     odd = "<script>"
-    found = plan_expansion(MemoryPlacementViews(view(8)), Log(at([*GROUPS, odd], 8)), 12)
+    listing = {1: [*LISTED[1], listed(odd, state="Empty")]}
+    found = plan_expansion(MemoryPlacementViews(view(8, groups=listing)), Log(at([*GROUPS, odd], 8)), 12)
     text = render(found)
     assert "__consumer_offsets from 8 to 12 partitions" in text
     assert "it may begin" in text
@@ -119,5 +122,6 @@ def test_counts_that_a_topic_cannot_be_given(cluster: PlacementView, to: int, sa
 
 def test_the_count_of_the_topic_may_be_planned_where_nobody_uses_it() -> None:
     """The way out of the latent bomb."""
-    found = plan_expansion(MemoryPlacementViews(view(8, {1: 5, 2: 5, 3: 5})), Log(at(GROUPS, 5)), 8)
+    bomb = view(8, {1: 5, 2: 5, 3: 5}, groups=LISTED)
+    found = plan_expansion(MemoryPlacementViews(bomb), Log(at(GROUPS, 5)), 8)
     assert (found.facts.before, found.to, found.open) == (5, 8, True)

@@ -6,12 +6,17 @@ from collections.abc import Collection, Iterator
 
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.expansion.facts import PlacementFacts
+from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.protocol.model import EMPTY, Kind
 from groupshift.domain.verdict import Verdict
 
 _NAMED = 20
 _NO_MEMBERS = frozenset({EMPTY, "Dead"})
+_ABORT = (
+    "stop transactional producers, let this login describe transactional ids, and abort one that hangs "
+    "(Kafka's kafka-transactions.sh find-hanging)"
+)
 _REPAIR = "stop their clients, and bring back what the log has: groupshift repair placement"
 
 
@@ -100,6 +105,22 @@ def no_transactions(facts: PlacementFacts) -> Iterator[Complaint]:
         reason = f"transactional id {said} writes offsets to partition {where} of the offsets topic now"
         verdict = Verdict.FAIL if facts.to is not None else Verdict.INCONCLUSIVE
         yield verdict, reason, "stop that producer, or wait until its transaction ended"
+    if facts.view.unlisted_transactions:
+        verdict = Verdict.FAIL if facts.to is not None else Verdict.INCONCLUSIVE
+        yield verdict, _hanging(facts.view), _ABORT
+
+
+def _hanging(view: PlacementView) -> str:
+    where = sentence_list([str(each) for each in view.unlisted_transactions])
+    return f"a transaction is open in partition {where} of the offsets topic, and no broker tells which"
+
+
+def transacting(view: PlacementView) -> str:
+    """Who writes offsets in a transaction now, with what to do; empty when nobody does."""
+    ids = sorted({each for found in view.open_transactions.values() for each in found})
+    if ids:
+        return f"transactional id {sentence_list(ids)} writes offsets now; stop that producer"
+    return f"{_hanging(view)}; {_ABORT}" if view.unlisted_transactions else ""
 
 
 def empty(facts: PlacementFacts) -> Iterator[Complaint]:
@@ -129,7 +150,16 @@ def logged(facts: PlacementFacts) -> Iterator[Complaint]:
     """What brokers list and what the log has: one that differs was read while something changed."""
     if facts.log is None:
         return
-    only_logged = sorted(facts.log.groups.keys() - facts.listing.keys())
+    hidden = facts.log.groups.keys() - facts.listing.keys()
+    moving, only_logged = sorted(hidden & facts.moving), sorted(hidden - facts.moving)
+    if moving:
+        names = sentence_list([repr(each) for each in moving], _NAMED)
+        verb = "moves and is" if len(moving) == 1 else "move and are"
+        reason = (
+            f"{_groups(moving)} in the log {verb} listed by no broker, which none can delete then: {names}"
+        )
+        hint = "elect another leader of their partitions and back, so that they are loaded; then plan again"
+        yield Verdict.FAIL, reason, hint
     if only_logged:
         names = sentence_list([repr(each) for each in only_logged], _NAMED)
         reason = f"{_groups(only_logged)} in the log, listed by no broker: {names}"

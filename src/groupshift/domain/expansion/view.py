@@ -47,7 +47,8 @@ class PlacementView:
     """Everything at one moment. ``topic`` is what all brokers tell of the offsets topic, ``differing`` the
     brokers whose metadata tells another one; ``answers`` are what each broker names as coordinators;
     ``owned`` the brokers that answered for groups which two may own, by group, asked directly;
-    ``open_transactions`` are transactional ids by the partition that they write."""
+    ``open_transactions`` are transactional ids by the partition that they write, ``unstable`` the partitions
+    whose last stable offset is below their log end: a transaction is open there, whoever tells of it."""
 
     cluster: ClusterView
     topic: TopicView
@@ -55,6 +56,13 @@ class PlacementView:
     answers: tuple[Answers, ...] = ()
     owned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     open_transactions: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    unstable: tuple[int, ...] = ()
+
+    @property
+    def unlisted_transactions(self) -> tuple[int, ...]:
+        """Partitions with an open transaction that no coordinator told of: brokers before 3.0 cannot, this
+        login may not see it, or it hangs."""
+        return tuple(each for each in self.unstable if each not in self.open_transactions)
 
     @property
     def count(self) -> int:

@@ -12,6 +12,7 @@ from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.downgrade.view import ListedGroup, QuorumView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules import RULES, Use
+from groupshift.domain.expansion.rules_groups import transacting
 from groupshift.domain.expansion.view import TopicView
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
@@ -222,10 +223,31 @@ def test_groups_that_a_plan_waits_for_or_refuses(group: ListedGroup, rule: str, 
     assert only(complaints(found, Use.PLAN), rule)[0] is verdict
 
 
-def test_groups_that_only_the_log_has() -> None:
-    """They move too, and nobody lists them."""
-    found = facts(view(), at(["g1"], 8), to=16)
-    assert only(complaints(found, Use.PLAN), "X15")[0] is Verdict.INCONCLUSIVE
+@pytest.mark.parametrize("moves", [False, True])
+def test_groups_that_only_the_log_has(*, moves: bool) -> None:
+    """Nobody lists them: one that moves could not be deleted, and would hold up the run after all others
+    were."""
+    group = next(each for each in GROUPS if (partition_of(each, 8) != partition_of(each, 16)) is moves)
+    found = facts(view(), at([group], 8), to=16)
+    verdict, reason = only(complaints(found, Use.PLAN), "X15")
+    assert verdict is (Verdict.FAIL if moves else Verdict.INCONCLUSIVE)
+    assert ("moves and is listed by no broker" in reason) is moves
+    assert repr(group) in reason
+
+
+@pytest.mark.parametrize(("to", "verdict"), [(None, Verdict.INCONCLUSIVE), (16, Verdict.FAIL)])
+def test_a_transaction_that_nobody_tells_of_is_seen_in_the_log(to: int | None, verdict: Verdict) -> None:
+    """Brokers before 3.0 list none, some may not be described, and one that hangs is not listed: its records
+    hold the last stable offset back."""
+    use = Use.PLAN if to else Use.AUDIT
+    found = view(unstable=(2, 3), open_transactions={3: ("pay-1",)})
+    told = complaints(facts(found, to=to), use)["X11"]
+    assert [each for each, _ in told] == [verdict, verdict]
+    assert "transaction is open in partition 2 of the offsets topic, and no broker tells which" in told[1][1]
+    assert transacting(found) == "transactional id pay-1 writes offsets now; stop that producer"
+    assert "partition 2" in transacting(view(unstable=(2,)))
+    assert "find-hanging" in transacting(view(unstable=(2,)))
+    assert transacting(view()) == ""
 
 
 def test_an_open_transaction_is_a_warning_to_an_audit() -> None:

@@ -9,7 +9,7 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.coordinator_calls import named_by, served_by, with_offsets
 from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
 from groupshift.adapters.kafka.raw.replicas import metadata_of
-from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC, open_commits
+from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC, open_commits, unstable
 from groupshift.adapters.kafka.raw.wire import BrokerError, raise_for
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.expansion.probing import Answers, probe_names
@@ -66,6 +66,7 @@ class LivePlacementViews:
                 partition: tuple(sorted({each.transactional_id for each in found}))
                 for partition, found in open_commits(self._cluster).items()
             },
+            unstable=unstable(self._cluster, topic.leaders),
         )
 
     def _topics(self, cluster: ClusterView) -> dict[int, TopicView]:

@@ -9,15 +9,21 @@ may concern.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, fill, raise_for
 from groupshift.domain.placement import partition_of
 
 OFFSETS_TOPIC = "__consumer_offsets"
+_LATEST, _CLIENT, _NOBODY = -1, -1, -1
+_LEVELS = (0, 1)
+"""Isolation levels: read uncommitted, which answers the log end, first; then read committed."""
+_BY_ISOLATION, _PLAIN = 2, 7
+"""ListOffsets 2 is the first with an isolation level; after 7 comes tiered storage."""
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _GONE = frozenset({48, 105})
 """INVALID_TXN_STATE and TRANSACTIONAL_ID_NOT_FOUND: ended since it was listed."""
@@ -54,6 +60,35 @@ def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]
                 for partition in topic.partitions if topic.topic == OFFSETS_TOPIC else ():
                     found[int(partition)].add(at)
     return {partition: frozenset(transactions) for partition, transactions in found.items()}
+
+
+def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
+    """The partitions of ``__consumer_offsets`` (with these ``leaders``, node ids, -1: none) whose last stable
+    offset is below the log end that was asked for right before: a transaction is open there, or hangs.
+
+    Brokers before 0.11 know none. Raises `BrokerError` where a leader does not tell."""
+    questions = {
+        node: [
+            (_ends(cluster.broker(node), [at for at, led in enumerate(leaders) if led == node], level), level)
+            for level in _LEVELS
+        ]
+        for node in sorted(set(leaders) - {_NOBODY})
+        if cluster.broker(node).highest(Api.LIST_OFFSETS) >= _BY_ISOLATION
+    }
+    found: dict[int, dict[int, int]] = {level: {} for level in _LEVELS}
+    for level, answer in cluster.ask_each(questions):
+        for each in answer.topics[0].partitions:
+            raise_for(each.error_code, f"the end of partition {each.partition_index} of {OFFSETS_TOPIC}")
+            found[level][int(each.partition_index)] = int(each.offset)
+    ends, stable = (found[level] for level in _LEVELS)
+    return tuple(sorted(at for at, end in ends.items() if stable[at] < end))
+
+
+def _ends(connection: BrokerConnection, partitions: Sequence[int], level: int) -> object:
+    module = connection.messages(Api.LIST_OFFSETS, at_least=_BY_ISOLATION, at_most=_PLAIN)
+    asked = tuple(module.ListOffsetsPartition(partition_index=each, timestamp=_LATEST) for each in partitions)
+    topics = (module.ListOffsetsTopic(name=OFFSETS_TOPIC, partitions=asked),)
+    return fill(module.ListOffsetsRequest, replica_id=_CLIENT, isolation_level=level, topics=topics)
 
 
 def _list(cluster: KafkaCluster, node: int) -> object:
