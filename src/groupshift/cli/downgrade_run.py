@@ -152,7 +152,8 @@ def back(  # noqa: PLR0913 - the options of a verb
     with _tools(place, nodes, timeout) as tools:
         opened = tools.runs.find(run_id) if run_id else _open_of(tools)
         if opened is None:
-            raise Rejected("no downgrade of this cluster is open: there is nothing to take back")
+            said = "no downgrade of this cluster is open: there is nothing to take back"
+            raise Rejected(f"{said}; see: groupshift downgrade status")
         demand_move(opened, _MOVE)
         console = Console(stderr=True)
         if not execute:

@@ -130,7 +130,8 @@ def back(  # noqa: PLR0913 - the options of a verb
     with _tools(place, None, timeout) as tools:
         opened = tools.runs.find(run_id) if run_id else tools.runs.open_of(tools.reader.cluster_id())
         if opened is None:
-            raise Rejected("no expansion of this cluster is open: there is nothing to take back")
+            said = "no expansion of this cluster is open: there is nothing to take back"
+            raise Rejected(f"{said}; see: groupshift expansion status")
         demand_move(opened, MOVE.name)
         console = Console(stderr=True)
         if not execute:

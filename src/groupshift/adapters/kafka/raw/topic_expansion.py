@@ -55,12 +55,13 @@ class LiveTopicExpansion:
             return  # a try before this one was not answered in time, and done
         controller = int(told.controller_id)
         if controller < 0:
-            raise BrokerError(_NO_CONTROLLER, "the cluster has no controller")
+            raise BrokerError(_NO_CONTROLLER, "the cluster has no controller; wait until it has one")
         connection = self._cluster.broker(controller)
         theirs = connection.versions.get(_CREATE_PARTITIONS)
         if theirs is None or not theirs.lowest <= _VERSION <= theirs.highest:
             raise UnsupportedByBroker(
-                f"{connection.address} does not create partitions in version {_VERSION}"
+                f"{connection.address} does not create partitions in version {_VERSION}: make them with "
+                "kafka-topics.sh --alter of its release, then plan anew"
             )
         module = load_payload_module(_CREATE_PARTITIONS, _VERSION, EntityType.request)
         topic = module.CreatePartitionsTopic(name=OFFSETS_TOPIC, count=count, assignments=None)
