@@ -55,6 +55,11 @@ def restored(account: ExpansionAccount) -> int | None:
     return int(result_of(found[-1])["equal"]) if found else None
 
 
+def expiring(account: ExpansionAccount) -> int:
+    """How many offsets of groups that move had an expiry of their own, which a new commit has not."""
+    return sum(result_of(each).get("expiring", 0) for each in account.of_act(RunAct.AGREE))
+
+
 def away_ms(account: ExpansionAccount) -> tuple[int, int] | None:
     """From when to when (epoch ms) no client was allowed: from the drain to the last audit, or so far; None
     while there was no drain."""

@@ -16,7 +16,7 @@ from groupshift.application.run_snapshots import changes
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.expansion.agreement import disagreements
+from groupshift.domain.expansion.agreement import agreement
 from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.rules import Use, ask
@@ -67,13 +67,16 @@ def _drained(work: Expanding, _step: RunStep, _record: RunStepRecord) -> Look:
 def _agree(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     taken, log = work.snapshot_of(SNAPSHOT), work.tools.log
     rows = work.tools.store.offsets(Path(taken["folder"]), taken["manifest_sha256"])
-    found = disagreements(rows, log.read(log.position()), work.plan.before)
+    found = agreement(rows, log.read(log.position()), work.plan.before)
     moving = {row.group for row in rows} & work.plan.moving_names
+    expiring = [group for group in found.expiring if group in moving]
     return {
         "offsets": len(rows),
         "groups_that_move": len(moving),
-        "differing": len(found),
-        "reasons": [said for _, said in found[:_SAID]],
+        "differing": len(found.differing),
+        "expiring": len(expiring),
+        "of": sorted(set(expiring))[:_SAID],
+        "reasons": [said for _, said in found.differing[:_SAID]],
     }
 
 

@@ -9,6 +9,7 @@ from groupshift.application.expansion_account import (
     ExpansionAccount,
     away_ms,
     counted,
+    expiring,
     restored,
     stretches,
 )
@@ -69,6 +70,7 @@ def _glance(account: ExpansionAccount) -> Markup:
         ("groups", max((each.groups or 0 for each in found), default=0) or None),
         ("groups that move", f"{len(plan.movers):,}"),
         ("offsets committed again", None if offsets is None else f"{offsets:,}"),
+        ("of them with an expiry of their own, which is lost", expiring(account) or None),
         ("comparisons equal", f"{sum(each.verdict is Verdict.PASS for each in found)} of {len(found)}"),
         ("records in the log at the end", _records(audits)),
         ("steps read back", f"{_done(account)} of {len(account.steps)}"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.expansion.agreement import disagreements
+from groupshift.domain.coordinator_log import encode_value
+from groupshift.domain.expansion.agreement import Agreement, agreement, disagreements
 from groupshift.domain.placement import partition_of
 from placement_clusters import commit
 
@@ -42,3 +45,13 @@ def test_no_offset_and_no_epoch_are_what_brokers_tell_them_as() -> None:
     assert said(none) == []
     bare = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=None, metadata=None)
     assert len(said(bare, commit("g", HOME))) == 1
+
+
+def test_commits_with_an_expiry_of_their_own_are_told() -> None:
+    """They are equal, and what is committed again has none: the run writes it down."""
+    row = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=None, metadata="m")
+    old = {"offset": 7, "metadata": "m", "commitTimestamp": 1, "expireTimestamp": 99}
+    record = replace(commit("g", HOME), value=encode_value(1, 1, old))
+    assert agreement([row], [record], 5) == Agreement(differing=(), expiring=("g",))
+    assert agreement([ROW], [commit("g", HOME)], 5).expiring == ()
+    assert agreement([], [replace(record, partition=(HOME + 1) % 5)], 5).expiring == ()
