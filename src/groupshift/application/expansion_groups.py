@@ -28,6 +28,7 @@ from groupshift.ports.cluster_runs import RunStepRecord
 
 _SAID = 10
 """How many sentences are journaled."""
+_ALL = "groupshift audit placement --json"
 
 
 def hidden(work: Expanding, view: PlacementView) -> str:
@@ -52,7 +53,7 @@ def undrained(work: Expanding, view: PlacementView) -> str:
         return unseen
     busy = busy_groups(view.cluster)
     if busy:
-        return f"members are in {naming(busy)}; stop them"
+        return f"members are in {naming(busy, _ALL)}; stop them"
     return transacting(view)
 
 

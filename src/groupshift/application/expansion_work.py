@@ -93,10 +93,11 @@ def journaled(work: Expanding) -> dict[str, Journaled]:
     }
 
 
-def naming(groups: Iterable[str]) -> str:
-    """Their number and the first names."""
+def naming(groups: Iterable[str], everything: str = "") -> str:
+    """Their number and the first names; ``everything`` is what names all."""
     names = sorted(set(groups))
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    where = f" ({everything} names all)" if everything else ""
+    more = f" and {len(names) - _NAMED} more{where}" if len(names) > _NAMED else ""
     return f"{len(names)} group{'s' if len(names) != 1 else ''}: {', '.join(names[:_NAMED])}{more}"
 
 

@@ -17,6 +17,7 @@ from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
 from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.domain.expansion.facts import PlacementFacts
+from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.domain.expansion.view import configured
 from groupshift.domain.verdict import Verdict
 from groupshift.settings import KafkaSettings
@@ -110,7 +111,9 @@ def _document(found: PlacementAudit) -> dict[str, Any]:
         "served_by_other_than_one": facts.several_owners,
         "asked_directly": facts.view.owned,
         "moving_at_restart": [each.group for each in facts.moving_at_restart],
+        "with_members": sorted(busy_groups(facts.view.cluster)),
         "open_transactions": facts.view.open_transactions,
+        "unlisted_transactions": facts.view.unlisted_transactions,
         "log": None
         if log is None
         else {

@@ -84,6 +84,17 @@ def test_members_are_waited_for_by_name_and_the_run_ends_without_a_change(kind: 
     begun(tools, 10)
 
 
+def test_of_many_groups_with_members_the_first_are_named_and_who_names_all() -> None:
+    """A sentence stays one, and nobody has to guess."""
+    world = committed(Coordinator.NEW)
+    world.members = set(GROUPS)
+    tools = tools_of(world)
+    begun(tools)
+    detail = gone_on(tools, patience_s=5.0).detail
+    assert "24 groups: g0, g1, g10" in detail
+    assert "and 4 more (groupshift audit placement --json names all); stop them" in detail
+
+
 def test_a_plan_that_is_not_approved_changes_nothing() -> None:
     """Nobody there to answer keeps the run; a no ends it."""
     world = committed(Coordinator.NEW)
