@@ -1,5 +1,5 @@
 """An expansion whose process is killed after every step, and a broker while it restarts, on three real
-brokers of 3.9.2 with ZooKeeper: scenario 19 of the specification, whole."""
+brokers of 3.9.2 with ZooKeeper (OLD) and of 4.3.1 (NEW): scenario 19 of the specification, whole."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ pytestmark = pytest.mark.timeout(1_800)
 TO = 8
 
 
-def test_coordinator_19_killed_after_every_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("kind", ["OLD", "NEW"])
+def test_coordinator_19_killed_after_every_step(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each process dies after the act of the step that it came to; before broker 3 is up again it is killed,
     too. Then a process that is left alone brings the run to its end: every offset is there."""
     with home_in(tmp_path) as home:
-        cluster = started(home, "OLD")
+        cluster = started(home, kind)
         committed(cluster)
         runs = runs_of(cluster, tmp_path, capsys)
         code, planned = runs("run", "--to", str(TO))
