@@ -13,7 +13,7 @@ from groupshift.adapters.memory.clock import ManualClock
 from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
 from groupshift.adapters.memory.offset_brokers import OffsetBrokers
 from groupshift.application.expansion_work import ExpansionTools
-from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow, ProblemRow
+from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, GroupRow, OffsetRow, ProblemRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import ListedGroup
@@ -158,7 +158,19 @@ class Expansible(Placed):
         found = Placed.take(self, wanted - self.silent)
         silent = [ProblemRow(group=group, problem="loading") for group in sorted(wanted & self.silent)]
         rows = [GroupRow(group=name, type="classic", state="Empty") for name in sorted(listed)]
-        return replace(found, groups=rows, problems=[*found.problems, *silent])
+        twice = [ProblemRow(group=name, problem=f"1{LISTED_TOO}2") for name in self._twice(wanted)]
+        return replace(found, groups=rows, problems=[*found.problems, *silent, *twice])
+
+    def _twice(self, wanted: Collection[str]) -> list[str]:
+        """Groups that a broker lists which does not serve them, where another one does: as real ones told."""
+        listing = {node: self.world.listed_at(node) & set(wanted) for node in self.running()}
+        found = {
+            name
+            for node, names in listing.items()
+            for name in names
+            if not self.world.serves(node, name) and any(self.world.serves(each, name) for each in listing)
+        }
+        return sorted(found)
 
     def refuse(self, folder: Path) -> None:
         """See the port."""

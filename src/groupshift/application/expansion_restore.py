@@ -53,7 +53,8 @@ def _restore(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapp
     where it lies: a broker whose answers fit several counts may put it where another one wants it."""
     rows = work.kept()
     said = _committed(work, step, rows, _elsewhere(work, step))
-    return _told(work, step, rows, [*said, *_astray(work, step, frozenset(row.group for row in rows))])
+    astray = _astray(work, step, frozenset(row.group for row in rows))
+    return _told(work, step, rows, [*said, *astray])
 
 
 def _told(

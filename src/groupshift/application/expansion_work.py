@@ -69,6 +69,13 @@ class Expanding(RunWork):
         counted = (records[key].result.get(COUNTED) for key in asked)
         return next((int(each) for each in counted if each), self.plan.to)
 
+    def residue(self) -> str:
+        """See `RunWork`: groups that moved without being deleted, and what was committed while they did."""
+        return (
+            "what was not deleted may be listed where it was, too: groupshift repair placement --execute "
+            "cures that on OLD coordinators, a NEW one deletes it when it expires"
+        )
+
     def moves(self, group: str, count: int) -> bool:
         """Whether a group is at another place when brokers count so many, or was deleted to be."""
         if count == self.plan.to or group in self.plan.moving_names:

@@ -65,6 +65,7 @@ def _snapshot(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
         "groups": len(state.groups),
         "manifest_sha256": manifest.digest,
         "problems": [row.problem for row in state.problems][:_SAID],
+        "of_listing": all(row.of_listing for row in state.problems),
         **keep_commits(work, folder),
     }
 
@@ -75,15 +76,19 @@ def _whole(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
 
 
 def _compare(work: RunWork, step: RunStep, intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A snapshot that is not whole is not compared, unless all that it has against it is residue."""
     taken = _snapshot(work, step, intent)
-    if taken["problems"]:
-        return {**taken, "verdict": Verdict.ERROR.value, "reasons": taken["problems"], **work.asking(step)}
-    before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
-    found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
-    changed = differing_commits(work, step, taken)
-    verdict = Verdict.FAIL if changed else found.verdict
-    reasons = [*found.reasons, *changed]
-    shown = reasons if step.args.get("acceptable") else ()
+    acceptable = bool(step.args.get("acceptable"))
+    twice = acceptable and taken["of_listing"] and bool(work.residue())
+    verdict, reasons = Verdict.ERROR, list(taken["problems"])
+    if not taken["problems"] or twice:
+        before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
+        found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
+        changed = differing_commits(work, step, taken)
+        told = [] if found.verdict is Verdict.ERROR else reasons
+        reasons = [*told, *found.reasons, *changed]
+        verdict = Verdict.ERROR if told else Verdict.FAIL if changed else found.verdict
+    shown = reasons if acceptable else ()
     return {**taken, "verdict": verdict.value, "reasons": reasons[:_SAID], **work.asking(step, shown)}
 
 
@@ -93,7 +98,11 @@ def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:
     said = "; ".join(record.result["reasons"]) or record.result["verdict"]
     detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {said}"
     measured = record.result["verdict"] != Verdict.ERROR
-    if step.args.get("anew") or (step.args.get("acceptable") and measured):
+    twice = not measured and step.args.get("acceptable") and record.result.get("of_listing")
+    residue = work.residue() if twice else ""
+    if residue:
+        detail += f" ({residue})"
+    if step.args.get("anew") or (step.args.get("acceptable") and (measured or residue)):
         if work.said(record):
             return Look(seen=Seen.HOLDS, detail=detail, result={"accepted_by": work.terms.who})
         then = "the rest is undone too" if step.args.get("anew") else "the run goes on"

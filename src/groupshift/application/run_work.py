@@ -122,6 +122,11 @@ class RunWork(ABC):
         """Whether a group's records are to stay where they are in the log."""
         return True
 
+    def residue(self) -> str:
+        """What may be left of groups where they were, with the cure (empty: nothing): such groups are listed
+        twice, and snapshots have problems that somebody may accept."""
+        return ""
+
     def snapshot_of(self, name: str) -> Mapping[str, Any]:
         """What the step that took this snapshot came to: its ``folder``, and more. One that was cut off while
         it was taken again gives way to the one that it is compared with.
