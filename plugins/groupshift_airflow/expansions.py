@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift_airflow import cluster_runs
@@ -24,6 +28,17 @@ CREATE = frozenset({RunAct.CREATE_PARTITIONS})
 BROKERS = frozenset({RunAct.RESTART, RunAct.PLACE})
 RESTORE = frozenset({RunAct.RESTORE})
 VERIFY = frozenset({RunAct.COMPARE, RunAct.AUDIT})
+
+
+SCHEDULE_VARIABLE = "GROUPSHIFT_WATCH_SCHEDULE"
+"""Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
+_SHOWN = 50
+
+
+def watch_schedule() -> str:
+    """When an expansion that is done is looked at: daily, unless this deployment's environment says
+    otherwise."""
+    return os.environ.get(SCHEDULE_VARIABLE) or "@daily"
 
 
 @contextmanager
@@ -76,6 +91,36 @@ class Plan(OfExpansions):
             if not params["execute"] and planned.possible:
                 return UNKNOWN
             return begin(tools, planned).run
+
+
+class Watch(OfExpansions):
+    """Holds an expansion that is done against what is now: red where a person has to look, skipped where
+    there is none."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"run_id": "{{ params.run }}", **kwargs})
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002 - Airflow calls it so
+        """Log every finding."""
+        from groupshift.application.expansion_watch import watch_expansion, watched_run
+        from groupshift.domain.verdict import Verdict
+
+        with self.opened() as tools:
+            run = watched_run(tools.runs, tools.reader.cluster_id(), self.run_id)
+            if run is None:
+                raise AirflowSkipException("no expansion of this cluster is done: there is nothing to watch")
+            found = watch_expansion(tools, run)
+        findings = [each for each in found.audit.judgement.findings if each.verdict is not Verdict.PASS]
+        said = [each.with_remedy for each in findings] + [each.sentence for each in found.fallen[:_SHOWN]]
+        for each in said:
+            self.log.info("%s", each)
+        until = datetime.fromtimestamp(found.until_ms / 1000, tz=UTC)
+        self.log.info("%d offsets of run %s compared; watch until %s", found.compared, run.run, until)
+        if not found.clean:
+            raise AirflowFailException(
+                f"{len(found.fallen)} offsets fell and placement is {found.audit.judgement.verdict}: "
+                f"{said[0]}; see: groupshift expansion watch {run.run}"
+            )
 
 
 class Approval(OfExpansions, cluster_runs.Approval):

@@ -251,6 +251,20 @@ def downgrade() -> dict[str, Any]:
     }
 
 
+def watching() -> dict[str, Any]:
+    """Parameters of ``watch_offsets_topic``, which changes nothing."""
+    return {
+        "run": Param(
+            "",
+            type="string",
+            title="Run",
+            section=_SCOPE,
+            description_md="Id of an expansion that is done; **empty: the latest** of the cluster.",
+        ),
+        **kafka_cluster(),
+    }
+
+
 def expansion() -> dict[str, Any]:
     """Parameters of ``expand_offsets_topic``; the count has no default, so it must be filled in."""
     drain = (

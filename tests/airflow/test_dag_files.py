@@ -54,7 +54,7 @@ def parsed() -> dict[str, Any]:
 def test_dags_import_without_errors(parsed: dict[str, Any]) -> None:
     """Every runbook parses."""
     assert parsed["errors"] == {}
-    assert len(parsed["seconds"]) == len(DAG_FILES) == 7
+    assert len(parsed["seconds"]) == len(DAG_FILES) == 8
 
 
 def test_each_dag_file_parses_in_less_than_a_second(parsed: dict[str, Any]) -> None:
@@ -78,6 +78,7 @@ def test_the_defaults_of_every_form_change_nothing(dagbag: Any) -> None:
     """Noop unless execute; group and migration have no default, so they must be filled in."""
     forms = {name: dag.params for name, dag in dagbag.dags.items()}
     assert "execute" not in forms.pop("audit_offsets")  # it cannot change anything
+    assert "execute" not in forms.pop("watch_offsets_topic")
     assert {name: form["execute"] for name, form in forms.items()} == {
         "downgrade_coordinator": False,
         "expand_offsets_topic": False,
@@ -114,6 +115,13 @@ def test_the_verdict_is_the_only_leaf_and_always_runs(dagbag: Any, dag: str) -> 
     """A run is green when its leaves are, so the only leaf is the task that raises on a bad verdict."""
     leaves = [task for task in dagbag.dags[dag].tasks if not task.downstream_task_ids]
     assert [(task.task_id, task.trigger_rule.value) for task in leaves] == [("verdict", "all_done")]
+
+
+def test_a_watch_is_one_task_that_is_red_by_itself(dagbag: Any) -> None:
+    """Without a choice it is the latest expansion that is done; daily, but in a deployment that says else."""
+    dag = dagbag.dags["watch_offsets_topic"]
+    assert [task.task_id for task in dag.tasks] == ["watch"]
+    assert (dag.params["run"], dag.schedule) == ("", "@daily")
 
 
 def test_an_audit_ends_with_its_verdict_and_covers_every_group_by_default(dagbag: Any) -> None:

@@ -82,6 +82,28 @@ def test_without_an_approval_nothing_is_changed(story: Any, choice: str | None) 
     assert (told.world.asked, told.tools.runs.open_of("simulated")) == ([], None)
 
 
+def test_an_expansion_is_watched_after_its_end(
+    story: Any, dagbag: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Skipped while none is done; green as it was left; red when an offset fell, with how that may be."""
+    told = story(committed(Coordinator.NEW))
+    (watch,) = telling(
+        Told(dag="watch_offsets_topic", module=expansions, params={}), tools_of, dagbag, monkeypatch
+    )(told.world, runs=told.tools.runs).tasks
+    watch.run_id = ""
+    with pytest.raises(AirflowSkipException, match="nothing to watch"):
+        watch.execute({})
+    told.execute("plan")
+    through(told, *TASKS)
+    watch.execute({})
+    assert told.world.commit_as_client("g7", 3, 1)
+    said = (
+        r"1 offsets fell .* 'g7' t-0: 107 when it moved, 3 now: somebody reset it.*expansion watch expansion-"
+    )
+    with pytest.raises(AirflowFailException, match=said):
+        watch.execute({})
+
+
 def test_what_was_only_accepted_is_red(story: Any) -> None:
     """An offset that could not be committed, accepted on the command line: the run is done, its last task
     says what is wrong."""

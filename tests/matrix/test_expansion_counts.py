@@ -56,7 +56,7 @@ def test_more_partitions_after_the_first_restart(
         assert moving(MADE) - moving(PLANNED), "some were not deleted, and are listed twice"
         assert outcome["step"] == "15 compare V", outcome
         assert "groupshift repair placement --execute cures that on OLD" in outcome["detail"]
-        assert answered(cluster) == wanted()
+        assert answered(cluster, residue=True) == wanted()
         if kind == "NEW":
             outcome = runs("run", "--execute", "--yes", "--seen")[1]["outcome"]
         else:
@@ -68,6 +68,7 @@ def test_more_partitions_after_the_first_restart(
             outcome = runs("run", "--execute", "--yes")[1]["outcome"]
             assert logged(cluster) == placed(MADE)
         assert outcome["ended"] == "done", outcome
-        assert answered(cluster) == wanted()
-        cluster = bounced(cluster)
-        assert (answered(cluster), audited(cluster).clean) == (wanted(), True)
+        for _ in range(2):
+            assert answered(cluster, residue=kind == "NEW") == wanted()
+            cluster = bounced(cluster)
+        assert audited(cluster).clean

@@ -1,4 +1,4 @@
-"""``groupshift expansion run | status | back | report``: more partitions of ``__consumer_offsets``."""
+"""``groupshift expansion run | status | back | report | watch``: more partitions of the offsets topic."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from rich.markup import escape
 
 from groupshift.application import expansion_run
 from groupshift.application.expansion_run import MOVE, PlannedRun
+from groupshift.application.expansion_watch import watch_expansion, watched_run
 from groupshift.application.run_demands import demand_forward, demand_move
 from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout
+from groupshift.cli.clusters import Servers, Timeout, shown
 from groupshift.cli.downgrade_log import needing_spark
+from groupshift.cli.expansion_watch import Run, show_watched
 from groupshift.cli.options import Execute
 from groupshift.cli.run_options import (
     Checked,
@@ -45,7 +47,7 @@ To = Annotated[
     int | None,
     typer.Option("--to", metavar="M", help="How many partitions there are to be.", min=1, show_default=False),
 ]
-_AFTER = "start the clients; for as long as offsets are kept, look again with: groupshift audit placement"
+_AFTER = "start the clients; for as long as offsets are kept, look again with: groupshift expansion watch"
 
 app = typer.Typer(
     name="expansion",
@@ -147,6 +149,32 @@ def back(  # noqa: PLR0913 - the options of a verb
 
 
 app.command("report")(report_of(MOVE))
+
+
+@app.command("watch")
+def watch(
+    run_id: Run = "",
+    *,
+    bootstrap_servers: Servers = "",
+    state: State = None,
+    timeout: Timeout = 30.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Say whether an expansion that is done is still as it was proven: nothing lies elsewhere, no group is
+    listed twice, no offset fell below the snapshot. Nothing is changed.
+
+    Exit code 1: something was found that a person has to look at."""
+    place = place_of(bootstrap_servers, state, settings_file, move=MOVE.name)
+    with _tools(place, None, timeout) as tools:
+        found = watched_run(tools.runs, tools.reader.cluster_id(), run_id)
+        if found is None:
+            raise Rejected("the journal has no expansion of this cluster that is done: nothing to watch")
+        with shown(Console(stderr=True)) as progress:
+            watched = watch_expansion(
+                tools, found, lambda done, of: progress("reading the offsets topic", done, of)
+            )
+    return show_watched(watched, as_json=as_json)
 
 
 def _show_planned(planned: PlannedRun, *, as_json: bool) -> int:

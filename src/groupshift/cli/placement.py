@@ -45,11 +45,11 @@ def placement(
     log = None if no_log else log_at(kafka, timeout)
     with closing(placement_views(kafka, timeout_s=timeout)) as views, shown(Console(stderr=True)) as progress:
         found = audit_placement(views, log, lambda done, of: progress("reading the offsets topic", done, of))
-    following = _next(found)
+    following = following_of(found)
     if as_json:
-        render.print_json({**_document(found), "next": following})
+        render.print_json({**document_of(found), "next": following})
     else:
-        _show(Console(), found, everything=everything)
+        show_audit(Console(), found, everything=everything)
         render.next_command(Console(), following)
     return 0 if found.clean else 1
 
@@ -99,7 +99,8 @@ def brokers_of(facts: PlacementFacts) -> dict[str, Any]:
     }
 
 
-def _document(found: PlacementAudit) -> dict[str, Any]:
+def document_of(found: PlacementAudit) -> dict[str, Any]:
+    """An audit for programs."""
     facts, log = found.facts, found.facts.log
     return {
         "cluster_id": facts.view.cluster.cluster_id,
@@ -130,7 +131,8 @@ def _document(found: PlacementAudit) -> dict[str, Any]:
     }
 
 
-def _show(console: Console, found: PlacementAudit, *, everything: bool) -> None:
+def show_audit(console: Console, found: PlacementAudit, *, everything: bool) -> None:
+    """What every broker counts, and findings."""
     facts = found.facts
     console.print(counting_table(facts))
     show_findings(console, found.judgement.findings, "placement", everything=everything)
@@ -148,7 +150,8 @@ def show_findings(console: Console, findings: Any, title: str, *, everything: bo
         console.print(render.findings_table(chosen, title))
 
 
-def _next(found: PlacementAudit) -> str:
+def following_of(found: PlacementAudit) -> str:
+    """What to do next: the first remedy that there is."""
     bad = [each for each in found.judgement.findings if each.verdict.rank > 1 and each.hint]
     if bad:
         return f"{bad[0].hint}; then: groupshift audit placement"

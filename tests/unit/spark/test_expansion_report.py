@@ -69,7 +69,7 @@ def test_a_run_that_is_done_says_so_and_shows_every_part(
     assert "has 8 partitions now, from 5, and every broker counts them" in top.sentence
     assert f"{len(MOVING)} offsets were committed again and read back; 2 comparisons" in top.sentence
     assert [each[1] for each in top.now] == [
-        "", "groupshift audit placement", f"groupshift verify-evidence {run}",
+        "", "groupshift expansion watch", f"groupshift verify-evidence {run}",
     ]  # fmt: skip
     lanes = stretches(account)
     assert list(dict.fromkeys(each.node for each in lanes)) == ["2", "3", "1"]

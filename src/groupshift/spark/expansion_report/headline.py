@@ -123,8 +123,8 @@ def _after(account: ExpansionAccount) -> tuple[tuple[str, str], ...]:
         return (*_corrected(wrong, counted(account)), check)
     if account.run.state is RunState.TAKEN_BACK:
         return (("Clients may start: every group is where it was.", ""), check)
-    look = "For as long as offsets are kept, look for commits that came late:"
-    return (("Clients may start.", ""), (look, "groupshift audit placement"), check)
+    look = "For as long as offsets are kept, look for commits that came late, and for offsets that fell:"
+    return (("Clients may start.", ""), (look, "groupshift expansion watch"), check)
 
 
 def _corrected(wrong: Collection[RunAct], count: int) -> Iterator[tuple[str, str]]:

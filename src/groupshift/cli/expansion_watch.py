@@ -1,0 +1,81 @@
+"""``groupshift expansion watch``: whether an expansion that is done is still as it was proven."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from groupshift.application.expansion_watch import Watched
+from groupshift.cli import render
+from groupshift.cli.placement import document_of, following_of, show_audit
+
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="Its id; without one the latest that is done.", show_default=False),
+]
+_SHOWN = 50
+
+
+def show_watched(found: Watched, *, as_json: bool) -> int:
+    """What was found, and what to do next; the exit code."""
+    following = _following(found)
+    if as_json:
+        render.print_json({**_document(found), "next": following})
+    else:
+        console = Console()
+        show_audit(console, found.audit, everything=False)
+        if found.fallen:
+            console.print(_table(found))
+        state = "over" if found.over else "not over"
+        said = f"{found.compared:,} offsets of run {found.run} compared, {len(found.fallen):,} fell"
+        console.print(escape(f"{said}; watch until {_day(found)} ({state})"), soft_wrap=True)
+        render.next_command(console, following)
+    return 0 if found.clean else 1
+
+
+def _document(found: Watched) -> dict[str, Any]:
+    return {
+        "run": found.run,
+        "clean": found.clean,
+        "compared": found.compared,
+        "fallen": [{**render.plain(each), "reason": each.sentence} for each in found.fallen],
+        "snapshot": found.folder,
+        "until_ms": found.until_ms,
+        "over": found.over,
+        "audit": document_of(found.audit),
+    }
+
+
+def _table(found: Watched) -> Table:
+    more = f" (the first {_SHOWN} of {len(found.fallen):,}; --json has all)" * (len(found.fallen) > _SHOWN)
+    table = Table(title=f"offsets that fell since their group moved{more}", title_justify="left")
+    table.add_column("group", overflow="fold")
+    table.add_column("partition", overflow="fold")
+    for name in ("when it moved", "now"):
+        table.add_column(name, justify="right")
+    for each in found.fallen[:_SHOWN]:
+        now = "nothing" if each.now is None else f"{each.now:,}"
+        table.add_row(escape(each.group), f"{escape(each.topic)}-{each.partition}", f"{each.kept:,}", now)
+    return table
+
+
+def _following(found: Watched) -> str:
+    if not found.audit.clean:
+        return following_of(found.audit)
+    if found.fallen:
+        return (
+            "ask their owners whether somebody reset or deleted these offsets; if nobody did, stop their "
+            f"members and set them to what snapshot {found.folder} has"
+        )
+    if found.over:
+        return "nothing: what was committed again may expire from now on, like every other offset"
+    return f"groupshift expansion watch, once a day until {_day(found)}, and after brokers restarted"
+
+
+def _day(found: Watched) -> str:
+    return f"{datetime.fromtimestamp(found.until_ms / 1000, tz=UTC):%Y-%m-%d %H:%M} UTC"
