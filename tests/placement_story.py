@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.coordinator_calls import named_by
 from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.application.placement import PlacementAudit, audit_placement
@@ -46,6 +47,9 @@ class Stages:
     mixed: PlacementAudit
     restarted: PlacementAudit
     answered: Mapping[str, int]
+    hidden: tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]
+    """Of groups that move between two partitions of one leader, while one broker was restarted: whom each
+    broker names, asked directly, and which brokers serve it."""
 
 
 def said(found: PlacementAudit, rule: str) -> list[tuple[Verdict, str]]:
@@ -108,6 +112,7 @@ def careless(cluster: Cluster) -> Stages:
     cluster, _ = replace_node(cluster, nodes[-1], unchanged)
     lead_as_preferred(cluster, OFFSETS)
     mixed = audited(cluster)
+    hidden = _asked_directly(cluster, mixed)
     for node in nodes[:-1]:
         cluster, _ = replace_node(cluster, node, unchanged)
     lead_as_preferred(cluster, OFFSETS)
@@ -118,7 +123,23 @@ def careless(cluster: Cluster) -> Stages:
         mixed=mixed,
         restarted=audited(cluster),
         answered=answered(cluster),
+        hidden=hidden,
     )
+
+
+def _asked_directly(
+    cluster: Cluster, found: PlacementAudit
+) -> tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]:
+    leaders = found.facts.view.topic.leaders
+    groups = sorted(
+        group
+        for group in MOVING
+        if leaders[partition_of(group, BEFORE)] == leaders[partition_of(group, AFTER)]
+    )
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    with closing(LivePlacementViews(raw, SystemClock())) as views:
+        told = [named_by(raw.broker(node.node_id), groups) for node in raw.brokers()]
+        return {group: tuple(each[group] for each in told) for group in groups}, views.owners(groups)
 
 
 def answered(cluster: Cluster) -> dict[str, int]:
