@@ -96,7 +96,7 @@ def test_any_faults_in_any_order_are_survived(
 @pytest.mark.parametrize("skipped", ["delete", "create", "restore"])
 @KINDS
 def test_a_step_that_did_nothing_is_caught(kind: Coordinator, skipped: str) -> None:
-    """Whatever the broker answered: the run does not come to its end, or every offset is there."""
+    """Whatever the broker answered: the run stops at that step (others: `test_expansion_steps.py`)."""
     world = committed(kind)
     world.skips = {skipped}
     tools = tools_of(world)
