@@ -14,8 +14,10 @@ from client_processes import client_processes
 from cluster_move_runs import Runs
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
+from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
 from groupshift.sandbox.layout import Cluster, unchanged
@@ -82,6 +84,8 @@ def test_coordinator_20_a_transaction_that_opens_while_groups_drain(
     no other run may begin; when it ended, one may."""
     assert members, "their topic is there"
     runs = Runs(cluster, tmp_path, capsys, "expansion")
+    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+        commit(raw, {"first": {TopicPartition(TOPIC, 0): (1, "")}})  # makes the offsets topic
     runs.killed("drain.after_journal", "--to", str(AFTER))
     pending = OpenTransaction(cluster.bootstrap, "settlement", At(TOPIC, 0, 7))
     code, stopped = runs("run", "--execute", "--yes", "--patience", "5")

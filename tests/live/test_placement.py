@@ -163,12 +163,13 @@ def test_what_was_lost_is_brought_back(stages: Stages, capsys: pytest.CaptureFix
 
 
 def _flagged(found: PlacementAudit) -> None:
-    """What NEW coordinators keep where five partitions put it is residue: listed twice where another broker
-    leads it, deleted when it expires, and no failure."""
+    """What NEW coordinators keep where five partitions put it is residue: listed twice, by two brokers where
+    they lead the two partitions, deleted when it expires, and no failure."""
     log, leaders = found.facts.log, found.facts.view.topic.leaders
     assert log is not None
     assert (found.clean, log.residue) == (True, set(MOVING))
-    twice = {group for group, nodes in found.facts.listing.items() if len(nodes) > 1}
+    assert {group for group, nodes in found.facts.listing.items() if len(nodes) > 1} == set(MOVING)
+    twice = {group for group, nodes in found.facts.listing.items() if len(set(nodes)) > 1}
     assert twice == {
         group
         for group in MOVING
@@ -178,8 +179,9 @@ def _flagged(found: PlacementAudit) -> None:
         ("X06", f"{len(twice)} groups are listed by two brokers"),
         ("X07", "residue of another"),
     ):
-        ((verdict, reason),) = said(found, rule)
-        assert (verdict, text in reason) == (Verdict.INCONCLUSIVE, True), reason
+        told = said(found, rule)
+        assert {verdict for verdict, _ in told} == {Verdict.INCONCLUSIVE}
+        assert any(text in reason for _, reason in told), told
 
 
 def test_one_broker_before_and_after_its_restart(tmp_path: Path) -> None:

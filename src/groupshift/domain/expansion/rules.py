@@ -52,7 +52,7 @@ RULES = tuple(
         ("X03", BOTH, "every broker tells its groups and its configuration", brokers.complete),
         ("X04", BOTH, "all brokers count as many partitions as the topic has", brokers.counting),
         ("X05", BOTH, "every group is served by one broker", groups.one_owner),
-        ("X06", BOTH, "no group is listed by two brokers", groups.listed_once),
+        ("X06", BOTH, "no group is listed twice", groups.listed_once),
         ("X07", BOTH, "every live record lies in its group's partition", groups.at_home),
         ("X08", BOTH, "every broker is configured with the count of the topic", brokers.configured_alike),
         ("X09", Use.PLAN, "all brokers run one kind of group coordinator", brokers.one_kind),

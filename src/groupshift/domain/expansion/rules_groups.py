@@ -45,12 +45,18 @@ def one_owner(facts: PlacementFacts) -> Iterator[Complaint]:
 
 
 def listed_once(facts: PlacementFacts) -> Iterator[Complaint]:
-    """Two brokers list one: residue of an expansion (NEW), or two owners."""
-    twice = {group: nodes for group, nodes in facts.listing.items() if len(nodes) > 1}
+    """Two brokers list one: residue of an expansion (NEW), or two owners; or one broker does twice, which
+    leads both partitions."""
+    hint = "what lies elsewhere is deleted when it expires (offsets.retention.minutes); look again then"
+    both = {group: nodes[0] for group, nodes in facts.listing.items() if 1 == len(set(nodes)) < len(nodes)}
+    if both:
+        said = [f"{group!r} at {node}" for group, node in sorted(both.items())]
+        reason = f"{_are(both)} listed twice by one broker: {sentence_list(said, _NAMED)}"
+        yield Verdict.FAIL if both.keys() & facts.moving else Verdict.INCONCLUSIVE, reason, hint
+    twice = {group: nodes for group, nodes in facts.listing.items() if len(set(nodes)) > 1}
     if twice:
         said = [f"{group!r} at {' and '.join(map(str, nodes))}" for group, nodes in sorted(twice.items())]
         reason = f"{_are(twice)} listed by two brokers: {sentence_list(said, _NAMED)}"
-        hint = "what lies elsewhere is deleted when it expires (offsets.retention.minutes); look again then"
         serious = twice.keys() & (facts.several_owners.keys() | facts.moving)
         yield Verdict.FAIL if serious else Verdict.INCONCLUSIVE, reason, hint
 

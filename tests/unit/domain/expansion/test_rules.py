@@ -128,6 +128,11 @@ def test_groups_listed_twice() -> None:
         Verdict.INCONCLUSIVE,
         "1 group is listed by two brokers: 'g1' at 1 and 2",
     )
+    one = {3: [listed("g1", state="Empty"), listed("g1", state="Empty")]}
+    assert only(complaints(facts(view(groups=one), at(["g1"], 8))), "X06") == (
+        Verdict.INCONCLUSIVE,
+        "1 group is listed twice by one broker: 'g1' at 3",
+    )
 
 
 def test_what_lies_elsewhere() -> None:
