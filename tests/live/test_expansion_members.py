@@ -14,10 +14,8 @@ from client_processes import client_processes
 from cluster_move_runs import Runs
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
-from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
-from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kraft import KraftOptions, start_kraft
 from groupshift.sandbox.layout import Cluster, unchanged
@@ -73,8 +71,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def members(cluster: Cluster) -> list[ClientMember]:
-    """One of each kind, each in a group of its own that moves."""
-    return one_of_each(cluster, KINDS, _names())
+    """One of each kind, each in a group of its own that moves; all have read everything, and left."""
+    found = one_of_each(cluster, KINDS, _names())
+    read_to_the_end(cluster, found)
+    return found
 
 
 def test_coordinator_20_a_transaction_that_opens_while_groups_drain(
@@ -82,10 +82,8 @@ def test_coordinator_20_a_transaction_that_opens_while_groups_drain(
 ) -> None:
     """The run was begun before it: step 3 is held up with its id, ends, and changed nothing. While it is open
     no other run may begin; when it ended, one may."""
-    assert members, "their topic is there"
+    assert members, "they committed: the offsets topic is there"
     runs = Runs(cluster, tmp_path, capsys, "expansion")
-    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
-        commit(raw, {"first": {TopicPartition(TOPIC, 0): (1, "")}})  # makes the offsets topic
     runs.killed("drain.after_journal", "--to", str(AFTER))
     pending = OpenTransaction(cluster.bootstrap, "settlement", At(TOPIC, 0, 7))
     code, stopped = runs("run", "--execute", "--yes", "--patience", "5")
@@ -108,7 +106,6 @@ def test_clients_resume_at_their_committed_offset(
 ) -> None:
     """confluent-kafka and Java, classic and consumer protocol: nothing lost, nothing read twice. On the way
     the run is killed after four of its acts."""
-    read_to_the_end(cluster, members)
     runs = Runs(cluster, tmp_path, capsys, "expansion")
     _test_coordinator_19_kills(runs)
     code, done = runs("run", "--execute", "--yes")

@@ -98,11 +98,12 @@ def _prove(work: Expanding, _step: RunStep, _intent: Mapping[str, Any]) -> Mappi
     make the partitions: before anything is taken away."""
     facts = work.facts()
     said = [each.with_remedy for each in against(ask(facts, Use.PLAN))]
-    said += changes(work.plan.met, run_plan(facts, work.plan.to).met)
+    void = changes(work.plan.met, run_plan(facts, work.plan.to).met)
+    said += void
     said += [each for each in (undrained(work, facts.view), _cluster_lacks(work)) if each]
     if facts.view.count != work.plan.to:
         work.tools.topic.check(work.plan.to)
-    return {"against": said[:_SAID]}
+    return {"against": said[:_SAID], "void": bool(void)}
 
 
 def _cluster_lacks(work: Expanding) -> str:
@@ -111,8 +112,12 @@ def _cluster_lacks(work: Expanding) -> str:
 
 
 def _go(_work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
-    said = record.result["against"]
-    return Look(seen=Seen.FAILED, detail=f"no go: {'; '.join(said)}") if said else HOLDS
+    said, void = record.result["against"], record.result["void"]
+    then = (
+        "; the plan is not the cluster's any more: take the run back (groupshift expansion back --execute), "
+    )
+    detail = f"no go: {'; '.join(said)}{then + 'and plan anew' if void else ''}"
+    return Look(seen=Seen.FAILED, detail=detail, hopeless=void) if said else HOLDS
 
 
 def await_listed(work: Expanding) -> PlacementView:

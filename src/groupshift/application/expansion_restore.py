@@ -85,8 +85,14 @@ def _astray(work: Expanding, step: RunStep, groups: frozenset[str]) -> list[str]
 
 
 def _count(work: Expanding, step: RunStep) -> int:
-    """By which groups are placed at this step."""
-    return work.plan.before if step.key.startswith("back") else work.count
+    """By which groups are placed at this step: on the way back as before, unless somebody else changed the
+    topic and every broker was restarted since."""
+    if not step.key.startswith("back"):
+        return work.count
+    view, before = work.tools.views.look(), work.plan.before
+    told = view.counted.values()
+    changed = all(view.count in each for each in told) and not all(before in each for each in told)
+    return view.count if changed else before
 
 
 def _elsewhere(work: Expanding, step: RunStep) -> Mapping[_Key, Elsewhere]:

@@ -72,7 +72,10 @@ def _snapshot(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
 
 def _whole(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
     problems = record.result["problems"]
-    return Look(seen=Seen.FAILED, detail=f"the snapshot has problems: {problems[0]}") if problems else HOLDS
+    if not problems:
+        return HOLDS
+    detail = f"the snapshot has problems: {problems[0]}; cure that and run it again, or take the run back"
+    return Look(seen=Seen.FAILED, detail=detail)
 
 
 def _compare(work: RunWork, step: RunStep, intent: Mapping[str, Any]) -> Mapping[str, Any]:
