@@ -112,6 +112,7 @@ class Watch(OfExpansions):
             found = watch_expansion(tools, run)
         findings = [each for each in found.audit.judgement.findings if each.verdict is not Verdict.PASS]
         said = [each.with_remedy for each in findings] + [each.sentence for each in found.fallen[:_SHOWN]]
+        said += [f"group {each!r} moved, and has something elsewhere" for each in found.strays[:_SHOWN]]
         for each in said:
             self.log.info("%s", each)
         until = datetime.fromtimestamp(found.until_ms / 1000, tz=UTC)

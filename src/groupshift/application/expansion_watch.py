@@ -48,12 +48,14 @@ class Fallen:
 class Watched:
     """The audit of what is; of ``compared`` offsets of the snapshot in ``folder`` those that fell; until when
     (epoch ms) nothing that was committed again expires, and whether that is ``over``: then what is gone does
-    not count."""
+    not count. ``strays`` are groups that moved and have something elsewhere, where the run left nothing: a
+    client committed at a former coordinator, or the run went on in spite of it."""
 
     run: str
     audit: PlacementAudit
     compared: int
     fallen: tuple[Fallen, ...]
+    strays: tuple[str, ...]
     folder: str
     until_ms: int
     over: bool
@@ -61,7 +63,7 @@ class Watched:
     @property
     def clean(self) -> bool:
         """Whether nothing was found that a person has to look at."""
-        return self.audit.clean and not self.fallen
+        return self.audit.clean and not self.fallen and not self.strays
 
 
 def watched_run(runs: ClusterRuns, cluster_id: str, run: str = "") -> ClusterRun | None:
@@ -90,6 +92,7 @@ def watch_expansion(tools: ExpansionTools, run: ClusterRun, told: LogProgress | 
     until_ms = run.updated_at_ms + retention_ms(audit.facts.view)
     over = tools.clock.now_ms() > until_ms
     folder, kept = _kept(tools, run)
+    moved = plans.from_json(run.plan).moving_names
     try:
         fallen = [each for each in _fallen(tools, kept) if each.now is not None or not over]
     except Transient:
@@ -101,6 +104,7 @@ def watch_expansion(tools: ExpansionTools, run: ClusterRun, told: LogProgress | 
         audit=audit,
         compared=len(kept),
         fallen=tuple(fallen),
+        strays=tuple(sorted(moved & (audit.facts.log.residue if audit.facts.log else frozenset()))),
         folder=folder,
         until_ms=until_ms,
         over=over,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -31,6 +32,8 @@ def show_watched(found: Watched, *, as_json: bool) -> int:
         show_audit(console, found.audit, everything=False)
         if found.fallen:
             console.print(_table(found))
+        if found.strays:
+            console.print(escape(f"groups that moved, with something elsewhere: {_named(found.strays)}"))
         state = "over" if found.over else "not over"
         said = f"{found.compared:,} offsets of run {found.run} compared, {len(found.fallen):,} fell"
         console.print(escape(f"{said}; watch until {_day(found)} ({state})"), soft_wrap=True)
@@ -44,6 +47,7 @@ def _document(found: Watched) -> dict[str, Any]:
         "clean": found.clean,
         "compared": found.compared,
         "fallen": [{**render.plain(each), "reason": each.sentence} for each in found.fallen],
+        "strays": found.strays,
         "snapshot": found.folder,
         "until_ms": found.until_ms,
         "over": found.over,
@@ -72,9 +76,16 @@ def _following(found: Watched) -> str:
             "ask their owners whether somebody reset or deleted these offsets; if nobody did, stop their "
             f"members and set them to what snapshot {found.folder} has"
         )
+    if found.strays:
+        return "find who committed for these groups while they moved; then: groupshift repair placement"
     if found.over:
         return "nothing: what was committed again may expire from now on, like every other offset"
     return f"groupshift expansion watch, once a day until {_day(found)}, and after brokers restarted"
+
+
+def _named(groups: Sequence[str]) -> str:
+    more = f" and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+    return f"{', '.join(groups[:_SHOWN])}{more}"
 
 
 def _day(found: Watched) -> str:

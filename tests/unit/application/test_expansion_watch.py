@@ -12,9 +12,11 @@ from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended
 from groupshift.cli.expansion_watch import show_watched
 from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun
+from placement_clusters import commit
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, tools_of
 
@@ -83,6 +85,21 @@ def test_what_lies_elsewhere_is_found(world: Expansible, capsys: pytest.CaptureF
     assert "X04" in bad
     assert show_watched(found, as_json=True) == 1
     assert "restart broker 2" in json.loads(capsys.readouterr().out)["next"]
+
+
+def test_a_commit_at_a_former_coordinator_is_found_although_it_harms_nothing(
+    world: Expansible, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run left nothing there: on NEW coordinators an audit of any cluster only warns of such residue."""
+    tools, run = done(world)
+    group = next(each for each in GROUPS if partition_of(each, 5) != partition_of(each, 8))
+    place = partition_of(group, 5)
+    world.world.logs[place].append(commit(group, place, at=len(world.world.logs[place]), ms=1))
+    found = watch_expansion(tools, run)
+    assert (found.clean, found.strays, found.fallen) == (False, (group,), ())
+    assert show_watched(found, as_json=False) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"groups that moved, with something elsewhere: {group}" in said
 
 
 def test_only_what_is_done_is_watched(world: Expansible) -> None:
