@@ -179,7 +179,7 @@ def _down(work: Expanding) -> list[int]:
 def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Starts one broker again, each claim: one that is down at once, else the first that deviates."""
     down = _down(work)
-    agreed = {} if down else _agreed(work, step)
+    agreed = _accepted(work, step) if down else _agreed(work, step)
     count = int(agreed.get(COUNTED, work.count))
     if _GROWN in agreed:
         return {"restarted": [], **agreed}
@@ -196,12 +196,18 @@ def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
     return {"restarted": [node], **told, **agreed}
 
 
+def _accepted(work: Expanding, step: RunStep) -> Mapping[str, Any]:
+    """What a claim before this one journaled of another count than the plan's, if it was accepted."""
+    result = work.tools.runs.steps(work.run)[step.key].result
+    return {name: result[name] for name in _ACCEPTED if COUNTED in result}
+
+
 def _agreed(work: Expanding, step: RunStep) -> Mapping[str, Any]:
     """What is journaled of the count that brokers are to use, where it is not the plan's: somebody gave the
     topic more (``grown``), and a person accepts that, or did."""
     record, found = work.tools.runs.steps(work.run)[step.key], work.tools.views.look().count
     if found <= work.count:
-        return {name: record.result[name] for name in _ACCEPTED if name in record.result}
+        return _accepted(work, step)
     reason = (
         f"the offsets topic has {found} partitions, not {work.count}: somebody else changed it when there "
         f"was only the way forward, and brokers that start again count {found}"

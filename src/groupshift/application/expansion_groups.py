@@ -113,11 +113,10 @@ def _cluster_lacks(work: Expanding) -> str:
 
 def _go(_work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
     said, void = record.result["against"], record.result["void"]
-    then = (
-        "; the plan is not the cluster's any more: take the run back (groupshift expansion back --execute), "
-    )
-    detail = f"no go: {'; '.join(said)}{then + 'and plan anew' if void else ''}"
-    return Look(seen=Seen.FAILED, detail=detail, hopeless=void) if said else HOLDS
+    if not said:
+        return HOLDS
+    anew = "; take the run back with groupshift expansion back --execute, and plan anew" if void else ""
+    return Look(seen=Seen.FAILED, detail=f"no go: {'; '.join(said)}{anew}", hopeless=void)
 
 
 def await_listed(work: Expanding) -> PlacementView:

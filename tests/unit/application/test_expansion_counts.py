@@ -132,6 +132,23 @@ def test_a_broker_whose_answers_fit_both_counts_is_told_by_where_it_puts_commits
     assert equal(world)
 
 
+def test_what_was_accepted_is_kept_while_a_broker_is_down() -> None:
+    """It dies when it is to take the other count up: it is started again with that count, and nobody is
+    asked twice."""
+    world = committed(Coordinator.NEW)
+    world.dies = {3}
+    tools = begun(world)
+    assert gone_on(tools, patience_s=5.0).step.endswith("restart 3")
+    world.world.expand(12)
+    assert "go on to 12" in gone_on(tools, patience_s=5.0).detail
+    world.dies = {2}
+    assert "broker 2 does not run" in gone_on(tools, patience_s=5.0, seen=True).detail
+    while (outcome := gone_on(tools, patience_s=5.0)).ended is not Ended.DONE:
+        assert "--seen" not in outcome.detail
+    assert world.properties[2] == {COUNT: "12"}
+    assert equal(world)
+
+
 def test_a_count_that_changes_once_more_is_asked_for_again() -> None:
     """What was accepted was 12."""
     world = committed(Coordinator.NEW)
