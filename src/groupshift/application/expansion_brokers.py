@@ -209,7 +209,7 @@ def _agreed(work: Expanding, step: RunStep) -> Mapping[str, Any]:
     if found <= work.count:
         return _accepted(work, step)
     reason = (
-        f"the offsets topic has {found} partitions, not {work.count}: somebody else changed it when there "
+        f"the offsets topic has {found} partitions, not {work.plan.to}: somebody else changed it when there "
         f"was only the way forward, and brokers that start again count {found}"
     )
     asked = work.asking(step, [reason])

@@ -102,7 +102,7 @@ def _elsewhere(work: Expanding, step: RunStep) -> Mapping[_Key, Elsewhere]:
     found = LogReading().take(work.tools.log.read(work.tools.log.position())).places(count, 0, newest=False)
     return {
         (each.group, each.topic, each.partition): each
-        for each in found.elsewhere
+        for each in sorted(found.elsewhere, key=lambda each: each.committed_ms)  # the newest counts
         if work.moves(each.group, wanted)
     }
 

@@ -10,6 +10,7 @@ from typing import Any
 from groupshift.application.run_commits import committing, differing_commits, keep_commits
 from groupshift.application.run_work import HOLDS, Handler, Look, Question, RunWork
 from groupshift.application.snapshot_cluster import snapshot_cluster
+from groupshift.domain.cluster_rows import ProblemRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.equality_rules import Comparison
@@ -58,14 +59,20 @@ def _approved(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
 
 
 def _snapshot(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _taken(work, step)[1]
+
+
+def _taken(work: RunWork, step: RunStep) -> tuple[list[ProblemRow], Mapping[str, Any]]:
+    """Every problem of a snapshot that is taken now, and what is journaled of it."""
     folder = work.tools.evidence / work.run / f"{step.subject}-{work.token}"
     state, manifest = snapshot_cluster(work.tools.reader, work.tools.store, folder)
-    return {
+    problems = list(state.problems)
+    return problems, {
         "folder": str(folder),
         "groups": len(state.groups),
         "manifest_sha256": manifest.digest,
-        "problems": [row.problem for row in state.problems][:_SAID],
-        "of_listing": all(row.of_listing for row in state.problems),
+        "problems": [row.problem for row in problems][:_SAID],
+        "of_listing": all(row.of_listing for row in problems),
         **keep_commits(work, folder),
     }
 
@@ -78,21 +85,27 @@ def _whole(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
     return Look(seen=Seen.FAILED, detail=detail)
 
 
-def _compare(work: RunWork, step: RunStep, intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A snapshot that is not whole is not compared, unless all that it has against it is residue."""
-    taken = _snapshot(work, step, intent)
+def _compare(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A snapshot that is not whole is not compared, unless all that it has against it is residue; then what
+    differs is said before that."""
+    problems, taken = _taken(work, step)
     acceptable = bool(step.args.get("acceptable"))
-    twice = acceptable and taken["of_listing"] and bool(work.residue())
-    verdict, reasons = Verdict.ERROR, list(taken["problems"])
-    if not taken["problems"] or twice:
+    verdict, reasons = Verdict.ERROR if problems else Verdict.PASS, [row.problem for row in problems]
+    if not problems or (acceptable and taken["of_listing"] and work.residue()):
         before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
         found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
         changed = differing_commits(work, step, taken)
-        told = [] if found.verdict is Verdict.ERROR else reasons
-        reasons = [*told, *found.reasons, *changed]
-        verdict = Verdict.ERROR if told else Verdict.FAIL if changed else found.verdict
+        reasons = [*found.reasons, *changed, *reasons]
+        judged = Verdict.FAIL if changed else found.verdict
+        verdict = verdict if judged is Verdict.PASS else judged
     shown = reasons if acceptable else ()
-    return {**taken, "verdict": verdict.value, "reasons": reasons[:_SAID], **work.asking(step, shown)}
+    return {**taken, "verdict": verdict.value, "reasons": _first(reasons), **work.asking(step, shown)}
+
+
+def _first(reasons: list[str]) -> list[str]:
+    """As many as are journaled, and how many there are besides."""
+    more = len(reasons) - _SAID
+    return [*reasons[:_SAID], *([f"and {more} more, in the folder of the snapshot"] if more > 0 else [])]
 
 
 def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:

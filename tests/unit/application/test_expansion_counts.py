@@ -17,14 +17,15 @@ from groupshift.errors import Conflict
 from groupshift.spark.expansion_report.document import render
 from groupshift.spark.expansion_report.headline import headline
 from simulated_downgrade import yes
-from simulated_expansion import Expansible, committed, equal, tools_of
+from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 LATE = [
     name
     for name in (f"late{number}" for number in range(99))
     if partition_of(name, 5) == partition_of(name, 8) != partition_of(name, 12)
-][:5]
+]
 """They stay at 8 partitions, and move at 12."""
+STAYING = [each for each in GROUPS if len({partition_of(each, count) for count in (5, 8, 12)}) == 1]
 BOTH = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
 
 
@@ -130,6 +131,26 @@ def test_a_broker_whose_answers_fit_both_counts_is_told_by_where_it_puts_commits
         again = gone_on(tools, patience_s=5.0, seen=True)
     assert again.ended is Ended.DONE
     assert equal(world)
+
+
+@BOTH
+def test_residue_hides_no_difference(kind: Coordinator) -> None:
+    """More groups are listed twice than sentences are journaled: what is lost is said before them, and what
+    is accepted is all of it."""
+    world = committed(kind)
+    for group in LATE:
+        assert world.commit_as_client(group, 7, 1)
+    world.dies = {3}
+    tools = begun(world)
+    assert gone_on(tools, patience_s=5.0).step.endswith("restart 3")
+    world.world.expand(12)
+    while not (outcome := gone_on(tools, patience_s=5.0, seen=True)).step.endswith("compare V"):
+        assert outcome.ended in {Ended.WAITING, Ended.FAILED}
+    lost = STAYING[0]
+    world.delete({lost})
+    outcome = gone_on(tools, patience_s=5.0, seen=True)
+    assert outcome.ended is Ended.FAILED, "nobody was shown that"
+    assert f"{lost}: {100 + GROUPS.index(lost)} is None" in outcome.detail.split(";")[0]
 
 
 def test_what_was_accepted_is_kept_while_a_broker_is_down() -> None:

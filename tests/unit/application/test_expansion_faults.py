@@ -15,6 +15,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.ports.journal import StepState
+from placement_clusters import commit
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
@@ -79,6 +80,22 @@ def test_a_commit_at_the_former_coordinator_is_not_moved_back() -> None:
     assert gone_on(tools, seen=True).ended is Ended.FAILED
     assert gone_on(tools, seen=True).ended is Ended.DONE
     assert equal(world)
+
+
+def test_the_newest_commit_at_a_former_coordinator_is_what_counts() -> None:
+    """An older record elsewhere, which is as the snapshot, hides no later commit of a client."""
+    world = committed(Coordinator.NEW)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    group = MOVING[0]
+    home = {partition_of(group, 8)}
+    late, *_, older = (place for place in range(8) if place not in home)
+    for place, offset, ms in ((late, 555, 9_000), (older, world.told[group], 1)):
+        log = world.world.logs[place]
+        log.append(commit(group, place, at=len(log), offset=offset, ms=ms))
+    waiting = gone_on(tools)
+    assert (waiting.ended, waiting.step) == (Ended.WAITING, "14 restore S")
+    assert "555 was committed at its former coordinator since" in waiting.detail
 
 
 @BOTH

@@ -164,7 +164,10 @@ def logged(facts: PlacementFacts) -> Iterator[Complaint]:
         reason = (
             f"{_groups(moving)} in the log {verb} listed by no broker, which none can delete then: {names}"
         )
-        hint = "elect another leader of their partitions and back, so that they are loaded; then plan again"
+        hint = (
+            "let this login describe all groups; where it may, elect another leader of their partitions and "
+            "back, so that they are loaded; then plan again"
+        )
         yield Verdict.FAIL, reason, hint
     if only_logged:
         names = sentence_list([repr(each) for each in only_logged], _NAMED)

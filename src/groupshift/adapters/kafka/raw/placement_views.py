@@ -57,17 +57,29 @@ class LivePlacementViews:
         after = self._topics(cluster)
         if any(each.leaders != after[node].leaders for node, each in before.items()):
             raise BrokerError(_NOT_AVAILABLE, f"leaders of {OFFSETS_TOPIC} changed meanwhile")
+        opened, held = self._transactions(topic)
         return PlacementView(
             cluster=cluster,
             topic=topic,
             differing=tuple(node for node, each in before.items() if each.leaders != topic.leaders),
             answers=answers,
-            open_transactions={
-                partition: tuple(sorted({each.transactional_id for each in found}))
-                for partition, found in open_commits(self._cluster).items()
-            },
-            unstable=unstable(self._cluster, topic.leaders),
+            open_transactions=opened,
+            unstable=held,
         )
+
+    def _transactions(self, topic: TopicView) -> tuple[dict[int, tuple[str, ...]], tuple[int, ...]]:
+        """Who is listed as writing each partition, and the partitions with an open transaction, which are
+        looked at twice where nobody is listed: one may have begun or ended in between."""
+        ids: dict[int, set[str]] = {}
+        held: tuple[int, ...] = ()
+        for number in range(2):
+            for partition, found in open_commits(self._cluster).items():
+                ids.setdefault(partition, set()).update(each.transactional_id for each in found)
+            now = unstable(self._cluster, topic.leaders)
+            held = tuple(each for each in now if number == 0 or each in held)
+            if ids.keys() >= set(held):
+                break
+        return {partition: tuple(sorted(each)) for partition, each in ids.items()}, held
 
     def _topics(self, cluster: ClusterView) -> dict[int, TopicView]:
         """The offsets topic as each broker tells it."""
