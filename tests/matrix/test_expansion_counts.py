@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cluster_move_runs import Runs
 from expansion_story import (
     GROUPS,
     answered,
@@ -25,14 +28,14 @@ from expansion_story import (
 )
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
-from groupshift.sandbox.layout import unchanged
+from groupshift.sandbox.layout import Cluster, unchanged
 from groupshift.sandbox.rolling import replace_node
 from placement_story import asked, audited
 
 pytestmark = pytest.mark.timeout(1_800)
 
 PLANNED, MADE = 8, 12
-_WAITING = 6
+_WAITING, _CONFLICT = 6, 3
 _LYING = """
 import json, pathlib, sys
 verb, node, folder, *change = sys.argv[1:]
@@ -58,36 +61,102 @@ def test_more_partitions_after_the_first_restart(
         committed(cluster)
         runs = runs_of(cluster, tmp_path, capsys)
         runs.killed("restart.after_act", "--to", str(PLANNED))
-        with closing(LiveTopicExpansion(KafkaCluster(cluster.bootstrap, timeout_s=60.0))) as topic:
-            topic.expand(MADE)
-        code, shown = runs("run", "--execute", "--yes")
-        assert (code, shown["outcome"]["step"]) == (_WAITING, f"13 place {PLANNED}"), shown
-        assert f"to go on to {MADE}: --seen" in shown["outcome"]["detail"]
-        outcome = shown["outcome"]
-        for _ in cluster.brokers:  # one that counts otherwise is restarted, one a run
-            if outcome["step"].startswith("13 place"):
-                outcome = runs("run", "--execute", "--yes", "--seen")[1]["outcome"]
-        assert moving(MADE) - moving(PLANNED), "some were not deleted, and are listed twice"
-        proofs = {"15 compare V", "16 audit __consumer_offsets"}  # OLD: by what its caches still list
-        assert outcome["step"] in (proofs if kind == "OLD" else {"15 compare V"}), outcome
-        assert "groupshift repair placement" in outcome["detail"]
-        assert answered(cluster, residue=True) == wanted()
-        if kind == "NEW":
-            outcome = runs("run", "--execute", "--yes", "--seen")[1]["outcome"]
-        else:
-            where = ("--bootstrap-servers", cluster.bootstrap, "--timeout", "60")
-            code, repaired = asked(capsys, "repair", "placement", "--execute", *where)
-            assert (code, repaired["restored"], repaired["strays_left"]) == (0, 0, {})
-            for node in cluster.brokers:
-                replace_node(cluster, node.node_id, unchanged)
-            outcome = runs("run", "--execute", "--yes")[1]["outcome"]
-            assert logged(cluster) == placed(MADE)
-        assert outcome["ended"] == "done", outcome
+        _made(cluster)
+        outcome = _placed(cluster, runs)
+        assert _cured(cluster, runs, ("run", outcome), kind, capsys) == "done"
         for _ in range(2):
             assert answered(cluster, residue=kind == "NEW") == wanted()
             found = audited(cluster)
             assert found.clean, found.judgement.reasons
             cluster = bounced(cluster, 1)
+
+
+@pytest.mark.parametrize("kind", ["OLD", "NEW"])
+def test_more_partitions_after_brokers_were_asked(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And one was restarted by somebody: no later step begins, the run goes back to where it asks them."""
+    with home_in(tmp_path) as home:
+        cluster = started(home, kind)
+        committed(cluster)
+        runs = runs_of(cluster, tmp_path, capsys)
+        runs.killed("restore.after_act", "--to", str(PLANNED))
+        _made(cluster)
+        replace_node(cluster, 1, unchanged)
+        code, stopped = runs("run", "--execute", "--yes")
+        assert code == _CONFLICT, stopped
+        assert f"placed by {MADE} partitions, not by {PLANNED}" in stopped["error"]
+        outcome = _placed(cluster, runs)
+        assert _cured(cluster, runs, ("run", outcome), kind, capsys) == "done"
+        assert answered(cluster, residue=kind == "NEW") == wanted()
+        assert audited(cluster).clean
+
+
+@pytest.mark.parametrize("kind", ["OLD", "NEW"])
+def test_the_way_back_to_a_count_that_somebody_made(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One broker took it up: the others are named; once all have, groups are committed where it puts them."""
+    with home_in(tmp_path) as home:
+        cluster = started(home, kind)
+        committed(cluster)
+        runs = runs_of(cluster, tmp_path, capsys)
+        runs.killed("create-partitions.before_journal", "--to", str(PLANNED))
+        _made(cluster)
+        replace_node(cluster, 1, unchanged)
+        code, stopped = runs("back", "--execute", "--yes")
+        assert code == _CONFLICT, stopped
+        assert f"{MADE} partitions: broker 2, 3 does not count them" in stopped["error"]
+        for node in (2, 3):
+            replace_node(cluster, node, unchanged)
+        outcome = runs("back", "--execute", "--yes")[1]["outcome"]
+        assert _cured(cluster, runs, ("back", outcome), kind, capsys) == "taken back"
+        assert answered(cluster, residue=kind == "NEW") == wanted()
+        assert audited(cluster).clean
+
+
+def _made(cluster: Cluster) -> None:
+    """By somebody else."""
+    with closing(LiveTopicExpansion(KafkaCluster(cluster.bootstrap, timeout_s=60.0))) as topic:
+        topic.expand(MADE)
+
+
+def _placed(cluster: Cluster, runs: Runs) -> Mapping[str, Any]:
+    """Asked for, and adopted by every broker; where the run stopped then."""
+    code, shown = runs("run", "--execute", "--yes")
+    assert (code, shown["outcome"]["step"]) == (_WAITING, f"13 place {PLANNED}"), shown
+    assert f"to go on to {MADE}: --seen" in shown["outcome"]["detail"]
+    outcome = shown["outcome"]
+    for _ in cluster.brokers:  # one that counts otherwise is restarted, one a run
+        if outcome["step"].startswith("13 place"):
+            outcome = runs("run", "--execute", "--yes", "--seen")[1]["outcome"]
+    return outcome
+
+
+def _cured(
+    cluster: Cluster,
+    runs: Runs,
+    stopped: tuple[str, Mapping[str, Any]],
+    kind: str,
+    capsys: pytest.CaptureFixture[str],
+) -> str:
+    """How the run ended, once what is left of groups that were not deleted is cured or accepted."""
+    verb, outcome = stopped
+    assert moving(MADE) - moving(PLANNED), "some were not deleted, and are listed twice"
+    at = str(outcome["step"]).removeprefix("back ").partition(" ")[2].partition(" ")[0]
+    assert at in ({"compare", "audit"} if kind == "OLD" else {"compare"}), outcome  # OLD: what caches list
+    assert "groupshift repair placement" in outcome["detail"]
+    assert answered(cluster, residue=True) == wanted()
+    if kind == "NEW":
+        return str(runs(verb, "--execute", "--yes", "--seen")[1]["outcome"]["ended"])
+    where = ("--bootstrap-servers", cluster.bootstrap, "--timeout", "60")
+    code, repaired = asked(capsys, "repair", "placement", "--execute", *where)
+    assert (code, repaired["restored"], repaired["strays_left"]) == (0, 0, {})
+    for node in cluster.brokers:
+        replace_node(cluster, node.node_id, unchanged)
+    ended = runs(verb, "--execute", "--yes")[1]["outcome"]["ended"]
+    assert logged(cluster) == placed(MADE)
+    return str(ended)
 
 
 def test_coordinator_13_14_a_driver_that_restarts_nobody(

@@ -5,7 +5,7 @@ Source: specs/group-coordinator.md §3.4 steps 6 to 9.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from groupshift.ports.cluster_runs import RunStepRecord
 
 _GROWN = "grown"
 _ACCEPTED = (COUNTED, "accepted_by", "reasons")
+_KEPT = (*_ACCEPTED, _GROWN, "asked_by", "shown", "shown_before")
 
 
 def _create(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -179,9 +180,9 @@ def _down(work: Expanding) -> list[int]:
 def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Starts one broker again, each claim: one that is down at once, else the first that deviates."""
     down = _down(work)
-    agreed = _accepted(work, step) if down else _agreed(work, step)
+    agreed = _agreed(work, step, down)
     count = int(agreed.get(COUNTED, work.count))
-    if _GROWN in agreed:
+    if _GROWN in agreed and not down:
         return {"restarted": [], **agreed}
     known = [node for node in ([] if down else _deviating(work, count)) if node in work.plan.brokers]
     if not down and not known:
@@ -202,10 +203,17 @@ def _accepted(work: Expanding, step: RunStep) -> Mapping[str, Any]:
     return {name: result[name] for name in _ACCEPTED if COUNTED in result}
 
 
-def _agreed(work: Expanding, step: RunStep) -> Mapping[str, Any]:
+def _agreed(work: Expanding, step: RunStep, down: Collection[int]) -> Mapping[str, Any]:
     """What is journaled of the count that brokers are to use, where it is not the plan's: somebody gave the
-    topic more (``grown``), and a person accepts that, or did."""
-    record, found = work.tools.runs.steps(work.run)[step.key], work.tools.views.look().count
+    topic more (``grown``), and a person accepts that, or did. Raises `Transient` where none can be asked,
+    unless it is because some are ``down``."""
+    record = work.tools.runs.steps(work.run)[step.key]
+    try:
+        found = work.tools.views.look().count
+    except Transient:
+        if not down:
+            raise
+        return {name: record.result[name] for name in _KEPT if name in record.result}
     if found <= work.count:
         return _accepted(work, step)
     reason = (

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from groupshift.application.expansion_counts import still_placed
 from groupshift.application.expansion_work import Expanding, batches, naming
 from groupshift.application.placement import audit_placement
 from groupshift.application.restore_offsets import demand_answers, unlike
@@ -220,6 +221,6 @@ HANDLERS: Mapping[RunAct, Handler[Expanding]] = {
     RunAct.AGREE: Handler(act=_agree, read_back=_agreed),
     RunAct.PROVE: Handler(act=_prove, read_back=_go),
     RunAct.DELETE_GROUPS: Handler(act=_delete, read_back=_deleted),
-    RunAct.AUDIT: Handler(act=_audit, read_back=_clean),
+    RunAct.AUDIT: still_placed(Handler(act=_audit, read_back=_clean)),
 }
 """By what a step does."""

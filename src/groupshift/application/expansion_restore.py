@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from groupshift.application.expansion_work import Expanding, batches
+from groupshift.application.expansion_counts import placing, still_placed
+from groupshift.application.expansion_work import COUNTED, Expanding, batches
 from groupshift.application.restore_offsets import NotRestored, demand_answers, read_back
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_rows import OffsetRow
@@ -51,10 +52,13 @@ def _rehearsed(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
 def _restore(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """What nobody committed since is committed; what somebody did is left to a person. Then the log is asked
     where it lies: a broker whose answers fit several counts may put it where another one wants it."""
-    rows = work.kept()
-    said = _committed(work, step, rows, _elsewhere(work, step))
-    astray = _astray(work, step, frozenset(row.group for row in rows))
-    return _told(work, step, rows, [*said, *astray])
+    count = placing(work)
+    other = work.goes_back and count != work.plan.before
+    moved = count if other else work.count
+    rows = work.kept(moved)
+    said = _committed(work, step, rows, _elsewhere(work, count, moved))
+    astray = _astray(work, count, frozenset(row.group for row in rows))
+    return {**_told(work, step, rows, [*said, *astray]), **({COUNTED: count} if other else {})}
 
 
 def _told(
@@ -70,12 +74,12 @@ def _told(
     }
 
 
-def _astray(work: Expanding, step: RunStep, groups: frozenset[str]) -> list[str]:
-    """What coordinators answer of these groups and the log does not have where the count puts it, with who
+def _astray(work: Expanding, count: int, groups: frozenset[str]) -> list[str]:
+    """What coordinators answer of these groups and the log does not have where ``count`` puts it, with who
     is to be restarted. Raises `Transient` where a group does not answer."""
     state, log = work.tools.reader.take(sorted(groups)), work.tools.log
     demand_answers(state)
-    count, leaders = _count(work, step), work.tools.views.look().topic.leaders
+    leaders = work.tools.views.look().topic.leaders
     found = disagreements(state.offsets, log.read(log.position()), count)
     return [
         f"{said}: broker {leaders[partition_of(group, count)]} does not count {count} partitions; restart it"
@@ -84,26 +88,14 @@ def _astray(work: Expanding, step: RunStep, groups: frozenset[str]) -> list[str]
     ]
 
 
-def _count(work: Expanding, step: RunStep) -> int:
-    """By which groups are placed at this step: on the way back as before, unless somebody else changed the
-    topic and every broker was restarted since."""
-    if not step.key.startswith("back"):
-        return work.count
-    view, before = work.tools.views.look(), work.plan.before
-    told = view.counted.values()
-    changed = all(view.count in each for each in told) and not all(before in each for each in told)
-    return view.count if changed else before
-
-
-def _elsewhere(work: Expanding, step: RunStep) -> Mapping[_Key, Elsewhere]:
-    """What groups that move committed at a former coordinator since they were deleted. Raises as
-    `OffsetsLog.read`."""
-    count, wanted = _count(work, step), work.count
+def _elsewhere(work: Expanding, count: int, moved: int) -> Mapping[_Key, Elsewhere]:
+    """What groups that move (to ``moved`` partitions) committed elsewhere than ``count`` puts them, at a
+    former coordinator, since they were deleted. Raises as `OffsetsLog.read`."""
     found = LogReading().take(work.tools.log.read(work.tools.log.position())).places(count, 0, newest=False)
     return {
         (each.group, each.topic, each.partition): each
         for each in sorted(found.elsewhere, key=lambda each: each.committed_ms)  # the newest counts
-        if work.moves(each.group, wanted)
+        if work.moves(each.group, moved)
     }
 
 
@@ -188,6 +180,6 @@ def _restored(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
 
 HANDLERS: Mapping[RunAct, Handler[Expanding]] = {
     RunAct.REHEARSE: Handler(act=_rehearse, read_back=_rehearsed),
-    RunAct.RESTORE: Handler(act=_restore, read_back=_restored),
+    RunAct.RESTORE: still_placed(Handler(act=_restore, read_back=_restored)),
 }
 """By what a step does."""

@@ -11,6 +11,7 @@ from groupshift.application import (
     run_engine,
     run_snapshots,
 )
+from groupshift.application.expansion_counts import still_placed
 from groupshift.application.expansion_work import Expanding, ExpansionTools, journaled
 from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.application.run_demands import demand_move
@@ -67,6 +68,7 @@ MOVE: Move[Expanding] = Move(
     name=plans.MOVE,
     handlers={
         **run_snapshots.HANDLERS,
+        RunAct.COMPARE: still_placed(run_snapshots.HANDLERS[RunAct.COMPARE]),
         **expansion_groups.HANDLERS,
         **expansion_restore.HANDLERS,
         **expansion_brokers.HANDLERS,

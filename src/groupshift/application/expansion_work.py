@@ -61,11 +61,17 @@ class Expanding(RunWork):
         return not self.moves(group, self.count)
 
     @property
+    def goes_back(self) -> bool:
+        """Whether this claim undoes what was done."""
+        return bool(self.steps) and self.steps[0].key.startswith("back")
+
+    @property
     def count(self) -> int:
         """How many partitions brokers are to count: the plan's number, or a higher one that somebody gave the
-        topic when there was only the way forward, and that a person accepted."""
-        records = self.tools.runs.steps(self.run)
-        asked = (each.key for each in self.steps if each.act is RunAct.PLACE and each.key in records)
+        topic when there was only the way forward, and that a person accepted; or which brokers took up while
+        the run goes back."""
+        records, counting = self.tools.runs.steps(self.run), {RunAct.PLACE, RunAct.RESTORE}
+        asked = (each.key for each in self.steps if each.act in counting and each.key in records)
         counted = (records[key].result.get(COUNTED) for key in asked)
         return next((int(each) for each in counted if each), self.plan.to)
 
@@ -82,11 +88,12 @@ class Expanding(RunWork):
             return group in self.plan.moving_names
         return partition_of(group, self.plan.before) != partition_of(group, count)
 
-    def kept(self) -> tuple[OffsetRow, ...]:
-        """The offsets of the groups that move, by the snapshot. Raises `Broken` when it was altered."""
+    def kept(self, count: int | None = None) -> tuple[OffsetRow, ...]:
+        """The offsets of the groups that move (to ``count`` partitions, or else to as many as brokers are to
+        count), by the snapshot. Raises `Broken` when it was altered."""
         taken = self.snapshot_of(SNAPSHOT)
         rows = self.tools.store.offsets(Path(taken["folder"]), taken["manifest_sha256"])
-        count = self.count
+        count = count or self.count
         moving = {group for group in {row.group for row in rows} if self.moves(group, count)}
         return tuple(row for row in rows if row.group in moving and row.offset >= 0)
 

@@ -3,20 +3,27 @@ answers do not tell. No offset is lost by it, nor a run stuck."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import cast
+
 import pytest
 
 from groupshift.application.expansion_account import account_of
-from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
+from groupshift.application.expansion_run import begin, go_on, plan_run, statuses, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
+from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.expansion.view import COUNT
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Conflict
+from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
+from groupshift.ports.journal import StepState
 from groupshift.spark.expansion_report.document import render
 from groupshift.spark.expansion_report.headline import headline
-from simulated_downgrade import yes
+from simulated_downgrade import Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 LATE = [
@@ -185,3 +192,123 @@ def test_a_count_that_changes_once_more_is_asked_for_again() -> None:
     assert in_the_end(tools)[-1].ended is Ended.DONE
     assert {broker.count for broker in world.world.brokers.values()} == {16}
     assert equal(world)
+
+
+@BOTH
+@pytest.mark.parametrize("stop", [RunAct.RESTORE, RunAct.COMPARE, RunAct.AUDIT])
+def test_more_partitions_after_brokers_were_asked_send_the_run_back_there(
+    kind: Coordinator, stop: RunAct
+) -> None:
+    """Somebody else restarts a broker then: all are restarted, and every step since is done again."""
+    world = committed(kind)
+    for group in LATE:
+        assert world.commit_as_client(group, 7, 1)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    if stop is not RunAct.RESTORE:
+        doing = {RunAct.RESTORE} | ({RunAct.COMPARE} if stop is RunAct.AUDIT else set())
+        assert gone_on(tools, *(frozenset(RunAct) - doing)).ended is Ended.PAUSED
+    world.world.expand(12)
+    world.world.restart(1)
+    with pytest.raises(Conflict, match=r"placed by 12 partitions, not by 8.*goes back to that step"):
+        gone_on(tools)
+    asked = gone_on(tools)
+    assert (asked.ended, "place" in asked.step) == (Ended.WAITING, True)
+    assert "to go on to 12: --seen" in asked.detail
+    assert in_the_end(tools)[-1].ended is Ended.DONE
+    assert {broker.count for broker in world.world.brokers.values()} == {12}
+    assert equal(world)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4])
+def test_going_back_to_a_step_may_be_cut_off_anywhere(cut: int) -> None:
+    """The step that all depends on is reopened last: the next process sees the same, and ends what is
+    left."""
+    world = committed(Coordinator.NEW)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.AUDIT).ended is Ended.PAUSED
+    world.world.expand(12)
+    with pytest.raises(Conflict if cut > 3 else Killed):
+        gone_on(replace(tools, runs=cast("ClusterRuns", Cut(tools.runs, cut))))
+    with suppress(Conflict):
+        gone_on(tools)
+    again = [each.stand for each in statuses(tools.runs, tools.runs.recent(1)[0])[-4:]]
+    assert Stand.DONE not in again
+    assert in_the_end(tools)[-1].ended is Ended.DONE
+    assert equal(world)
+
+
+@BOTH
+def test_the_way_back_names_who_does_not_count_what_somebody_else_made(kind: Coordinator) -> None:
+    """While brokers count differently nothing is committed; then every group that moves by that count gets
+    its offsets back, also those that the plan did not move."""
+    world = committed(kind)
+    for group in LATE:
+        assert world.commit_as_client(group, 7, 1)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.CREATE_PARTITIONS).ended is Ended.PAUSED
+    world.world.expand(12)
+    world.world.restart(1)
+    turn_back(tools, yes(), tools.runs.recent(1)[0])
+    before = list(world.asked)
+    with pytest.raises(
+        Conflict, match=r"12 partitions: broker 2, 3 does not count them.*restart broker 2, 3"
+    ):
+        gone_on(tools)
+    assert world.asked == before
+    for node in (2, 3):
+        world.world.restart(node)
+    assert in_the_end(tools, wanted=Ended.TAKEN_BACK)[-1].ended is Ended.TAKEN_BACK
+    assert equal(world)
+
+
+def test_the_way_back_commits_again_where_brokers_restart_meanwhile() -> None:
+    """After it committed everything where it was."""
+    world = committed(Coordinator.NEW)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.CREATE_PARTITIONS).ended is Ended.PAUSED
+    world.world.expand(12)
+    turn_back(tools, yes(), tools.runs.recent(1)[0])
+    assert gone_on(tools, RunAct.COMPARE).ended is Ended.PAUSED
+    for node in (1, 2, 3):
+        world.world.restart(node)
+    with pytest.raises(Conflict, match=r"placed by 12 partitions, not by 5.*since step back .. restore S"):
+        gone_on(tools)
+    assert in_the_end(tools, wanted=Ended.TAKEN_BACK)[-1].ended is Ended.TAKEN_BACK
+    assert equal(world)
+
+
+def test_what_is_said_while_a_broker_is_down_counts() -> None:
+    """It is started, and nobody is asked once more."""
+    world = committed(Coordinator.NEW)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.PLACE).ended is Ended.PAUSED
+    world.world.expand(12)
+    assert "go on to 12" in gone_on(tools).detail
+    world.world.stop(2)
+    outcomes = [gone_on(tools, patience_s=5.0, seen=True)]
+    while outcomes[-1].ended is not Ended.DONE and len(outcomes) < 10:
+        outcomes.append(gone_on(tools, patience_s=5.0, seen="compare" in outcomes[-1].step))
+    assert outcomes[-1].ended is Ended.DONE
+    assert not any("go on to 12" in each.detail for each in outcomes)
+    assert equal(world)
+
+
+@dataclass(slots=True)
+class Cut:
+    """The same journal; its process is killed where it reopens one more than so many steps."""
+
+    runs: ClusterRuns
+    left: int
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.runs, name)
+
+    def put(self, run: str, record: RunStepRecord) -> None:
+        """See the port."""
+        done = self.runs.steps(run).get(record.step)
+        if done is not None and done.state is StepState.DONE:
+            self.left -= 1
+            if not self.left:
+                raise Killed
+        self.runs.put(run, record)

@@ -16,7 +16,7 @@ from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.ports.journal import StepState
 from placement_clusters import commit
-from simulated_downgrade import yes
+from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
@@ -298,3 +298,17 @@ def test_an_audit_of_another_process_is_made_again() -> None:
     world.world.stop(2)
     waiting = gone_on(tools)
     assert (waiting.ended, "X02" in waiting.detail) == (Ended.WAITING, True)
+
+
+def test_offsets_that_another_process_left_are_committed_once_they_can_be() -> None:
+    """It was killed after it journaled what it left: nobody accepts what is cured by now."""
+    world = committed(Coordinator.OLD)
+    tools, _ = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    world.members = {MOVING[0]}
+    assert "(25)" in gone_on(tools).detail
+    with pytest.raises(Killed):
+        gone_on(replace(tools, crash=KillAt(2)))
+    world.members.clear()
+    assert gone_on(tools, seen=True).ended is Ended.DONE
+    assert equal(world)

@@ -87,14 +87,16 @@ def ends(step: RunStep, seen: Seen) -> bool:
 
 TOUCHING = frozenset({RunAct.REPLACE, RunAct.DELETE_GROUPS})
 """Steps that somebody who only looked could not have done: what was seen before them is not asked again."""
+FINDING = frozenset({RunAct.AUDIT, RunAct.RESTORE})
+"""Steps whose act tells what is wrong: nobody is to accept what may be cured by now."""
 
 
 def next_of(steps: Sequence[RunStep], journal: Mapping[str, Journaled], token: int) -> Next | None:
     """The first step that is not done; None when all are. Never raises.
 
     A step that must be ``fresh`` counts as untouched when another claim did it, until something was touched
-    (`TOUCHING`); so does a step that touches, which another claim wrote down and nobody began. An audit that
-    another claim made and did not read back is made again."""
+    (`TOUCHING`); so does a step that touches, which another claim wrote down and nobody began. What another
+    claim found (`FINDING`) and did not read back is looked for again."""
     found = [journal[each.key] for each in steps if each.act in TOUCHING and each.key in journal]
     touched = any(each.taken or each.stand is not Stand.INTENDED for each in found)
     for step in steps:
@@ -103,7 +105,7 @@ def next_of(steps: Sequence[RunStep], journal: Mapping[str, Journaled], token: i
         if known and known.token != token:
             old = step.fresh and not touched
             stand = Stand.UNTOUCHED if old or _only_written_down(step, known) else stand
-            stand = Stand.INTENDED if step.act is RunAct.AUDIT and stand is Stand.ACTED else stand
+            stand = Stand.INTENDED if step.act in FINDING and stand is Stand.ACTED else stand
         doing = NEXT[stand]
         if doing is not None:
             return Next(step=step, doing=doing)
