@@ -106,7 +106,8 @@ def test_the_way_back_to_a_count_that_somebody_made(
         replace_node(cluster, 1, unchanged)
         code, stopped = runs("back", "--execute", "--yes")
         assert code == _CONFLICT, stopped
-        assert f"{MADE} partitions: broker 2, 3 does not count them" in stopped["error"]
+        assert f"{MADE} partitions, and somebody" in stopped["error"]
+        assert "restart broker 2, 3," in stopped["error"]
         for node in (2, 3):
             replace_node(cluster, node, unchanged)
         outcome = runs("back", "--execute", "--yes")[1]["outcome"]
@@ -148,7 +149,9 @@ def _cured(
     assert "groupshift repair placement" in outcome["detail"]
     assert answered(cluster, residue=True) == wanted()
     if kind == "NEW":
-        return str(runs(verb, "--execute", "--yes", "--seen")[1]["outcome"]["ended"])
+        ended = runs(verb, "--execute", "--yes", "--seen")[1]["outcome"]
+        assert ended["ended"] != "failed", (outcome, ended)
+        return str(ended["ended"])
     where = ("--bootstrap-servers", cluster.bootstrap, "--timeout", "60")
     code, repaired = asked(capsys, "repair", "placement", "--execute", *where)
     assert (code, repaired["restored"], repaired["strays_left"]) == (0, 0, {})

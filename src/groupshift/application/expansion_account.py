@@ -30,9 +30,15 @@ def stretches(account: ExpansionAccount) -> tuple[Stretch, ...]:
 
 
 def counted(account: ExpansionAccount) -> int:
-    """How many partitions brokers are to count: the plan's number, or a higher one that was accepted."""
-    placed = (result_of(each).get(COUNTED) for each in account.of_act(RunAct.PLACE))
-    return next((int(each) for each in placed if each), account.plan.to)
+    """How many partitions brokers are to count: the plan's number, or that of somebody else."""
+    return made_by_another(account) or account.plan.to
+
+
+def made_by_another(account: ExpansionAccount) -> int:
+    """How many partitions somebody else gave the topic, where that was accepted, or groups were committed
+    again by it on the way back; else 0."""
+    asked = (each for each in account.steps if each.step.act in {RunAct.PLACE, RunAct.RESTORE})
+    return next((int(found) for each in asked if (found := result_of(each).get(COUNTED))), 0)
 
 
 def closed(account: ExpansionAccount) -> bool:

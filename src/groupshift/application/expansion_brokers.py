@@ -213,7 +213,7 @@ def _agreed(work: Expanding, step: RunStep, down: Collection[int]) -> Mapping[st
     except Transient:
         if not down:
             raise
-        return {name: record.result[name] for name in _KEPT if name in record.result}
+        return _kept(record)
     if found <= work.count:
         return _accepted(work, step)
     reason = (
@@ -223,7 +223,12 @@ def _agreed(work: Expanding, step: RunStep, down: Collection[int]) -> Mapping[st
     asked = work.asking(step, [reason])
     if work.said(replace(record, result={**record.result, **asked})):
         return {COUNTED: found, "accepted_by": work.terms.who, "reasons": [reason]}
-    return {_GROWN: found, "reasons": [reason], **asked}
+    return _kept(record) if down else {_GROWN: found, "reasons": [reason], **asked}
+
+
+def _kept(record: RunStepRecord) -> Mapping[str, Any]:
+    """What a claim before this one journaled: while a broker is down, nothing else is shown."""
+    return {name: record.result[name] for name in _KEPT if name in record.result}
 
 
 def _placed(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
@@ -241,10 +246,12 @@ def _placed(work: Expanding, _step: RunStep, record: RunStepRecord) -> Look:
     said = lacks or f"count {work.count} not adopted by broker {', '.join(map(str, deviating))}"
     if instruction := record.result.get("instruction"):
         return Look(seen=Seen.PERSON, detail=f"{said}: {instruction}")
-    if lacks or deviating == record.result["restarted"]:
+    made = 0 if lacks else work.tools.views.look().count
+    if lacks or (deviating == record.result["restarted"] and made <= work.count):
         return Look(seen=Seen.NOT_YET, detail=f"{said}; no client may start")
     joined = set(deviating) - set(work.plan.brokers)
     how = "one that joined since the plan is restarted by hand; " if joined else ""
+    how += f"the offsets topic has {made} partitions by now; " if made > work.count else ""
     return Look(seen=Seen.FAILED, detail=f"{said}; no client may start; {how}run it again for the next one")
 
 

@@ -18,24 +18,24 @@ from groupshift.ports.cluster_runs import RunStepRecord
 from groupshift.ports.journal import StepState
 
 
-def placing(work: Expanding) -> int:
-    """By which count groups are placed now. On the way back as before, unless somebody else changed the topic
-    and every broker was restarted since. Raises `Conflict` where only some were."""
+def placing(work: Expanding) -> tuple[int, ...]:
+    """The counts by which groups may be placed now, to be tried in this order. There are two on the way back
+    where somebody else changed the topic and all that brokers answer fits both: the log tells. Raises
+    `Conflict` where somebody restarted some brokers and not all."""
     if not work.goes_back:
-        return work.count
+        return (work.count,)
     view, before = work.tools.views.look(), work.plan.before
-    kept, changed = (
-        {node for node, told in view.counted.items() if each in told} for each in (before, view.count)
-    )
-    if len(kept) == len(view.counted):
-        return before
-    if len(changed) == len(view.counted):
-        return view.count
-    left = ", ".join(str(node) for node in sorted(view.counted) if node not in changed)
+    took_up = [node for node, told in view.counted.items() if view.count in told and before not in told]
+    left = sorted(node for node, told in view.counted.items() if view.count not in told)
+    if not took_up:
+        return (before,) if left or view.count == before else (before, view.count)
+    if not left:
+        return (view.count,)
+    named = ", ".join(map(str, left))
     raise Conflict(
-        f"somebody else gave the offsets topic {view.count} partitions: broker {left} does not count them, "
-        f"and another one does; let no client start, restart broker {left}, then run it again: every group "
-        "gets back what the snapshot has, where that count puts it"
+        f"the offsets topic has {view.count} partitions, and somebody restarted a broker, which counts them; "
+        f"broker {named} does not: let no client start, restart broker {named}, then run it again, and every "
+        "group gets back what the snapshot has, where that count puts it"
     )
 
 
@@ -59,8 +59,9 @@ def _demand_counted(work: Expanding) -> None:
     asked = records.get(work.steps[since[0]].key) if since else None
     if asked is None or asked.state is not StepState.DONE:
         return
-    found, known = _found(work), int(asked.result.get(COUNTED, _planned(work)))
-    if found == known:
+    known = int(asked.result.get(COUNTED, work.plan.before if work.goes_back else work.plan.to))
+    counts = placing(work) if work.goes_back else (max(work.tools.views.look().count, known),)
+    if known in counts:  # forward the topic tells: a broker that tells fewer is only late
         return
     for step in reversed(
         work.steps[since[0] :]
@@ -68,18 +69,9 @@ def _demand_counted(work: Expanding) -> None:
         if record := records.get(step.key):
             _begin_again(work, record, keeps=step.key == asked.step)
     raise Conflict(
-        f"groups are placed by {found} partitions, not by {known}: somebody else changed the offsets topic "
-        f"since step {asked.step} was done; run it again: it goes back to that step"
+        f"groups are placed by {counts[0]} partitions, not by {known}: somebody else changed the offsets "
+        f"topic since step {asked.step} was done; run it again: it goes back to that step"
     )
-
-
-def _planned(work: Expanding) -> int:
-    return work.plan.before if work.goes_back else work.plan.to
-
-
-def _found(work: Expanding) -> int:
-    """Forward by the topic, for who starts again takes that up; a broker that tells fewer is only late."""
-    return placing(work) if work.goes_back else max(work.tools.views.look().count, work.count)
 
 
 def _begin_again(work: Expanding, record: RunStepRecord, *, keeps: bool) -> None:

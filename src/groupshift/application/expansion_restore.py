@@ -52,13 +52,22 @@ def _rehearsed(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
 def _restore(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """What nobody committed since is committed; what somebody did is left to a person. Then the log is asked
     where it lies: a broker whose answers fit several counts may put it where another one wants it."""
-    count = placing(work)
-    other = work.goes_back and count != work.plan.before
-    moved = count if other else work.count
+    told: Mapping[str, Any] = {}
+    for count in placing(work):
+        told, astray = _restored_by(work, step, count)
+        if not astray:
+            break
+    return told
+
+
+def _restored_by(work: Expanding, step: RunStep, count: int) -> tuple[Mapping[str, Any], bool]:
+    """What is journaled where groups are placed by this count, and whether the log has another one."""
+    other = {COUNTED: count} if work.goes_back and count != work.plan.before else {}
+    moved = other.get(COUNTED, work.plan.to if work.goes_back else work.count)
     rows = work.kept(moved)
     said = _committed(work, step, rows, _elsewhere(work, count, moved))
     astray = _astray(work, count, frozenset(row.group for row in rows))
-    return {**_told(work, step, rows, [*said, *astray]), **({COUNTED: count} if other else {})}
+    return {**_told(work, step, rows, [*said, *astray]), **other}, bool(astray)
 
 
 def _told(

@@ -132,7 +132,9 @@ def go_on(move: Move[W], tools: RunTools, terms: RunTerms, run: ClusterRun) -> R
             stopped = _advance(work, following, move.handlers[following.step.act])
         except GroupshiftError as why:
             failed = Seen.NOT_YET if isinstance(why, Transient) else Seen.FAILED
-            _note(work, following.step, Look(seen=failed, detail=str(why)))
+            look = Look(seen=failed, detail=str(why))
+            with suppress(GroupshiftError):  # an earlier one, where the step found that it has to be redone
+                _note(work, (next_of(steps, move.stands(work), token) or following).step, look)
             raise
         if stopped is not None:
             _note(work, following.step, stopped)

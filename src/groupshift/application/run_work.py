@@ -19,6 +19,7 @@ from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
 from groupshift.ports.commit_hashes import CommitHashes
 from groupshift.ports.crash import NoStepCrash, StepCrashPoints
 from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots
+from groupshift.ports.journal import StepState
 from groupshift.ports.log_copies import OffsetsLog
 from groupshift.ports.run_sealing import RunSealing, not_sealed
 from groupshift.ports.snapshot_compare import SnapshotCompare
@@ -143,9 +144,12 @@ class RunWork(ABC):
 
     def asking(self, step: RunStep, shown: Iterable[str] = ()) -> Mapping[str, Any]:
         """What is journaled of a step that asks a person for something: which claim asked first, and a hash
-        of what is shown (``shown``) and was shown before, where what is accepted must be the same."""
+        of what is shown (``shown``) and was shown before, where what is accepted must be the same. What was
+        written down and not read back was shown to nobody."""
         record = self.tools.runs.steps(self.run).get(step.key)
-        before = record.result if record else {}
+        before = dict(record.result) if record else {}
+        if record and record.state is StepState.ACTED:
+            before["shown"] = before.get("shown_before", "")
         asked = {"asked_by": before.get("asked_by") or self.token}
         texts = "\n".join(shown)
         if not texts:

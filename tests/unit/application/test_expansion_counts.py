@@ -16,14 +16,15 @@ from groupshift.application.run_engine import Ended, RunOutcome
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.expansion.view import COUNT
+from groupshift.domain.expansion.view import COUNT, PlacementView
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Conflict
 from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
 from groupshift.ports.journal import StepState
+from groupshift.ports.placement_views import PlacementViews
 from groupshift.spark.expansion_report.document import render
 from groupshift.spark.expansion_report.headline import headline
-from simulated_downgrade import Killed, yes
+from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 LATE = [
@@ -251,14 +252,44 @@ def test_the_way_back_names_who_does_not_count_what_somebody_else_made(kind: Coo
     world.world.restart(1)
     turn_back(tools, yes(), tools.runs.recent(1)[0])
     before = list(world.asked)
-    with pytest.raises(
-        Conflict, match=r"12 partitions: broker 2, 3 does not count them.*restart broker 2, 3"
-    ):
+    with pytest.raises(Conflict, match=r"12 partitions.*; broker 2, 3 does not: .*restart broker 2, 3,"):
         gone_on(tools)
     assert world.asked == before
     for node in (2, 3):
         world.world.restart(node)
     assert in_the_end(tools, wanted=Ended.TAKEN_BACK)[-1].ended is Ended.TAKEN_BACK
+    assert equal(world)
+    run = tools.runs.recent(1)[0]
+    top = headline(account_of(run, tools.runs.steps(run.run)))
+    assert "committed again, by 12 partitions, which somebody else made" in top.sentence
+    assert f"Set {COUNT}=12 in the file of every broker." in [said for said, _ in top.now]
+
+
+@BOTH
+@pytest.mark.parametrize(("count", "nodes"), [(6, 3), (5, 1)])
+def test_the_way_back_where_answers_fit_both_counts(kind: Coordinator, count: int, nodes: int) -> None:
+    """The log tells which one brokers use."""
+    world = committed(kind, count=count, nodes=nodes)
+    for group in LATE:
+        assert world.commit_as_client(group, 7, 1)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.CREATE_PARTITIONS).ended is Ended.PAUSED
+    world.world.expand(12)
+    for node in world.world.brokers:
+        world.world.restart(node)
+    turn_back(tools, yes(), tools.runs.recent(1)[0])
+    assert in_the_end(tools, wanted=Ended.TAKEN_BACK)[-1].ended is Ended.TAKEN_BACK
+    assert equal(world)
+
+
+def test_a_broker_that_fits_no_count_holds_up_no_way_back() -> None:
+    """Nobody changed the topic: the audit tells it."""
+    world = committed(Coordinator.NEW)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.CREATE_PARTITIONS).ended is Ended.PAUSED
+    turn_back(tools, yes(), tools.runs.recent(1)[0])
+    outcome = gone_on(replace(tools, views=cast("PlacementViews", Unfit(world))))
+    assert (outcome.ended, "broker 2 fits no count" in outcome.detail) == (Ended.WAITING, True)
     assert equal(world)
 
 
@@ -278,6 +309,35 @@ def test_the_way_back_commits_again_where_brokers_restart_meanwhile() -> None:
     assert equal(world)
 
 
+def test_what_was_not_shown_is_not_accepted() -> None:
+    """A broker is down, and only that is said: the count is shown once it is up."""
+    world = committed(Coordinator.NEW)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.PLACE).ended is Ended.PAUSED
+    world.world.expand(12)
+    world.world.stop(2)
+    world.dies = {2}
+    assert "broker 2 does not run" in gone_on(tools, patience_s=5.0).detail
+    assert "has 12 partitions by now; run it again" in gone_on(tools, patience_s=5.0, seen=True).detail
+    assert "go on to 12: --seen" in gone_on(tools, patience_s=5.0, seen=True).detail
+    assert in_the_end(tools)[-1].ended is Ended.DONE
+    assert equal(world)
+
+
+def test_what_was_left_by_a_killed_process_is_shown_first() -> None:
+    """It was journaled, and nobody saw it."""
+    world = committed(Coordinator.NEW)
+    tools = begun(world)
+    assert gone_on(tools, RunAct.RESTORE).ended is Ended.PAUSED
+    refused = next(each for each in GROUPS if partition_of(each, 5) != partition_of(each, 8))
+    world.uncommitted = {refused: "TOPIC_AUTHORIZATION_FAILED (29)"}
+    with pytest.raises(Killed):
+        gone_on(replace(tools, crash=KillAt(4)))
+    asked = gone_on(tools, seen=True)
+    assert (asked.ended, "(29)" in asked.detail) == (Ended.WAITING, True)
+    assert "restore" in asked.step
+
+
 def test_what_is_said_while_a_broker_is_down_counts() -> None:
     """It is started, and nobody is asked once more."""
     world = committed(Coordinator.NEW)
@@ -292,6 +352,25 @@ def test_what_is_said_while_a_broker_is_down_counts() -> None:
     assert outcomes[-1].ended is Ended.DONE
     assert not any("go on to 12" in each.detail for each in outcomes)
     assert equal(world)
+
+
+@dataclass(slots=True)
+class Unfit:
+    """The same brokers; nothing that broker 2 answers fits a count."""
+
+    world: Expansible
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.world, name)
+
+    def look(self) -> PlacementView:
+        """See the port."""
+        found = self.world.look()
+        answers = [
+            replace(each, named=dict.fromkeys(each.named, 99)) if each.node_id == 2 else each
+            for each in found.answers
+        ]
+        return replace(found, answers=tuple(answers))
 
 
 @dataclass(slots=True)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from groupshift.application.expansion_account import ExpansionAccount, closed, counted, deleted, restored
+from groupshift.application.expansion_account import (
+    ExpansionAccount,
+    closed,
+    counted,
+    deleted,
+    made_by_another,
+    restored,
+)
 from groupshift.application.run_account import accepted, compared, trouble, waiting
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
@@ -72,11 +79,10 @@ def _ended(account: ExpansionAccount, topic: str) -> str:
         brokers = ", and every broker counts them" if audited else ""
         return f"{topic} has {counted(account)} partitions now, from {plan.before}{brokers}."
     said = f"The way of {topic} to {plan.to} partitions was taken back"
-    return (
-        f"{said}: what was deleted is committed again."
-        if deleted(account)
-        else f"{said}: nothing was changed."
-    )
+    if other := made_by_another(account):
+        made = f"{other} partitions, which somebody else made and brokers took up"
+        return f"{said}: what was deleted is committed again, by {made}."
+    return f"{said}: {'what was deleted is committed again' if deleted(account) else 'nothing was changed'}."
 
 
 def _brokers(account: ExpansionAccount) -> str:
@@ -119,19 +125,22 @@ def _after(account: ExpansionAccount) -> tuple[tuple[str, str], ...]:
         "To prove that nobody changed this evidence since:",
         f"groupshift verify-evidence {account.run.run}",
     )
+    other = made_by_another(account)
     if wrong := {each.act for each in accepted(account)}:
-        return (*_corrected(wrong, counted(account)), check)
+        return (*_corrected(wrong, other), check)
     if account.run.state is RunState.TAKEN_BACK:
-        return (("Clients may start: every group is where it was.", ""), check)
+        started = "Clients may start" if other else "Clients may start: every group is where it was"
+        return ((f"{started}.", ""), *_corrected(wrong, other), check)
     look = "For as long as offsets are kept, look for commits that came late, and for offsets that fell:"
     return (("Clients may start.", ""), (look, "groupshift expansion watch"), check)
 
 
-def _corrected(wrong: Collection[RunAct], count: int) -> Iterator[tuple[str, str]]:
-    """What has to be cured of what steps of these kinds found wrong; the log first."""
+def _corrected(wrong: Collection[RunAct], other: int) -> Iterator[tuple[str, str]]:
+    """What has to be cured of what steps of these kinds found wrong, and of another count than the plan's;
+    the log first."""
     if RunAct.AUDIT in wrong:
         yield "Restart no broker and start no client before this is clean:", "groupshift audit placement"
-    if RunAct.PLACE in wrong:
-        yield f"Set {COUNT}={count} in the file of every broker.", ""
+    if other:
+        yield f"Set {COUNT}={other} in the file of every broker.", ""
     if set(wrong) - {RunAct.AUDIT, RunAct.PLACE}:
         yield "Correct what differs before its clients start: the offsets of before are in snapshot S.", ""
