@@ -10,7 +10,15 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from groupshift.application.run_demands import demand_cluster
-from groupshift.application.run_work import AnyPlan, Handler, Look, RunTerms, RunTools, RunWork
+from groupshift.application.run_work import (
+    AnyPlan,
+    Handler,
+    Look,
+    RunTerms,
+    RunTools,
+    RunWork,
+    asked_before,
+)
 from groupshift.domain.cluster_run.progress import AFTER, Doing, Journaled, Next, Seen, Stand, ends, next_of
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
@@ -218,7 +226,7 @@ def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
             work.terms.told(step, "begins")
             intent = handler.intend(work, step)
             crash.reached(step.key, CrashPoint.BEFORE_JOURNAL)
-            _put(work, step, StepState.INTENDED, (intent, _asked(record)))
+            _put(work, step, StepState.INTENDED, (intent, asked_before(record)))
             crash.reached(step.key, CrashPoint.AFTER_JOURNAL)
             return None
         case Doing.ACT:
@@ -235,12 +243,6 @@ def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
             stand = StepState(AFTER[look.seen].value)
             _put(work, step, stand, (record.intent, {**record.result, **look.result}))
             return None if look.seen is Seen.HOLDS else look
-
-
-def _asked(record: RunStepRecord | None) -> Mapping[str, Any]:
-    """What a person was shown of a step that is begun anew: an answer may be meant for it."""
-    before = record.result if record else {}
-    return {name: before[name] for name in ("asked_by", "shown") if name in before}
 
 
 def _begun(step: RunStep, record: RunStepRecord | None) -> RunStepRecord:

@@ -144,12 +144,8 @@ class RunWork(ABC):
 
     def asking(self, step: RunStep, shown: Iterable[str] = ()) -> Mapping[str, Any]:
         """What is journaled of a step that asks a person for something: which claim asked first, and a hash
-        of what is shown (``shown``) and was shown before, where what is accepted must be the same. What was
-        written down and not read back was shown to nobody."""
-        record = self.tools.runs.steps(self.run).get(step.key)
-        before = dict(record.result) if record else {}
-        if record and record.state is StepState.ACTED:
-            before["shown"] = before.get("shown_before", "")
+        of what is shown (``shown``) and was shown before, where what is accepted must be the same."""
+        before = asked_before(self.tools.runs.steps(self.run).get(step.key))
         asked = {"asked_by": before.get("asked_by") or self.token}
         texts = "\n".join(shown)
         if not texts:
@@ -159,11 +155,11 @@ class RunWork(ABC):
 
     def said(self, record: RunStepRecord) -> bool:
         """Whether somebody says that it was seen (`RunTerms.seen`), and knew of what: it was asked for by a
-        process before this one, and is the same now."""
+        process before the one that acted last, and is the same now."""
         result = record.result
         meant = self.terms.seen and self.terms.seen_of in {"", record.step}
         same = result.get("shown") == result.get("shown_before")
-        return meant and same and int(result.get("asked_by", self.token)) < self.token
+        return meant and same and int(result.get("asked_by", record.token)) < record.token
 
     def hold(self, record: RunStepRecord) -> None:
         """Read the fence and take the step over, right before something is changed: raises `Conflict`, having
@@ -187,6 +183,16 @@ class Look:
     detail: str = ""
     hopeless: bool = False
     result: Mapping[str, Any] = field(default_factory=dict)
+
+
+def asked_before(record: RunStepRecord | None) -> Mapping[str, Any]:
+    """Which claim asked first, and what was shown (see `RunWork.asking`), of what the journal has of a step:
+    an answer may be meant for it. What was written down and not read back was shown to nobody."""
+    before = record.result if record else {}
+    found = {name: before[name] for name in ("asked_by", "shown") if name in before}
+    if record and record.state is StepState.ACTED and "shown" in found:
+        found["shown"] = before.get("shown_before", "")
+    return found
 
 
 HOLDS = Look(seen=Seen.HOLDS)

@@ -312,3 +312,19 @@ def test_offsets_that_another_process_left_are_committed_once_they_can_be() -> N
     world.members.clear()
     assert gone_on(tools, seen=True).ended is Ended.DONE
     assert equal(world)
+
+
+def test_what_nobody_was_told_to_do_was_not_seen() -> None:
+    """The process that was to say it was killed: the next one says it first, whatever was answered."""
+    world = committed(Coordinator.NEW, count=6)
+    world.knows = False
+    tools = tools_of(world)
+    begin(tools, plan_run(tools, 12))
+    first = gone_on(tools, RunAct.RESTART)
+    assert first.ended is Ended.PAUSED
+    with pytest.raises(Killed):
+        gone_on(replace(tools, crash=KillAt(4)))
+    shown = gone_on(tools, seen=True)
+    assert (shown.ended, shown.step) == (Ended.WAITING, first.step)
+    assert "say --seen when it was started again" in shown.detail
+    assert gone_on(tools, seen=True).step > first.step
