@@ -90,11 +90,13 @@ class LiveEnsembleReader:
             group: partitions_of(topics_of_group(side, kafka[group]), kafka[group].topics)
             for group, (side, _) in nodes.items()
         }
+        read_by_ms = self._clock.now_ms()
         ends, missing = self._kafka.log_ends(at for partitions in wanted.values() for at in partitions)
         return tuple(
             Observed(
                 view=merge(group, taken_at_ms, side, kafka[group], _positions(wanted[group], ends, missing)),
                 times=times,
+                read_by_ms=read_by_ms,
             )
             for group, (side, times) in nodes.items()
         )

@@ -55,10 +55,16 @@ class Life(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A group as an ensemble's reader saw it."""
+    """A group as an ensemble's reader saw it; ``read_by_ms`` (epoch): everything of it was read by then."""
 
     view: GroupView
     times: NodeTimes
+    read_by_ms: int = 0
+
+    @property
+    def changed_by_ms(self) -> int:
+        """Whatever it shows had happened by then: it may change while it is being read."""
+        return max(self.read_by_ms, self.view.taken_at_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +145,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
     """The row of one group; ``before`` is that of the last scan."""
     view, times = observed.view, observed.times
     seen = fingerprint(view, times)
-    known = last_change_ms(times, view.taken_at_ms)
+    known = last_change_ms(times, observed.changed_by_ms)
     life = life_of(view)
     owned = view.owners_of()
     return GroupState(
@@ -152,7 +158,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         mode=view.effective_mode,
         requested=(view.mode.data or b"").decode("utf-8", "backslashreplace"),
         fingerprint=seen,
-        rest=rest_of(view.taken_at_ms, seen, known, before.sighting if before else None),
+        rest=rest_of(observed.changed_by_ms, seen, known, before.sighting if before else None),
         topics=tuple(sorted({partition.topic for partition in view.partitions})),
         partitions=len(view.partitions),
         owned=sum(1 for owners in owned.values() if owners),

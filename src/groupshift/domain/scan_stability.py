@@ -44,7 +44,8 @@ class Sighting:
 
 
 def last_change_ms(times: NodeTimes, now_ms: int) -> int | None:
-    """No later than this (epoch ms) was the last change; None when no node tells of any."""
+    """No later than this (epoch ms) was the last change; None when no node tells of any. All nodes had been
+    read at ``now_ms``."""
     if not times.changes:
         return None
     last = max(times.changes)

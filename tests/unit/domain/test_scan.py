@@ -107,6 +107,15 @@ def test_the_last_change_is_dated_by_the_first_later_write() -> None:
     assert last_change_ms(NodeTimes(), 2_000) is None
 
 
+def test_a_change_while_the_group_is_read_is_not_dated_before_it() -> None:
+    """Found by a scan whose member claimed its last partition 6 ms after the reading began."""
+    began = bare(members=view().members)
+    times = NodeTimes(changes=(5,), stamps=((5, 9_006),))
+    row = state_of(Observed(view=began, times=times, read_by_ms=9_200), None)
+    assert (row.taken_at_ms, row.stable_since_ms) == (9_000, 9_006)
+    assert state_of(Observed(view=began, times=times), None).stable_since_ms == 9_000
+
+
 def seen_before(fingerprint: str, zookeeper_ms: int = 600, kafka_ms: int = 0) -> Sighting:
     """What the last scan saw."""
     return Sighting(fingerprint=fingerprint, rest=Rest(zookeeper_ms=zookeeper_ms, kafka_ms=kafka_ms))

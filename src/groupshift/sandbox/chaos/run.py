@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.retry import KazooRetry
 
 from groupshift.domain.coordination import Mode
 from groupshift.domain.ownership import history
@@ -29,6 +31,8 @@ from groupshift.sandbox.zookeeper import start_zookeeper
 
 GROUP, TOPIC = "chaos", "storm"
 SETTLED_S = 120.0
+_PATIENT = KazooRetry(max_tries=-1, max_delay=1.0, deadline=30.0)
+"""The run restarts ZooKeeper itself: its own session may end with it."""
 
 Told = Callable[[str], None]
 
@@ -122,11 +126,15 @@ class Chaos:
         broker = known(self.home, "kafka")
         assert broker is not None  # noqa: S101 (started by this run)
         stop(broker)
-        wait_until(lambda: not self.client.get_children("/brokers/ids"), 30.0, "the broker's session ended")
+        there = partial(self.client.retry, self.client.get_children, "/brokers/ids")
+        wait_until(lambda: not there(), 30.0, "the broker's session ended")
         restart_server(self.home, "kafka")
 
     def toggle(self, mode: str) -> None:
         """As an operator with a ZooKeeper shell does it: whatever the group is doing."""
+        self.client.retry(self._write_mode, mode)
+
+    def _write_mode(self, mode: str) -> None:
         path = GroupPaths(GROUP).mode
         if self.client.exists(path):
             self.client.set(path, mode.encode())
@@ -141,7 +149,8 @@ class Chaos:
         calm = _now_ms()
         slots = list(self.members.places)
         wait_until(self._all_ready, SETTLED_S, "all members run", every_s=0.5)
-        wait_until(lambda: self._obeys(effective), SETTLED_S, f"all of ours obey {effective}", every_s=0.2)
+        obeys = partial(self.client.retry, self._obeys, effective)
+        wait_until(obeys, SETTLED_S, f"all of ours obey {effective}", every_s=0.2)
         self.told(f"calm: {len(slots)} members run in {effective} mode")
         producer = known(self.home, "producer")
         if producer is not None:
@@ -231,7 +240,7 @@ def run(home: Home, options: ChaosOptions, told: Told) -> Judged:
     create_topic(broker.address, TOPIC, options.partitions)
     seed_offsets(zookeeper, GROUP, TOPIC, options.partitions)
     start_producer(home, options.load, broker.address)
-    client = KazooClient(zookeeper, timeout=60.0)
+    client = KazooClient(zookeeper, timeout=60.0, command_retry=_PATIENT)
     client.start(timeout=30.0)
     try:
         chaos = Chaos(
