@@ -44,6 +44,8 @@ _STATES = {
 }
 
 
+_LOOK_S = 0.05
+
 FOR_EVER: Final = MappingProxyType({"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0})
 """How a member's client connects again (kazoo's ``connection_retry``)."""
 
@@ -85,7 +87,7 @@ class ZookeeperCoordination:
         may not log in or not take partitions: a member that owns nothing for ever would keep a share."""
         self._listener = listener
         try:
-            self._client.start(timeout=timeout)
+            self._connect(timeout)
             self._prove_rights()
         except (KazooTimeoutError, KazooException, OSError, Transient) as error:
             self._end()
@@ -98,6 +100,18 @@ class ZookeeperCoordination:
             raise
         self._client.add_listener(self._state_changed)
         self._relogin.begin()
+
+    def _connect(self, timeout: float) -> None:
+        """As ``KazooClient.start``, which takes a login that is refused as soon as it is connected for no
+        answer."""
+        live, deadline = self._client.start_async(), time.monotonic() + timeout
+        while not live.wait(_LOOK_S) and time.monotonic() < deadline:
+            if self._client.client_state == KeeperState.AUTH_FAILED:
+                break
+        if self._client.client_state == KeeperState.AUTH_FAILED:
+            raise self._unauthorised("may not log in")
+        if not self._client.connected:
+            raise KazooTimeoutError("Connection time-out")
 
     def _hint(self) -> str:
         return ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import warnings
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -21,15 +20,13 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 
 from groupshift.consumers.commits import KafkaCommits
 from groupshift.consumers.committed import CommittedOffsets
 from groupshift.consumers.confinement import Calls
 from groupshift.consumers.counters import Counters
-from groupshift.consumers.librdkafka import connecting
-from groupshift.domain.group import KafkaGroup, KafkaMember
-from groupshift.domain.group_map import parse_assignment
+from groupshift.consumers.description import GroupDescription
+from groupshift.domain.group import KafkaGroup
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.membership import MembershipListener
@@ -41,7 +38,6 @@ _REVOKE_S = 5.0
 _REFRESHES_S = (0.1, 0.5, 2.0)
 _METADATA_S = 0.5
 _WARM_S = 1.0
-_STABLE = "Stable"
 
 
 class KafkaMembership:
@@ -61,10 +57,10 @@ class KafkaMembership:
         self._commits = KafkaCommits()
         self._consumer = Consumer({**self._properties, "on_commit": self._commits.on_commit})
         self._offsets = CommittedOffsets(self._properties)
+        self._description = GroupDescription(self._properties)
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._calls = Calls()
         self._later: Future[None] | None = None
-        self._admin: AdminClient | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"groupshift-member-{properties['client.id']}", daemon=True
         )
@@ -232,23 +228,8 @@ class KafkaMembership:
         return frozenset(member.client_id for member in self.describe(timeout).members)
 
     def describe(self, timeout: float) -> KafkaGroup:
-        """An answer without this very member is no answer: absence proves nothing.
-
-        By the older listing call: the admin client's DescribeConsumerGroups aborts the process (an
-        assertion in librdkafka 2.16.0) when it times out after the process was paused."""
-        if self._admin is None:
-            self._admin = AdminClient(connecting(self._properties))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                listed = self._admin.list_groups(self._group, timeout=timeout)
-        except KafkaException as error:
-            raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
-        found = [_described(group) for group in listed]
-        for group in found:
-            if any(member.client_id == self._properties["client.id"] for member in group.members):
-                return group
-        raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
+        """Raises `Transient` without a full answer."""
+        return self._description.read(timeout)
 
     def close(self, timeout: float) -> None:
         """Leave the group; waits at most ``timeout`` seconds for the broker.
@@ -265,30 +246,13 @@ class KafkaMembership:
             self._thread.join(timeout)
             self._await_farewell(max(0.0, deadline - time.monotonic()))
         self._offsets.close()
-        self._admin = None
+        self._description.close()
 
     def _await_farewell(self, timeout: float) -> None:
         if self._farewell.ident is not None:
             self._farewell.join(timeout)
         if self._thread.is_alive() or self._farewell.is_alive():
             _LOG.warning("group %s: Kafka does not answer; its client ends when a broker does", self._group)
-
-
-def _described(group: Any) -> KafkaGroup:
-    stable = group.state == _STABLE
-    return KafkaGroup(
-        state=group.state,
-        protocol=group.protocol,
-        members=tuple(
-            KafkaMember(
-                member_id=each.id,
-                client_id=each.client_id,
-                host=each.client_host,
-                assignment=parse_assignment(each.assignment or b"") if stable else frozenset(),
-            )
-            for each in group.members
-        ),
-    )
 
 
 def _where(partitions: Collection[KafkaPartition]) -> frozenset[TopicPartition]:
