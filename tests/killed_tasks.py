@@ -48,8 +48,6 @@ def task_policy(task):
 '''
 
 RUN_S = 3600.0
-SPARING = {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600"}
-"""The DAGs do not change: reading them again and again takes half a core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,7 @@ def killing_airflow(home: Home, bootstrap: str, variables: Mapping[str, str]) ->
     armed.mkdir()
     (folder / "config").mkdir(parents=True)
     (folder / "config" / "airflow_local_settings.py").write_text(POLICY.format(armed=str(armed)))
-    address = start_airflow(home, "127.0.0.1:1", bootstrap, {**SPARING, **variables})
+    address = start_airflow(home, "127.0.0.1:1", bootstrap, variables)
     api = AirflowApi(url=address)
     assert api.import_errors() == []
     yield Killing(airflow=Real(home=home, api=api, run_s=RUN_S), armed=armed)

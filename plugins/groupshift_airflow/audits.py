@@ -137,7 +137,7 @@ class Audit(AuditTask):
         master, settings = require_spark(self.spark_conn_id), spark_settings()
         with handed_over(request) as handed, submit_files(settings, master) as files:
             self._submitting = SparkSubmitHook(
-                conf=dict(submitting.JVM),
+                conf=submitting.jvm(master),
                 conn_id=self.spark_conn_id,
                 name="groupshift audit",
                 py_files=files.code,

@@ -197,7 +197,6 @@ class Validate(UseCase, SparkSubmitOperator):
     def __init__(self, *, stage: str, moment: str, **kwargs: Any) -> None:
         own = {
             "name": f"groupshift {stage} {moment}",
-            "conf": dict(submitting.JVM),
             "execution_timeout": _LONGEST,
         }
         super().__init__(**{**own, **kwargs})
@@ -218,6 +217,7 @@ class Validate(UseCase, SparkSubmitOperator):
         self.application = request.job
         self.application_args = list(request.arguments)
         self.env_vars = submitting.environment(settings, master)
+        self.conf = {**submitting.jvm(master), **(self.conf or {})}
         with submit_files(settings, master) as files:
             self.py_files, self.properties_file = files.code, files.properties
             super().execute(context)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from groupshift.adapters.spark_submit.driver_jvm import driver_options
 from groupshift.adapters.spark_submit.shipping import stays_here
 
 if TYPE_CHECKING:
     from groupshift.settings import SparkSettings
 
-JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""A job lives for seconds: what starts the JVM fastest (must be known before it starts)."""
+
+def jvm(master: str) -> dict[str, str]:
+    """Spark's key for what the driver's JVM is told: it must be known before that JVM starts."""
+    return {"spark.driver.extraJavaOptions": driver_options(master)}
 
 
 def environment(settings: SparkSettings, master: str) -> dict[str, str]:

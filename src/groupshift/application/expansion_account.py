@@ -16,7 +16,7 @@ UNKNOWN = "not asked yet"
 
 
 def account_of(run: ClusterRun, records: Mapping[str, RunStepRecord]) -> ExpansionAccount:
-    """From the journal alone. Raises `ValueError` for a plan of another version."""
+    """From the journal alone. Raises `Rejected` for a plan of another version."""
     return account(run, records, from_json(run.plan), way_back)
 
 

@@ -22,8 +22,8 @@ MOVES = frozenset(_ACCOUNTS)
 
 
 def account_of(run: ClusterRun, records: Mapping[str, RunStepRecord]) -> RunAccount[Any]:
-    """From the journal alone. Raises `ValueError` for a plan of another version, `Rejected` for a move that
-    this release does not know."""
+    """From the journal alone. Raises `Rejected` for a plan of another version and a move that this release
+    does not know."""
     found = _ACCOUNTS.get(run.move)
     if found is None:
         raise Rejected(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from groupshift.domain import plan_document
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.moves import Gate, MoveName, StageName, Until
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step, StepName
-
-PLAN_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +121,8 @@ def _stage_from_data(data: Mapping[str, Any]) -> Stage:
 
 
 def to_json(plan: Plan) -> str:
-    """Canonical JSON: sorted keys, no blanks, so that equal plans have equal bytes."""
+    """Canonical JSON: equal plans have equal bytes."""
     data: dict[str, Any] = {
-        "version": PLAN_VERSION,
-        "move": plan.move.value,
         "group": plan.group,
         "driver": plan.driver,
         "until": plan.until.value,
@@ -138,14 +134,13 @@ def to_json(plan: Plan) -> str:
     }
     if plan.to is not None:
         data |= {"to": plan.to.value, "way": plan.way.value if plan.way else None}
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return plan_document.written(plan.move.value, data)
 
 
 def from_json(text: str) -> Plan:
-    """The plan that `to_json` wrote. Raises `ValueError` for another version or unknown names."""
-    data = json.loads(text)
-    if data["version"] != PLAN_VERSION:
-        raise ValueError(f"plan version {data['version']} is not {PLAN_VERSION}")
+    """The plan that `to_json` wrote. Raises `Rejected` for another version or another move, `ValueError` for
+    other names that are unknown."""
+    move, data = plan_document.parts_of(text, *(each.value for each in MoveName))
     return Plan(
         group=data["group"],
         driver=data["driver"],
@@ -155,7 +150,7 @@ def from_json(text: str) -> Plan:
         slots=tuple(data["slots"]),
         stages=tuple(_stage_from_data(stage) for stage in data["stages"]),
         canary=CanaryTerms(**data.get("canary", {})),
-        move=MoveName(data["move"]),
+        move=MoveName(move),
         to=Protocol(data["to"]) if data.get("to") else None,
         way=Way(data["way"]) if data.get("way") else None,
     )

@@ -133,8 +133,8 @@ def _configuration(spec: AirflowSpec) -> dict[str, str]:
         "API__SECRET_KEY": keys["secret_key"],
         "API_AUTH__JWT_SECRET": keys["jwt_secret"],
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
-        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # a changed file is read at once
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
         "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(spec.heartbeat_timeout_s),
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",

@@ -9,6 +9,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.spark_submit.class_archive import sharing_options
+from groupshift.adapters.spark_submit.driver_jvm import BRIEF
 
 # Snapshots are a few thousand rows: planning and code generation cost more than the work itself.
 _SMALL_DATA = {
@@ -24,9 +25,6 @@ _QUIET = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
 }
-# A job lives for seconds: the first compiler tier and one collector thread start fastest (a third less time).
-# Applies where this process starts the JVM; `spark-submit` takes them as --driver-java-options.
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 LOCAL = {**_LOOPBACK, "spark.python.daemon.module": "groupshift.spark.worker_daemon"}
 """Of a local master: it listens here only, and its workers are forked with what our tasks need loaded."""
@@ -56,7 +54,7 @@ def local_session(name: str) -> SparkSession:
     that was written anew under its name for the one that it has in memory."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    start_with(JVM_OPTIONS)
+    start_with(BRIEF)  # where this process starts the JVM; spark-submit was given its own
     SparkContext._ensure_initialized()  # noqa: SLF001 - makes SparkConf see what spark-submit was given
     conf = SparkConf()
     master = conf.get("spark.master", None) or "local[2]"

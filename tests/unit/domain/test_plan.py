@@ -15,6 +15,7 @@ from groupshift.domain.plan import CanaryTerms, Plan, from_json, to_json
 from groupshift.domain.planning import check, make_plan, way_back
 from groupshift.domain.rules_storage import assignments
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
+from groupshift.errors import Rejected
 from simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
@@ -75,7 +76,7 @@ def test_the_hash_covers_what_people_approve() -> None:
 
 def test_another_version_is_refused() -> None:
     """A plan of a later release is not guessed at."""
-    with pytest.raises(ValueError, match="version"):
+    with pytest.raises(Rejected, match="version 2, this groupshift reads version 1; go on with the release"):
         from_json(to_json(plan()).replace('"version":1', '"version":2'))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.spark_submit.class_archive import FOLDER, sharing_options
+from groupshift.adapters.spark_submit.driver_jvm import BRIEF, driver_options
 from groupshift.domain.coordinator_log import LogRecord, encode_key
 from groupshift.spark.coordinator_columns import by_python
 from groupshift.spark.session import start_with
@@ -78,6 +79,13 @@ def test_a_folder_whose_name_java_options_cannot_carry_is_not_used(
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     assert sharing_options() == ""
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_submitted_driver_shares_classes_where_the_job_stays_here() -> None:
+    """A driver on another machine does not see our folder."""
+    assert driver_options("yarn") == driver_options("spark://10.0.0.1:7077") == BRIEF
+    assert driver_options("local[2]").startswith(f"{BRIEF} -XX:ArchiveClassesAtExit=")
 
 
 @pytest.mark.usefixtures("temporary")

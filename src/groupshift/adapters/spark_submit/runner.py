@@ -11,6 +11,7 @@ from collections import deque
 from pathlib import Path
 from typing import IO
 
+from groupshift.adapters.spark_submit.driver_jvm import driver_options
 from groupshift.adapters.spark_submit.shipping import SubmitFiles, stays_here, submit_files
 from groupshift.domain.judgement import ProofRequest
 from groupshift.errors import Transient
@@ -18,8 +19,6 @@ from groupshift.settings import SparkSettings
 
 _LAST_LINES = 8
 LOG = "spark.log"
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A job lives for seconds: the first compiler tier and one collector thread start fastest."""
 
 
 class SparkSubmit:
@@ -67,7 +66,7 @@ class SparkSubmit:
                 self._settings.submit or _spark_submit(),
                 *("--master", self._settings.master, "--name", "groupshift-validate"),
                 *("--conf", "spark.ui.enabled=false"),
-                *("--driver-java-options", JVM_OPTIONS),
+                *("--driver-java-options", driver_options(self._settings.master, self._settings.java_home)),
                 *_options(files),
                 request.job,
                 *request.arguments,

@@ -7,11 +7,11 @@ after each node, and the configuration of the offsets topic that is put back.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from groupshift.domain import plan_document
 from groupshift.domain.cluster_run.steps import RunAct, RunStep, compare_step, numbered
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
@@ -22,7 +22,6 @@ from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, 
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.protocol.model import Kind
 
-PLAN_VERSION = 1
 COMPACTING: Mapping[str, str] = {
     "segment.ms": "1000",
     "min.cleanable.dirty.ratio": "0.001",
@@ -216,16 +215,13 @@ def _unknown(facts: DowngradeFacts, node: int) -> list[str]:
 
 
 def to_json(plan: RunPlan) -> str:
-    """Canonical JSON: sorted keys, no blanks, so that equal plans have equal bytes."""
-    data = {"version": PLAN_VERSION, "move": "downgrade", **asdict(plan)}
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """Canonical JSON: equal plans have equal bytes."""
+    return plan_document.written("downgrade", asdict(plan))
 
 
 def from_json(text: str) -> RunPlan:
-    """The plan that `to_json` wrote. Raises `ValueError` for another version or unknown names."""
-    data = json.loads(text)
-    if data.pop("version") != PLAN_VERSION or data.pop("move") != "downgrade":
-        raise ValueError("the plan is of another version or of another move")
+    """The plan that `to_json` wrote. Raises `Rejected` for another version or another move."""
+    _, data = plan_document.parts_of(text, "downgrade")
     data["steps"] = tuple(RunStep(**{**each, "act": RunAct(each["act"])}) for each in data["steps"])
     data["brokers"] = tuple(data["brokers"])
     for name in ("coordinator", "running"):

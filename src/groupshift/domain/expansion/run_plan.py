@@ -7,11 +7,11 @@ is before it is read.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
+from groupshift.domain import plan_document
 from groupshift.domain.cluster_run.steps import OnDifference, RunAct, RunStep, compare_step, numbered
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.equality_rules import Comparison
@@ -21,7 +21,6 @@ from groupshift.domain.expansion.rules_brokers import TOPIC
 from groupshift.domain.expansion.view import COUNT
 from groupshift.domain.verdict import Finding, Verdict
 
-PLAN_VERSION = 1
 MOVE = "expansion"
 SNAPSHOT, BEFORE_DELETE, VERIFIED, BACK = "S", "S0", "V", "D"
 """The snapshots of a run: after the drain, right before groups are deleted, at the end, on the way back."""
@@ -241,16 +240,13 @@ def against(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def to_json(plan: ExpansionPlan) -> str:
-    """Canonical JSON: sorted keys, no blanks, so that equal plans have equal bytes."""
-    data = {"version": PLAN_VERSION, "move": MOVE, **asdict(plan)}
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """Canonical JSON: equal plans have equal bytes."""
+    return plan_document.written(MOVE, asdict(plan))
 
 
 def from_json(text: str) -> ExpansionPlan:
-    """The plan that `to_json` wrote. Raises `ValueError` for another version or unknown names."""
-    data = json.loads(text)
-    if data.pop("version") != PLAN_VERSION or data.pop("move") != MOVE:
-        raise ValueError("the plan is of another version or of another move")
+    """The plan that `to_json` wrote. Raises `Rejected` for another version or another move."""
+    _, data = plan_document.parts_of(text, MOVE)
     data["steps"] = tuple(RunStep(**{**each, "act": RunAct(each["act"])}) for each in data["steps"])
     data["movers"] = tuple(Mover(**each) for each in data["movers"])
     data["brokers"] = tuple(data["brokers"])

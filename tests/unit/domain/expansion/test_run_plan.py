@@ -8,6 +8,7 @@ import pytest
 
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.expansion.run_plan import from_json, run_plan, to_json, way_back
+from groupshift.errors import Rejected
 from placement_clusters import at, facts, view
 
 GROUPS = [f"g{number}" for number in range(20)]
@@ -19,7 +20,7 @@ def test_a_plan_is_the_same_after_the_journal() -> None:
     assert from_json(to_json(PLAN)) == PLAN
     assert from_json(to_json(PLAN)).hash == PLAN.hash
     assert run_plan(facts(view(5), at(GROUPS, 5), to=10), 10).hash != PLAN.hash
-    with pytest.raises(ValueError, match="another move"):
+    with pytest.raises(Rejected, match=r"of the move .downgrade.; name a run of expansion"):
         from_json(to_json(PLAN).replace('"move":"expansion"', '"move":"downgrade"'))
 
 
