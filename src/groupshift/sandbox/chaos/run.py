@@ -31,8 +31,10 @@ from groupshift.sandbox.zookeeper import start_zookeeper
 
 GROUP, TOPIC = "chaos", "storm"
 SETTLED_S = 120.0
-_PATIENT = KazooRetry(max_tries=-1, max_delay=1.0, deadline=30.0)
+_PATIENT = KazooRetry(max_tries=-1, max_delay=1.0, deadline=60.0)
 """The run restarts ZooKeeper itself: its own session may end with it."""
+_SESSION_S = 10.0
+"""A server that is just starting may take a connection and never answer: a client waits that long for it."""
 
 Told = Callable[[str], None]
 
@@ -240,7 +242,7 @@ def run(home: Home, options: ChaosOptions, told: Told) -> Judged:
     create_topic(broker.address, TOPIC, options.partitions)
     seed_offsets(zookeeper, GROUP, TOPIC, options.partitions)
     start_producer(home, options.load, broker.address)
-    client = KazooClient(zookeeper, timeout=60.0, command_retry=_PATIENT)
+    client = KazooClient(zookeeper, timeout=_SESSION_S, command_retry=_PATIENT)
     client.start(timeout=30.0)
     try:
         chaos = Chaos(
