@@ -18,6 +18,7 @@ from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import ListedGroup
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
@@ -187,6 +188,12 @@ class Expansible(Placed):
         """See the port."""
         return tuple(self.snapshots[str(folder)].offsets)
 
+    def verify(self, snapshot: Path, digest: str, count: int, output: Path) -> Compared:
+        """See the port `LogVerification`, without Spark."""
+        found = disagreements(self.snapshots[str(snapshot)].offsets, self.read(self.position()), count)
+        said = tuple(each for _, each in found)
+        return Compared(verdict=Verdict.FAIL if said else Verdict.PASS, reasons=said)
+
     def __call__(self, before: Path, after: Path, comparison: Comparison, *, live: bool) -> Compared:
         """See the port."""
         one, two = (
@@ -220,6 +227,7 @@ def tools_of(world: Expansible, *, kill_at: int = 0) -> ExpansionTools:
         reader=world,
         store=world,
         compare=world,
+        verify=world.verify,
         commits=Hashes(DowngradeWorld(groups={}, releases={}, features={})),
         nodes=world,
         runs=MemoryClusterRuns(),

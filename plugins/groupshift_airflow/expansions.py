@@ -27,7 +27,7 @@ DELETE = frozenset({RunAct.COMPARE, RunAct.PROVE, RunAct.REHEARSE, RunAct.DELETE
 CREATE = frozenset({RunAct.CREATE_PARTITIONS})
 BROKERS = frozenset({RunAct.RESTART, RunAct.PLACE})
 RESTORE = frozenset({RunAct.RESTORE})
-VERIFY = frozenset({RunAct.COMPARE, RunAct.AUDIT})
+VERIFY = frozenset({RunAct.COMPARE, RunAct.VERIFY, RunAct.AUDIT})
 
 
 SCHEDULE_VARIABLE = "GROUPSHIFT_WATCH_SCHEDULE"

@@ -66,7 +66,7 @@ def test_every_crash_point_of_every_step_is_survived(kind: Coordinator, *, back:
     """Each process dies at the first point that none before it died at."""
     crash = KillOnce()
     assert equal(ended(kind, [crash] * 90, back=back))
-    assert len({step for step, _ in crash.killed}) == (4 if back else 16)
+    assert len({step for step, _ in crash.killed}) == (4 if back else 17)
     assert {point for _, point in crash.killed} == set(CrashPoint)
 
 

@@ -91,7 +91,8 @@ def _await_whole(work: Expanding) -> None:
     end = work.tools.clock.now_ms() + work.terms.patience_s * 1000
     while lacks := work.tools.topic.cluster_lacks(work.plan.brokers):
         if work.tools.clock.now_ms() >= end:
-            raise Transient(f"the cluster is not whole, no broker is restarted: {lacks}; run it again")
+            said = f"the cluster is not whole, no broker is restarted: {lacks}"
+            raise Transient(f"{said}; bring up what does not run, then run it again")
         work.tools.clock.sleep(work.terms.every_s)
 
 
@@ -117,15 +118,30 @@ def _may_restart(work: Expanding, step: RunStep) -> Mapping[str, Any]:
 
 def _restart(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """A broker that is down already is started at once: nobody can wait for it."""
-    change = _change(work, f"{work.run}/{step.key}", int(step.subject), work.plan.to)
-    status = work.tools.nodes.observe(change.node_id)
-    if status.state is not NodeState.DOWN and status.change_id != change.change_id:
+    node, change_id = int(step.subject), f"{work.run}/{step.key}"
+    status = work.tools.nodes.observe(node)
+    down = status.state is NodeState.DOWN
+    # a driver makes a change once: what died since is started by another one
+    change = _change(work, f"{change_id}/{work.token}" if down else change_id, node, work.plan.to)
+    if not down and status.change_id != change.change_id:
+        _start_others(work, step)
         _await_whole(work)
         _demand_undrained(work)
+    work.hold_again(step)
     started = work.tools.nodes.start(change)
     if isinstance(started, ForPerson):
         return {"instruction": started.instruction, **work.asking(step)}
     return {"change_id": started.change_id, **work.asking(step)}
+
+
+def _start_others(work: Expanding, step: RunStep) -> None:
+    """Brokers of the plan that died meanwhile are started again, those before their own restart, too: the
+    count is in their file then, or is read from the topic."""
+    for node in _down(work):
+        work.hold_again(step)
+        work.tools.nodes.start(
+            _change(work, f"{work.run}/{step.key}/{node}/{work.token}", node, work.plan.to)
+        )
 
 
 def _restarted(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
@@ -192,6 +208,7 @@ def _place(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
         _await_whole(work)
         _demand_undrained(work)
     change_id = f"{work.run}/{step.key}/{node}/{work.token}"
+    work.hold_again(step)
     started = work.tools.nodes.start(_change(work, change_id, node, count))
     told = {"instruction": started.instruction} if isinstance(started, ForPerson) else {}
     return {"restarted": [node], **told, **agreed}

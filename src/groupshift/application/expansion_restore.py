@@ -12,7 +12,7 @@ from typing import Any
 
 from groupshift.application.expansion_counts import placing, still_placed
 from groupshift.application.expansion_work import COUNTED, Expanding, batches
-from groupshift.application.restore_offsets import NotRestored, demand_answers, read_back
+from groupshift.application.restore_offsets import NotRestored, demand_answers, read_back, unlike
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.cluster_run.progress import Seen
@@ -147,14 +147,15 @@ def _unlike(work: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ..
 
 
 def _differs(former: Mapping[_Key, Elsewhere], row: OffsetRow) -> bool:
+    """Whether something else was committed elsewhere: an offset, an epoch or metadata."""
     found = former.get(_key(row))
-    return found is not None and found.offset != row.offset
+    return found is not None and unlike(found.row, row)
 
 
 def _cached(former: Mapping[_Key, Elsewhere], row: OffsetRow) -> bool:
     """Whether it may be answered, and lies only where another count puts it."""
     found = former.get(_key(row))
-    return found is not None and found.lost and found.offset == row.offset
+    return found is not None and found.lost and not unlike(found.row, row)
 
 
 def _refused(row: OffsetRow, refused: Mapping[str, str]) -> NotRestored:
@@ -166,10 +167,15 @@ def _sentence(found: NotRestored, former: Mapping[_Key, Elsewhere]) -> str:
     said = f"{wanted.group!r} {wanted.topic}-{wanted.partition}: {wanted.offset} in the snapshot"
     elsewhere = former.get(_key(wanted))
     if there is not None:
-        return f"{said}, {there.offset} was committed since"
+        return f"{said}, {_what(there, wanted)} was committed since"
     if elsewhere is not None:
-        return f"{said}, {elsewhere.offset} was committed at its former coordinator since"
+        return f"{said}, {_what(elsewhere.row, wanted)} was committed at its former coordinator since"
     return f"{said}, not committed ({found.reason or 'it is not answered'})"
+
+
+def _what(found: OffsetRow, wanted: OffsetRow) -> str:
+    same = found.offset == wanted.offset
+    return f"{found.offset} with another epoch or other metadata" if same else str(found.offset)
 
 
 def _key(row: OffsetRow) -> _Key:

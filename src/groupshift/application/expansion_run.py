@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from groupshift.application import (
     expansion_brokers,
     expansion_groups,
+    expansion_proof,
     expansion_restore,
     run_engine,
     run_snapshots,
@@ -72,6 +73,7 @@ MOVE: Move[Expanding] = Move(
         **expansion_groups.HANDLERS,
         **expansion_restore.HANDLERS,
         **expansion_brokers.HANDLERS,
+        **expansion_proof.HANDLERS,
     },
     read=plans.from_json,
     write=plans.to_json,

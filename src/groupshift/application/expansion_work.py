@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from groupshift.application.placement import plan_expansion
 from groupshift.application.run_work import RunTools, RunWork
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.cluster_rows import OffsetRow, ProblemRow
 from groupshift.domain.cluster_run.progress import Journaled, Stand
-from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.cluster_run.proofs import unproven
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan, run_plan
 from groupshift.domain.placement import partition_of
+from groupshift.ports.log_verification import LogVerification
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
 from groupshift.ports.topic_expansion import TopicExpansion
@@ -22,6 +25,7 @@ COUNTED = "counted"
 """What the step that asks brokers for their count journals where it is not the plan's."""
 _NAMED = 20
 _AT_A_TIME = 500
+_TOMBSTONE, _TOMBSTONES = 32, 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class ExpansionTools(RunTools):
     views: PlacementViews
     topic: TopicExpansion
     restoring: OffsetRestoring
+    verify: LogVerification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +61,11 @@ class Expanding(RunWork):
         """See `RunWork`: every group is empty until the end."""
         return False
 
-    def keeps_record(self, group: str) -> bool:
-        """See `RunWork`: what moves is deleted at one place and committed at another."""
-        return not self.moves(group, self.count)
+    def keeping(self) -> Callable[[str], bool]:
+        """See `RunWork`: what moves is committed anew by the run itself, from its rehearsal on."""
+        records, count = self.tools.runs.steps(self.run), self.count
+        rehearsed = any(each.act is RunAct.REHEARSE and each.key in records for each in self.plan.steps)
+        return lambda group: not (rehearsed and self.moves(group, count))
 
     @property
     def goes_back(self) -> bool:
@@ -74,6 +81,16 @@ class Expanding(RunWork):
         asked = (each.key for each in self.steps if each.act in counting and each.key in records)
         counted = (records[key].result.get(COUNTED) for key in asked)
         return next((int(each) for each in counted if each), self.plan.to)
+
+    def harmless(self, problem: ProblemRow) -> bool:
+        """See `RunWork`: residue of a group that stays where it is, until it expires (NEW coordinators)."""
+        group = problem.group
+        return problem.of_listing and group is not None and not self.moves(group, self.count)
+
+    def unproven(self, before: RunStep) -> list[str]:
+        """Steps ahead of ``before`` of which the journal does not show that they were done, in words."""
+        results = {key: each.result for key, each in self.tools.runs.steps(self.run).items()}
+        return list(unproven(self.steps, before, results))
 
     def residue(self) -> str:
         """See `RunWork`: groups that moved without being deleted, and what was committed while they did."""
@@ -113,6 +130,23 @@ def naming(groups: Iterable[str], everything: str = "") -> str:
     where = f" ({everything} names all)" if everything else ""
     more = f" and {len(names) - _NAMED} more{where}" if len(names) > _NAMED else ""
     return f"{len(names)} group{'s' if len(names) != 1 else ''}: {', '.join(names[:_NAMED])}{more}"
+
+
+def sized(groups: Sequence[str], rows: Iterable[OffsetRow]) -> Iterator[Sequence[str]]:
+    """`batches`, cut where deleting the groups would write more than `_TOMBSTONES` bytes of ``rows``' keys: a
+    coordinator writes the tombstones of one request to a partition as one batch, which has a limit (1 MiB by
+    default)."""
+    bytes_: Counter[str] = Counter()
+    for row in rows:
+        bytes_[row.group] += _TOMBSTONE + len((row.group + row.topic).encode())
+    for some in batches(groups):
+        begun, size = 0, 0
+        for at, group in enumerate(some):
+            if at > begun and size + bytes_[group] > _TOMBSTONES:
+                yield some[begun:at]
+                begun, size = at, 0
+            size += bytes_[group]
+        yield some[begun:]
 
 
 def batches(groups: Sequence[str]) -> Iterator[Sequence[str]]:

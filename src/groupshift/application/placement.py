@@ -121,13 +121,13 @@ def _facts(
     if reading is None or not view.count:
         return PlacementFacts(view=view, log=reading.places(1, 0) if reading else None, to=to)
     telling = any(len(counts) > 1 for counts in view.counted.values())
-    places = reading.places(view.count, view.count, newest=telling, erased=view.old)
+    places = reading.places(view.count, view.count, newest=telling, erased=view.old, old=view.old)
     found = fitting(told_counts(view, places.newest))
     if view.count not in found and telling and _forgotten(views, view, places):
         return PlacementFacts(view=view, log=places, to=to, log_tells=False)
     count = in_force(view, found)
     if count is not None and count != view.count:
-        places = reading.places(count, view.count, newest=telling, erased=view.old)
+        places = reading.places(count, view.count, newest=telling, erased=view.old, old=view.old)
     return PlacementFacts(view=view, log=places, to=to)
 
 

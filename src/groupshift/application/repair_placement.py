@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groupshift.application.placement import PlacementAudit, audit_placement
-from groupshift.application.restore_offsets import NotRestored, Restored, restore_offsets
+from groupshift.application.restore_offsets import NotRestored, Restored, restore_offsets, unlike
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.expansion.repair import Mend, Repair, repairs
 from groupshift.domain.expansion.view import retention_ms
@@ -122,7 +122,8 @@ def _left_alone(reader: GroupSnapshots, wanted: Sequence[Repair]) -> dict[_Key, 
         key, there = _key(each.row), answered.get(_key(each.row))
         says = None if there is None else there.offset
         why = problems.get(each.chosen.group, "")
-        if not why and says not in {each.chosen.at_home, each.row.offset}:
+        other = there is None or unlike(there, each.row)
+        if not why and says != each.chosen.at_home and other:
             why = f"somebody changed it: the log said {each.chosen.at_home}, its coordinator answers {says}"
         if why:
             found[key] = NotRestored(wanted=each.row, found=there, reason=why)

@@ -71,8 +71,9 @@ def read_back(
 
 
 def demand_answers(state: ClusterState) -> None:
-    """Raises `Transient` where a group was not answered: that is not the same as no offset."""
-    silent = [each for each in state.problems if not each.of_listing]
+    """Raises `Transient` where a group was not answered: that is not the same as no offset. What concerns no
+    group (a topic's log end that cannot be read) hides none."""
+    silent = [each for each in state.problems if each.group is not None and not each.of_listing]
     if silent:
         raise Transient(f"group {silent[0].group!r} is not answered ({silent[0].problem}); run it again")
 

@@ -11,6 +11,9 @@ from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.downgrade.record_bytes import LiveCommit, differences, live_commits
 from groupshift.domain.equality_rules import Comparison
 
+_RESTARTING = frozenset({Comparison.PROTOCOL, Comparison.PROTOCOL_BACK})
+"""What restarted consumers do in between: they commit where they are when they stop."""
+
 
 def keep_commits(work: RunWork, snapshot: Path) -> Mapping[str, Any]:
     """Read the log to its end and keep the hashes beside the snapshot; where they are, for the journal.
@@ -42,13 +45,14 @@ def differing_commits(work: RunWork, step: RunStep, taken: Mapping[str, Any]) ->
     """Sentences of what is not byte for byte as in the base of a comparison.
 
     Records that were committed anew are none where commits go on, and where consumers are restarted in
-    between. Raises `Broken` for files that were altered."""
+    between (`_RESTARTING`). Raises `Broken` for files that were altered."""
     base = work.snapshot_of(step.args["base"])
     if "commits" not in base:
         return [f"snapshot {step.args['base']} has no hashes of records: begin a new run to have them"]
-    anew = committing(work, step) or step.args["move"] != Comparison.DOWNGRADE
+    anew = committing(work, step) or step.args["move"] in _RESTARTING
     before, after = (
         work.tools.commits.read(Path(each["commits"]), each["commits_sha256"]) for each in (base, taken)
     )
     found = differences(before, after, anew=anew)
-    return [str(each) for each in found if work.keeps_record(each.now.group)]
+    keeps = work.keeping()
+    return [str(each) for each in found if keeps(each.now.group)]

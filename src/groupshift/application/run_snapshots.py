@@ -10,7 +10,7 @@ from typing import Any
 from groupshift.application.run_commits import committing, differing_commits, keep_commits
 from groupshift.application.run_work import HOLDS, Handler, Look, Question, RunWork
 from groupshift.application.snapshot_cluster import snapshot_cluster
-from groupshift.domain.cluster_rows import ProblemRow
+from groupshift.domain.cluster_rows import LISTED_TOO, ProblemRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.equality_rules import Comparison
@@ -66,13 +66,13 @@ def _taken(work: RunWork, step: RunStep) -> tuple[list[ProblemRow], Mapping[str,
     """Every problem of a snapshot that is taken now, and what is journaled of it."""
     folder = work.tools.evidence / work.run / f"{step.subject}-{work.token}"
     state, manifest = snapshot_cluster(work.tools.reader, work.tools.store, folder)
-    problems = list(state.problems)
+    problems = [each for each in state.problems if not work.harmless(each)]
     return problems, {
         "folder": str(folder),
         "groups": len(state.groups),
         "manifest_sha256": manifest.digest,
         "problems": [row.problem for row in problems][:_SAID],
-        "of_listing": all(row.of_listing for row in problems),
+        "told": all(row.of_listing or row.group is None for row in problems),
         **keep_commits(work, folder),
     }
 
@@ -86,12 +86,12 @@ def _whole(_work: RunWork, _step: RunStep, record: RunStepRecord) -> Look:
 
 
 def _compare(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A snapshot that is not whole is not compared, unless all that it has against it is residue; then what
-    differs is said before that."""
+    """A snapshot that is not whole is not compared, unless every group's offsets were told (residue, log ends
+    that cannot be read); then what differs is said before that."""
     problems, taken = _taken(work, step)
     acceptable = bool(step.args.get("acceptable"))
     verdict, reasons = Verdict.ERROR if problems else Verdict.PASS, [row.problem for row in problems]
-    if not problems or (acceptable and taken["of_listing"] and work.residue()):
+    if not problems or (acceptable and taken["told"] and work.residue()):
         before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
         found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
         changed = differing_commits(work, step, taken)
@@ -114,13 +114,16 @@ def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:
     said = "; ".join(record.result["reasons"]) or record.result["verdict"]
     detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {said}"
     measured = record.result["verdict"] != Verdict.ERROR
-    twice = not measured and step.args.get("acceptable") and record.result.get("of_listing")
+    twice = not measured and step.args.get("acceptable") and record.result.get("told")
     residue = work.residue() if twice else ""
-    if residue:
+    if residue and LISTED_TOO in said:
         detail += f" ({residue})"
     if step.args.get("anew") or (step.args.get("acceptable") and (measured or residue)):
         if work.said(record):
             return Look(seen=Seen.HOLDS, detail=detail, result={"accepted_by": work.terms.who})
+        if step.args.get("hopeless"):
+            detail += "; take the run back, or accept it with --seen (such as what expired meanwhile)"
+            return Look(seen=Seen.FAILED, detail=detail, hopeless=True)
         then = "the rest is undone too" if step.args.get("anew") else "the run goes on"
         detail += f"; correct that, or accept it with --seen: then {then}"
     return Look(seen=Seen.FAILED, detail=detail, hopeless=bool(step.args.get("hopeless")))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from groupshift.domain.cluster_rows import ProblemRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.errors import Conflict
@@ -119,9 +120,13 @@ class RunWork(ABC):
     def commits_go_on(self) -> bool:
         """Whether groups may commit while the run goes on, by its plan."""
 
-    def keeps_record(self, _group: str) -> bool:
-        """Whether a group's records are to stay where they are in the log."""
-        return True
+    def keeping(self) -> Callable[[str], bool]:
+        """Tells of a group whether its records are to stay where they are in the log."""
+        return lambda _group: True
+
+    def harmless(self, _problem: ProblemRow) -> bool:
+        """Whether a run may go on over a problem of a snapshot without a word of a person."""
+        return False
 
     def residue(self) -> str:
         """What may be left of groups where they were, with the cure (empty: nothing): such groups are listed

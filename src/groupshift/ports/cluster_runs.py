@@ -10,6 +10,9 @@ from typing import Any, Protocol
 
 from groupshift.ports.journal import StepState
 
+SEEN_BY = "groupshift downgrade status, or: groupshift expansion status"
+"""What shows the runs of a journal, for sentences about them."""
+
 
 class RunState(StrEnum):
     """Where a run stands."""

@@ -9,8 +9,9 @@ from groupshift.application.expansion_work import ExpansionTools
 from groupshift.bootstrap.downgrade import run_evidence
 from groupshift.bootstrap.placement import offset_restoring, placement_views, topic_expansion
 from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.spark.logged_offsets import SparkLogVerification
 from groupshift.spark.run_report.sealing import ReportAndPack
-from groupshift.spark.run_tools import RunPlace, shared
+from groupshift.spark.run_tools import RunPlace, brokers_of, shared
 
 
 @contextmanager
@@ -25,4 +26,7 @@ def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -
         stack.callback(restoring.close)
         fields = shared(stack, place, nodes, timeout_s)
         seal = ReportAndPack(evidence=run_evidence(place.evidence))
-        yield ExpansionTools(views=views, topic=topic, restoring=restoring, seal=seal, **fields)
+        verify = SparkLogVerification(brokers=brokers_of(place, timeout_s), java_home=place.java_home)
+        yield ExpansionTools(
+            views=views, topic=topic, restoring=restoring, verify=verify, seal=seal, **fields
+        )

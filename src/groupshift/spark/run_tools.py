@@ -29,20 +29,24 @@ class RunPlace:
     java_home: str = ""
 
 
-def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_s: float) -> dict[str, Any]:
-    """The fields of `groupshift.application.run_work.RunTools` but ``seal``; connections open at first use
-    and are closed by ``stack``. Raises `Rejected` for an address or a URL that cannot be used."""
-    brokers = Brokers(
+def brokers_of(place: RunPlace, timeout_s: float) -> Brokers:
+    """How the log of the offsets topic is read there."""
+    return Brokers(
         bootstrap_servers=place.kafka.bootstrap_servers,
         properties=place.kafka.properties,
         timeout_s=timeout_s,
     )
+
+
+def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_s: float) -> dict[str, Any]:
+    """The fields of `groupshift.application.run_work.RunTools` but ``seal``; connections open at first use
+    and are closed by ``stack``. Raises `Rejected` for an address or a URL that cannot be used."""
     reader = group_snapshots(place.kafka, timeout_s=timeout_s)
     stack.callback(reader.close)
     runs = cluster_runs(place.journal)
     stack.callback(runs.close)
     return {
-        "log": DirectLog(brokers),
+        "log": DirectLog(brokers_of(place, timeout_s)),
         "reader": reader,
         "store": cluster_snapshot_store(),
         "compare": SparkSnapshotCompare(java_home=place.java_home),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.cluster_runs import NEXT, ClusterRun, RunState, RunStepRecord
+from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunState, RunStepRecord
 
 
 class MemoryClusterRuns:
@@ -20,7 +20,7 @@ class MemoryClusterRuns:
     def create(self, run: ClusterRun) -> None:
         """See the port."""
         if run.run in self._runs or (run.open and self.open_of(run.cluster_id)):
-            raise Conflict(f"cluster {run.cluster_id} has an open run; see: groupshift downgrade status")
+            raise Conflict(f"cluster {run.cluster_id} has an open run; see: {SEEN_BY}")
         self._runs[run.run] = run
         self._steps[run.run] = {}
         self._claims[run.run] = []
@@ -28,7 +28,7 @@ class MemoryClusterRuns:
     def find(self, run: str) -> ClusterRun:
         """See the port."""
         if run not in self._runs:
-            raise Rejected(f"run {run!r} is not in the journal; list them with: groupshift downgrade status")
+            raise Rejected(f"run {run!r} is not in the journal; list them with: {SEEN_BY}")
         return self._runs[run]
 
     def open_of(self, cluster_id: str) -> ClusterRun | None:

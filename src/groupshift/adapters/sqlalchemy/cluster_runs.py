@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.statements import statement
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.cluster_runs import NEXT, ClusterRun, RunState, RunStepRecord
+from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunState, RunStepRecord
 from groupshift.ports.journal import StepState
 
 
@@ -43,15 +43,13 @@ class SqlClusterRuns:
                 lambda connection: connection.execute(statement("insert_cluster_run"), values)
             )
         except IntegrityError as error:
-            raise Conflict(
-                f"cluster {run.cluster_id} has an open run; see: groupshift downgrade status"
-            ) from error
+            raise Conflict(f"cluster {run.cluster_id} has an open run; see: {SEEN_BY}") from error
 
     def find(self, run: str) -> ClusterRun:
         """See the port."""
         rows = self._database.rows("find_cluster_run", run=run)
         if not rows:
-            raise Rejected(f"run {run!r} is not in the journal; list them with: groupshift downgrade status")
+            raise Rejected(f"run {run!r} is not in the journal; list them with: {SEEN_BY}")
         return _run(rows[0])
 
     def open_of(self, cluster_id: str) -> ClusterRun | None:
@@ -126,7 +124,7 @@ def _move(connection: Connection, run: str, by: tuple[int, int], state: RunState
 def _lock(connection: Connection, run: str, at_ms: int) -> None:
     touched = connection.execute(statement("touch_cluster_run"), {"run": run, "at_ms": at_ms})
     if touched.rowcount != 1:
-        raise Rejected(f"run {run!r} is not in the journal; list them with: groupshift downgrade status")
+        raise Rejected(f"run {run!r} is not in the journal; list them with: {SEEN_BY}")
 
 
 def _latest(connection: Connection, run: str) -> int:

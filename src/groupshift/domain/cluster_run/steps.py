@@ -46,6 +46,8 @@ class RunAct(StrEnum):
     """What a snapshot has is committed where it is already: whoever may not restore it, may not begin."""
     RESTORE = "restore"
     """What a snapshot has is committed again, and read back."""
+    VERIFY = "verify"
+    """A snapshot is held against the bytes of the log."""
     AUDIT = "audit"
 
 
@@ -76,7 +78,6 @@ def numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
 class OnDifference(StrEnum):
     """What becomes of a run where a comparison finds a difference."""
 
-    STOP = "stop"
     ANEW = "anew"
     """Commits went on in between; a person may accept it."""
     ACCEPTABLE = "acceptable"
@@ -85,16 +86,10 @@ class OnDifference(StrEnum):
     """It stays one: the run has to be taken back."""
 
 
-def compare_step(
-    name: str,
-    base: str,
-    move: Comparison,
-    *,
-    fresh: bool = False,
-    then: OnDifference = OnDifference.STOP,
-) -> RunStep:
-    """A comparison of all groups with an earlier snapshot; it has no key yet."""
-    marked = {} if then is OnDifference.STOP else {then.value: True}
+def compare_step(name: str, base: str, move: Comparison, *then: OnDifference, fresh: bool = False) -> RunStep:
+    """A comparison of all groups with an earlier snapshot; it has no key yet. Without ``then`` a difference
+    stops the run."""
+    marked = {each.value: True for each in then}
     return RunStep(
         key="",
         act=RunAct.COMPARE,

@@ -21,7 +21,7 @@ def way_back(plan: RunPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
     if not undoing:
         return ()
     nodes = [each for each in undoing if each.act is RunAct.REPLACE]
-    compared = compare_step("D", "C0", Comparison.DOWNGRADE, then=OnDifference.ANEW)
+    compared = compare_step("D", "C0", Comparison.DOWNGRADE, OnDifference.ANEW)
     undoing[len(nodes) : len(nodes)] = [compared] if nodes else []
     approve = RunStep(
         key="", act=RunAct.APPROVE, subject="back", does=f"approve to undo {len(undoing)} steps"

@@ -43,7 +43,7 @@ def agreement(rows: Iterable[OffsetRow], records: Iterable[LogRecord], count: in
     Raises `Rejected` for a count below 1."""
     answered = {(row.group, row.topic, row.partition): _of_row(row) for row in rows if row.offset > _NONE}
     live = list(_live(records, count))
-    logged = {key: said for key, said, _ in live}
+    logged = {key: said for key, said, _ in live if said[0] > _NONE}
     found = []
     for key in sorted({*answered, *logged}):
         here, there = answered.get(key), logged.get(key)

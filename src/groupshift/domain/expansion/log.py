@@ -11,11 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.coordinator_log import DecodeStatus, LogRecord, decode
 from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.placement import partition_of
 
 _COMMITS = frozenset({b"\0\0", b"\0\1"})
+_CLASSIC = _COMMITS | {b"\0\2"}
 _COMMIT = b"\0\1"
 _NAME_AT = 4
 _TIME, _UNKNOWN = "commitTimestamp", -1
@@ -60,6 +62,18 @@ class Elsewhere:
     at_home: int | None = None
     home_record_offset: int | None = None
     newer: bool | None = None
+
+    @property
+    def row(self) -> OffsetRow:
+        """What was committed, as it would be committed again."""
+        return OffsetRow(
+            group=self.group,
+            topic=self.topic,
+            partition=self.partition,
+            offset=_UNKNOWN if self.offset is None else self.offset,
+            leader_epoch=None if self.leader_epoch == _UNKNOWN else self.leader_epoch,
+            metadata=self.metadata,
+        )
 
     @property
     def lost(self) -> bool:
@@ -121,21 +135,23 @@ class LogReading:
         return self
 
     def places(
-        self, count: int, partitions: int, *, newest: bool = True, erased: bool = False
+        self, count: int, partitions: int, *, newest: bool = True, erased: bool = False, old: bool = False
     ) -> LoggedPlaces:
         """Held against ``count`` partitions in force, of ``partitions`` that there are; ``newest`` False
         leaves `LoggedPlaces.newest` out, for which every commit is decoded; so without ``erased``
-        `LoggedPlaces.erased_ms`, for which the names of everything deleted are hashed.
+        `LoggedPlaces.erased_ms`, for which the names of everything deleted are hashed. With ``old``
+        groups are those of which an OLD coordinator loads anything: it neither lists nor deletes others.
 
         Raises `Rejected` for a count below 1."""
         by_group, unreadable = self._live()
+        loaded = _loaded(by_group) if old else by_group
         hashed = Hashed(by_group)
         homes = dict(zip(hashed.groups, hashed.places(count), strict=True))
         times = {group: _newest(found) for group, found in by_group.items()} if newest else {}
         return LoggedPlaces(
             count=count,
             loads=self._loads(by_group, partitions),
-            groups={group: frozenset(each.partition for each in found) for group, found in by_group.items()},
+            groups={group: frozenset(each.partition for each in found) for group, found in loaded.items()},
             newest={group: where for group, where in times.items() if where is not None},
             elsewhere=tuple(self._elsewhere(by_group, homes)),
             others=_others(by_group, homes),
@@ -234,6 +250,14 @@ def _size(record: LogRecord) -> int:
 
 def _is_commit(record: LogRecord) -> bool:
     return (record.key or b"")[:2] in _COMMITS
+
+
+def _loaded(by_group: Mapping[str, list[LogRecord]]) -> dict[str, list[LogRecord]]:
+    """What OLD coordinators load: commits and groups of the classic protocol (types 0 to 2)."""
+    found = {
+        group: [each for each in of if (each.key or b"")[:2] in _CLASSIC] for group, of in by_group.items()
+    }
+    return {group: kept for group, kept in found.items() if kept}
 
 
 def _logical(key: bytes) -> bytes:

@@ -18,6 +18,9 @@ PREFIX = "groupshift-probe-"
 """Names that are asked for; asking makes no group."""
 _FEWEST = 64
 _TRIED_A_PARTITION = 200
+_SPREAD, _NAMES = 2_654_435_761, 1 << 32
+"""Digits that count up reach only some partitions where 31, the factor of Java's hash, divides the count:
+these are spread over eight places (Knuth's multiplicative hash), and no two are the same."""
 
 
 def probe_names(leaders: Sequence[int], before: int = 0) -> tuple[str, ...]:
@@ -32,7 +35,7 @@ def probe_names(leaders: Sequence[int], before: int = 0) -> tuple[str, ...]:
     for number in range(count * _TRIED_A_PARTITION):
         if len(telling) == count and len(extra) >= wanted:
             break
-        name = f"{PREFIX}{number}"
+        name = f"{PREFIX}{number * _SPREAD % _NAMES:08x}"
         place = partition_of(name, count)
         tells = bool(before) and leaders[place] != expected(name, before, leaders)
         if place not in found or (tells and place not in telling):

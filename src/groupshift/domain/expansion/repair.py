@@ -41,15 +41,7 @@ class Repair:
     @property
     def row(self) -> OffsetRow:
         """What is to be committed."""
-        each = self.chosen
-        return OffsetRow(
-            group=each.group,
-            topic=each.topic,
-            partition=each.partition,
-            offset=_UNKNOWN if each.offset is None else each.offset,
-            leader_epoch=None if each.leader_epoch == _UNKNOWN else each.leader_epoch,
-            metadata=each.metadata,
-        )
+        return self.chosen.row
 
 
 def repairs(elsewhere: Iterable[Elsewhere], kept_since_ms: int = 0) -> tuple[Repair, ...]:
@@ -69,7 +61,7 @@ def _repair(found: Sequence[Elsewhere], kept_since_ms: int) -> Repair:
         return Repair(mend=Mend.OVERWRITTEN, chosen=newest, others=tuple(others))
     reason = _doubt(newest, others)
     if not reason and newest.committed_ms < kept_since_ms:
-        reason = "it is old: at home it may have been deleted, or have expired, without a trace left"
+        reason = "it is older than --within: it may have been deleted, or have expired, without a trace left"
     mend = Mend.CONFLICT if reason else Mend.RESTORE
     return Repair(mend=mend, chosen=newest, others=tuple(others), reason=reason)
 

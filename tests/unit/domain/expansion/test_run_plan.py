@@ -30,7 +30,7 @@ def test_nothing_is_taken_away_before_it_was_proven_and_approved() -> None:
     assert acts == [
         RunAct.DRAIN, RunAct.SNAPSHOT, RunAct.AGREE, RunAct.APPROVE, RunAct.COMPARE, RunAct.PROVE,
         RunAct.REHEARSE, RunAct.DELETE_GROUPS, RunAct.CREATE_PARTITIONS, RunAct.RESTART, RunAct.RESTART,
-        RunAct.RESTART, RunAct.PLACE, RunAct.RESTORE, RunAct.COMPARE, RunAct.AUDIT,
+        RunAct.RESTART, RunAct.PLACE, RunAct.RESTORE, RunAct.COMPARE, RunAct.VERIFY, RunAct.AUDIT,
     ]  # fmt: skip
     assert [each.subject for each in PLAN.steps if each.act is RunAct.RESTART] == ["2", "3", "1"]
     fresh = {each.act for each in PLAN.steps if each.fresh}
