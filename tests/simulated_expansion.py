@@ -16,10 +16,10 @@ from groupshift.application.expansion_work import ExpansionTools
 from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, GroupRow, OffsetRow, ProblemRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.downgrade.view import ListedGroup
+from groupshift.domain.downgrade.view import ListedGroup, Property
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.expansion.agreement import disagreements
-from groupshift.domain.expansion.view import PlacementView
+from groupshift.domain.expansion.view import COUNT, PlacementView
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
@@ -29,6 +29,7 @@ from simulated_downgrade import Hashes, KillAt
 from simulated_downgrade import World as DowngradeWorld
 from simulated_placement import Placed
 
+_FORMER = {COUNT: Property(value="5", static=True)}
 GROUPS = tuple(f"g{number}" for number in range(24))
 
 
@@ -36,14 +37,16 @@ GROUPS = tuple(f"g{number}" for number in range(24))
 class Expansible(Placed):
     """``members`` are groups that have some; ``answers_lost`` is asked after each act whether its answer is
     lost; ``dies`` are nodes that do not come up the next time; ``lies`` those that say they were restarted
-    and were not; a driver that does not know (``knows`` False) only instructs; ``refuses`` are the words of
-    a controller that makes no partitions; ``sick`` says what another topic lacks; ``uncommitted`` are groups
-    whose commits are refused, and why; ``silent`` are groups whose coordinators do not answer."""
+    and were not, ``unset`` those whose files nobody changes (5); a driver that does not know (``knows``
+    False) only instructs; ``refuses`` are the words of a controller that makes no partitions; ``sick`` says
+    what another topic lacks; ``uncommitted`` are groups whose commits are refused, and why; ``silent`` are groups
+    whose coordinators do not answer."""
 
     members: set[str] = field(default_factory=set)
     answers_lost: Callable[[], bool] = lambda: False
     dies: set[int] = field(default_factory=set)
     lies: set[int] = field(default_factory=set)
+    unset: set[int] = field(default_factory=set)
     knows: bool = True
     refuses: str = ""
     sick: str = ""
@@ -68,7 +71,9 @@ class Expansible(Placed):
         found = Placed.look(self)
         brokers = tuple(
             replace(
-                each, groups=tuple(_stable(one) if one.group in self.members else one for one in each.groups)
+                each,
+                groups=tuple(_stable(one) if one.group in self.members else one for one in each.groups),
+                properties=_FORMER if each.node_id in self.unset else each.properties,
             )
             for each in found.cluster.brokers
         )

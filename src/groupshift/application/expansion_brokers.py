@@ -123,8 +123,8 @@ def _restart(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapp
     down = status.state is NodeState.DOWN
     # a driver makes a change once: what died since is started by another one
     change = _change(work, f"{change_id}/{work.token}" if down else change_id, node, work.plan.to)
+    _start_others(work, step)
     if not down and status.change_id != change.change_id:
-        _start_others(work, step)
         _await_whole(work)
         _demand_undrained(work)
     work.hold_again(step)
@@ -137,7 +137,7 @@ def _restart(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapp
 def _start_others(work: Expanding, step: RunStep) -> None:
     """Brokers of the plan that died meanwhile are started again, those before their own restart, too: the
     count is in their file then, or is read from the topic."""
-    for node in _down(work):
+    for node in (each for each in _down(work) if each != int(step.subject)):
         work.hold_again(step)
         work.tools.nodes.start(
             _change(work, f"{work.run}/{step.key}/{node}/{work.token}", node, work.plan.to)

@@ -18,6 +18,8 @@ from groupshift.ports.audits import LogProgress
 from groupshift.ports.log_copies import OffsetsLog
 from groupshift.ports.placement_views import PlacementViews
 
+MOST = 100_000
+"""More partitions than a cluster takes of one topic."""
 _ASKED_DIRECTLY = 200
 """How many groups that two brokers may serve are asked about at each broker."""
 
@@ -97,6 +99,8 @@ def _demand_more(facts: PlacementFacts, to: int) -> None:
     """Raises `Rejected` for a count that is not more than there are, unless brokers have not taken up the
     count of the topic yet."""
     count = facts.view.count
+    if to > MOST:
+        raise Rejected(f"--to {to}: no cluster takes more than {MOST:,} partitions of one topic; name fewer")
     if not count:
         raise Rejected(
             f"--to {to}: there is no offsets topic to expand; set offsets.topic.num.partitions={to} at all "

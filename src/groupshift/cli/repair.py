@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -22,10 +23,13 @@ from groupshift.cli.options import Execute
 from groupshift.cli.placement import cluster_of
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.domain.expansion.repair import Mend, Repair
+from groupshift.errors import Rejected
 from groupshift.settings import KafkaSettings
 
 _SHOWN = 40
 _COLOUR = {Mend.RESTORE: "green", Mend.OVERWRITTEN: "yellow", Mend.CONFLICT: "red"}
+
+_MOST_HOURS = 24.0 * 365 * 10
 
 Within = Annotated[
     float,
@@ -35,6 +39,7 @@ Within = Annotated[
         help="Commits older than this are left to a person: a deletion leaves no trace for longer than "
         "delete.retention.ms.",
         min=0.0,
+        max=_MOST_HOURS,
     ),
 ]
 _HOUR_MS = 3_600_000
@@ -62,6 +67,8 @@ def placement(
     --execute commit those of groups without members, and read them back.
 
     Exit code 1: something is left to a person, or not as it should be."""
+    if not math.isfinite(within):
+        raise Rejected(f"--within {within}: name a number of hours, such as 24")
     kafka = cluster_of(bootstrap_servers, settings_file)
     with closing(placement_views(kafka, timeout_s=timeout)) as views, shown(Console(stderr=True)) as progress:
         planned = plan_repair(

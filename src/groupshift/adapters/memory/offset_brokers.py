@@ -232,6 +232,8 @@ def _read(records: Iterable[LogRecord]) -> Iterator[tuple[OffsetRow, int, bool]]
     base, before = 0, ("", -1)
     for each in records:
         read = decode(each, partitions=None)
+        if read.record_type != _COMMIT:  # there are no members here: what else lies there is left over
+            continue
         said: Mapping[str, int | str] = read.decoded or {}
         batch = (read.group_id or "", each.timestamp_ms)
         base, before = (base if batch == before else each.offset), batch

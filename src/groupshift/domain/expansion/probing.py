@@ -29,6 +29,7 @@ def probe_names(leaders: Sequence[int], before: int = 0) -> tuple[str, ...]:
     With ``before`` (an earlier count) each partition gets a name whose leader differs between the counts,
     where there is one; and there are enough for other counts to show."""
     count, found = len(leaders), dict[int, str]()
+    before = 0 if before == count else before
     telling: set[int] = set()
     extra: list[str] = []
     wanted = max(_FEWEST, count)
