@@ -39,8 +39,8 @@ class Expansible(Placed):
     lost; ``dies`` are nodes that do not come up the next time; ``lies`` those that say they were restarted
     and were not, ``unset`` those whose files nobody changes (5); a driver that does not know (``knows``
     False) only instructs; ``refuses`` are the words of a controller that makes no partitions; ``sick`` says
-    what another topic lacks; ``uncommitted`` are groups whose commits are refused, and why; ``silent`` are groups
-    whose coordinators do not answer."""
+    what another topic lacks; ``uncommitted`` are groups whose commits are refused, and why; ``silent`` are
+    groups whose coordinators do not answer."""
 
     members: set[str] = field(default_factory=set)
     answers_lost: Callable[[], bool] = lambda: False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.expansion.counts import Cost, Mover, worth_comparing
 from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force, told_counts
+from groupshift.domain.expansion.known_bugs import bugs
 from groupshift.domain.expansion.log import LoggedPlaces, LogReading, PartitionLoad
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.view import PlacementView
@@ -87,7 +88,7 @@ def plan_expansion(
         costs=tuple(hashed.cost(before, each) for each in _compared(before, to, view.count)),
         before=facts.log.loads if facts.log else (),
         after=reading.loads_after(to) if reading else (),
-        judgement=Judgement(findings=ask(facts, Use.PLAN)),
+        judgement=Judgement(findings=(*ask(facts, Use.PLAN), *bugs(facts))),
     )
 
 
