@@ -64,11 +64,14 @@ def test_more_partitions_after_the_first_restart(
         _made(cluster)
         outcome = _placed(cluster, runs)
         assert _cured(cluster, runs, ("run", outcome), kind, capsys) == "done"
-        for _ in range(2):
+
+        def equal() -> None:
             assert answered(cluster, residue=kind == "NEW") == wanted()
             found = audited(cluster)
             assert found.clean, found.judgement.reasons
-            cluster = bounced(cluster, 1)
+
+        equal()
+        bounced(cluster, equal, 1)
 
 
 @pytest.mark.parametrize("kind", ["OLD", "NEW"])
