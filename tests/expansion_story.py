@@ -28,7 +28,7 @@ from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
-from led_elsewhere import lead_by_first, replicas_of, turned
+from led_elsewhere import await_listed, lead_by_first, listed_often, replicas_of, turned
 from placement_story import OFFSETS, audited, said
 
 TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
@@ -147,13 +147,14 @@ def answered(cluster: Cluster, *, residue: bool = False) -> Said:
 def bounced(cluster: Cluster, equal: Callable[[], None], rounds: int = 2) -> Cluster:
     """In each round every partition is led by another replica, and back by its first; in the end a broker
     restarts, with caches that know nothing. ``equal`` is asked after each."""
-    first = replicas_of(cluster, OFFSETS)
+    first, often = replicas_of(cluster, OFFSETS), listed_often(cluster)
     for number in range(1, rounds + 1):
         for order in (turned(first, number), first):
             lead_by_first(cluster, OFFSETS, order)
             equal()
     cluster, _ = replace_node(cluster, cluster.brokers[0].node_id, unchanged)
     lead_as_preferred(cluster, OFFSETS)
+    await_listed(cluster, OFFSETS, often)
     equal()
     return cluster
 
