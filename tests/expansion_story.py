@@ -151,6 +151,7 @@ def bounced(cluster: Cluster, equal: Callable[[], None], rounds: int = 2) -> Clu
     for number in range(1, rounds + 1):
         for order in (turned(first, number), first):
             lead_by_first(cluster, OFFSETS, order)
+            await_listed(cluster, OFFSETS, often)
             equal()
     cluster, _ = replace_node(cluster, cluster.brokers[0].node_id, unchanged)
     lead_as_preferred(cluster, OFFSETS)

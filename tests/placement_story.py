@@ -92,17 +92,19 @@ def told_by_each(cluster: Cluster) -> set[tuple[tuple[int, int], ...]]:
     return {tuple(sorted(leaders_of(node.address, OFFSETS).items())) for node in cluster.brokers}
 
 
+def whole(cluster: Cluster, count: int) -> bool:
+    """Whether every broker tells so many partitions, each with a leader."""
+    (first, *others) = told_by_each(cluster)
+    return not others and len(first) == count and all(node >= 0 for _, node in first)
+
+
 def expand(cluster: Cluster, count: int) -> None:
     """Create partitions, and wait until every broker tells that every one is led."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for each in admin.create_partitions([NewPartitions(OFFSETS, count)], request_timeout=30.0).values():
         each.result(timeout=60.0)
 
-    def led() -> bool:
-        (first, *others) = told_by_each(cluster)
-        return not others and len(first) == count and all(node >= 0 for _, node in first)
-
-    wait_until(led, 60.0, f"{count} partitions of {OFFSETS} are led")
+    wait_until(lambda: whole(cluster, count), 60.0, f"{count} partitions of {OFFSETS} are led")
 
 
 def committed(cluster: Cluster) -> None:
