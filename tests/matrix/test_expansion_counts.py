@@ -167,13 +167,14 @@ def _cured(
     return str(ended)
 
 
+@pytest.mark.parametrize("kind", ["OLD", "NEW"])
 def test_coordinator_13_14_a_driver_that_restarts_nobody(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Step 9 of the procedure names all brokers, then those that are left; nothing is committed again before
     each counts what the topic has."""
     with home_in(tmp_path) as home:
-        cluster = started(home, "NEW")
+        cluster = started(home, kind)
         committed(cluster)
         runs = runs_of(cluster, tmp_path, capsys)
         nodes = tmp_path / "nodes.toml"
