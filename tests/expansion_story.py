@@ -3,7 +3,7 @@ after."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from led_elsewhere import await_listed, lead_by_first, listed_often, replicas_of, turned
 from placement_story import OFFSETS, audited, said
 
 TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
@@ -143,11 +144,19 @@ def answered(cluster: Cluster, *, residue: bool = False) -> Said:
     }
 
 
-def bounced(cluster: Cluster, times: int = 2) -> Cluster:
-    """Another broker goes away and comes back, each time: its partitions are led elsewhere, and led back."""
-    for node in [each.node_id for each in cluster.brokers][:times]:
-        cluster, _ = replace_node(cluster, node, unchanged)
-        lead_as_preferred(cluster, OFFSETS)
+def bounced(cluster: Cluster, equal: Callable[[], None], rounds: int = 2) -> Cluster:
+    """In each round every partition is led by another replica, and back by its first; in the end a broker
+    restarts, with caches that know nothing. ``equal`` is asked after each."""
+    first, often = replicas_of(cluster, OFFSETS), listed_often(cluster)
+    for number in range(1, rounds + 1):
+        for order in (turned(first, number), first):
+            lead_by_first(cluster, OFFSETS, order)
+            await_listed(cluster, OFFSETS, often)
+            equal()
+    cluster, _ = replace_node(cluster, cluster.brokers[0].node_id, unchanged)
+    lead_as_preferred(cluster, OFFSETS)
+    await_listed(cluster, OFFSETS, often)
+    equal()
     return cluster
 
 
@@ -169,7 +178,7 @@ def _watched(cluster: Cluster, runs: Runs) -> None:
 
 
 def the_whole_way(home: Home, kind: str, to: int, capsys: pytest.CaptureFixture[str]) -> Cluster:
-    """Expand by the verbs; the cluster then, after leaders moved away and back twice."""
+    """Expand by the verbs; the cluster then, after every leader moved away and back twice, and was equal."""
     cluster = started(home, kind)
     committed(cluster)
     runs = runs_of(cluster, home.root.parent, capsys)
@@ -178,9 +187,13 @@ def the_whole_way(home: Home, kind: str, to: int, capsys: pytest.CaptureFixture[
     assert {each["group"] for each in planned["plan"]["movers"]} == moving(to)
     code, done = runs("run", "--to", str(to), "--execute", "--yes")
     assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
-    assert (answered(cluster), logged(cluster)) == (wanted(), placed(to))
+
+    def equal() -> None:
+        assert (answered(cluster), logged(cluster)) == (wanted(), placed(to))
+
+    equal()
     assert said(audited(cluster), "X06")[0][0] is Verdict.PASS
     at_ms = {each["step"]["key"].split()[1]: each["at_ms"] for each in done["steps"]}
     _watched(cluster, runs)
     print(f"{kind}: nobody consumed for {(at_ms['audit'] - at_ms['drain']) / 1000:.1f} s")
-    return bounced(cluster)
+    return bounced(cluster, equal)

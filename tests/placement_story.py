@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -33,19 +35,34 @@ from groupshift.spark.fetched import Brokers
 
 TOPIC, OFFSETS = "orders", "__consumer_offsets"
 GROUPS = [f"g{number}" for number in range(200)]
-BEFORE, AFTER = 5, 8
+BEFORE, AFTER, FURTHER = 5, 8, 16
 MOVING = [group for group in GROUPS if partition_of(group, BEFORE) != partition_of(group, AFTER)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What ``groupshift expansion run`` to `FURTHER` partitions said, what ``expansion status`` said then,
+    and what was there before and after: the leaders that each broker tells, and where each partition ends."""
+
+    code: int
+    document: Mapping[str, Any]
+    status: tuple[int, str]
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
-    """What an audit said after each step, and the cluster in the end."""
+    """What an audit said after each step, and the cluster in the end; what a run further on said while nobody
+    was restarted (planned only), and while one was (to be executed)."""
 
     cluster: Cluster
     before: PlacementAudit
     expanded: PlacementAudit
     mixed: PlacementAudit
     restarted: PlacementAudit
+    planned: Asked
+    refused: Asked
     answered: Mapping[str, int]
     hidden: tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]
     """Of groups that move between two partitions of one leader, while one broker was restarted: whom each
@@ -75,17 +92,19 @@ def told_by_each(cluster: Cluster) -> set[tuple[tuple[int, int], ...]]:
     return {tuple(sorted(leaders_of(node.address, OFFSETS).items())) for node in cluster.brokers}
 
 
+def whole(cluster: Cluster, count: int) -> bool:
+    """Whether every broker tells so many partitions, each with a leader."""
+    (first, *others) = told_by_each(cluster)
+    return not others and len(first) == count and all(node >= 0 for _, node in first)
+
+
 def expand(cluster: Cluster, count: int) -> None:
     """Create partitions, and wait until every broker tells that every one is led."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for each in admin.create_partitions([NewPartitions(OFFSETS, count)], request_timeout=30.0).values():
         each.result(timeout=60.0)
 
-    def led() -> bool:
-        (first, *others) = told_by_each(cluster)
-        return not others and len(first) == count and all(node >= 0 for _, node in first)
-
-    wait_until(led, 60.0, f"{count} partitions of {OFFSETS} are led")
+    wait_until(lambda: whole(cluster, count), 60.0, f"{count} partitions of {OFFSETS} are led")
 
 
 def committed(cluster: Cluster) -> None:
@@ -107,11 +126,11 @@ def careless(cluster: Cluster) -> Stages:
     committed(cluster)
     before = audited(cluster)
     expand(cluster, AFTER)
-    expanded = audited(cluster)
+    expanded, planned = audited(cluster), further(cluster)
     nodes = [node.node_id for node in cluster.brokers]
     cluster, _ = replace_node(cluster, nodes[-1], unchanged)
     lead_as_preferred(cluster, OFFSETS)
-    mixed = audited(cluster)
+    mixed, refused = audited(cluster), further(cluster, "--execute", "--yes")
     hidden = _asked_directly(cluster, mixed)
     for node in nodes[:-1]:
         cluster, _ = replace_node(cluster, node, unchanged)
@@ -122,9 +141,35 @@ def careless(cluster: Cluster) -> Stages:
         expanded=expanded,
         mixed=mixed,
         restarted=audited(cluster),
+        planned=planned,
+        refused=refused,
         answered=answered(cluster),
         hidden=hidden,
     )
+
+
+def further(cluster: Cluster, *options: str) -> Asked:
+    """Ask for a run in a process of its own; no driver is named: only a person may restart brokers."""
+    log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
+    state = ["--state", str(cluster.home.root / "further")]
+    before = (told_by_each(cluster), log.position())
+    ran = _apart(
+        "run", "--to", str(FURTHER), "--bootstrap-servers", cluster.bootstrap, "--timeout", "60", "--json",
+        *state, *options,
+    )  # fmt: skip
+    status = _apart("status", *state)
+    return Asked(
+        code=ran.returncode,
+        document=json.loads(ran.stdout),
+        status=(status.returncode, status.stderr),
+        before=before,
+        after=(told_by_each(cluster), log.position()),
+    )
+
+
+def _apart(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "groupshift.cli.main", "expansion", *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
 
 
 def _asked_directly(

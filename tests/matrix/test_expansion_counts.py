@@ -64,11 +64,14 @@ def test_more_partitions_after_the_first_restart(
         _made(cluster)
         outcome = _placed(cluster, runs)
         assert _cured(cluster, runs, ("run", outcome), kind, capsys) == "done"
-        for _ in range(2):
+
+        def equal() -> None:
             assert answered(cluster, residue=kind == "NEW") == wanted()
             found = audited(cluster)
             assert found.clean, found.judgement.reasons
-            cluster = bounced(cluster, 1)
+
+        equal()
+        bounced(cluster, equal, 1)
 
 
 @pytest.mark.parametrize("kind", ["OLD", "NEW"])
@@ -164,13 +167,14 @@ def _cured(
     return str(ended)
 
 
+@pytest.mark.parametrize("kind", ["OLD", "NEW"])
 def test_coordinator_13_14_a_driver_that_restarts_nobody(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Step 9 of the procedure names all brokers, then those that are left; nothing is committed again before
     each counts what the topic has."""
     with home_in(tmp_path) as home:
-        cluster = started(home, "NEW")
+        cluster = started(home, kind)
         committed(cluster)
         runs = runs_of(cluster, tmp_path, capsys)
         nodes = tmp_path / "nodes.toml"

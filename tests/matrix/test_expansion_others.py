@@ -11,15 +11,33 @@ import pytest
 from downgrade_story import cluster_of
 from expansion_story import answered as answered_by_all
 from expansion_story import home_in, logged, placed, the_whole_way, wanted
+from expansion_story import started as started_three
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.coordinator_calls import named_by
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict
 from groupshift.sandbox.committing import commit
+from groupshift.sandbox.elections import lead_as_preferred
 from groupshift.sandbox.kraft import KraftOptions
 from groupshift.sandbox.layout import Cluster, unchanged, with_properties
 from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.rolling import replace_node
-from placement_story import AFTER, GROUPS, MOVING, TOPIC, answered, audited, committed, counts, expand, said
+from led_elsewhere import lead_by_first, replicas_of, turned
+from placement_story import (
+    AFTER,
+    GROUPS,
+    MOVING,
+    OFFSETS,
+    TOPIC,
+    answered,
+    audited,
+    committed,
+    counts,
+    expand,
+    said,
+    told_by_each,
+    whole,
+)
 
 COUNT = "offsets.topic.num.partitions"
 
@@ -74,23 +92,54 @@ def test_coordinator_17_without_the_deletion(release: str, *, old: bool, tmp_pat
 
 
 @pytest.mark.timeout(600)
-def test_coordinator_21_brokers_with_different_configured_counts(tmp_path: Path) -> None:
-    """There is no topic yet: the audit says which counts it may get. Whoever is asked first makes it with its
-    own, and the other one goes on with another: named, with the groups that two serve or none."""
-    options = KraftOptions(nodes=2, heap="320m", properties={COUNT: "5"})
-    with cluster_of(tmp_path, options) as started:
-        cluster, _ = replace_node(started, 2, with_properties({COUNT: "8"}))
+def test_coordinator_17_without_the_deletion_on_three_old_brokers(tmp_path: Path) -> None:
+    """Every re-commit is acknowledged; then leaders are moved, and back: groups answer what they had before,
+    and the audit fails each time, for the former commit of every group that moved is still there."""
+    with home_in(tmp_path) as home:
+        cluster = started_three(home, "OLD")
+        committed(cluster)
+        expand(cluster, AFTER)
+        for node in cluster.brokers:
+            cluster, _ = replace_node(cluster, node.node_id, unchanged)
+        lead_as_preferred(cluster, OFFSETS)
+        with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
+            commit(raw, {group: {TopicPartition(TOPIC, 0): (1_100, "")} for group in GROUPS})
+        first, stale = replicas_of(cluster, OFFSETS), set[str]()
+        for order in (turned(first, 1), first):
+            lead_by_first(cluster, OFFSETS, order)
+            found = answered(cluster)
+            stale |= {group for group, offset in found.items() if offset == 100}
+            assert {offset for offset in found.values() if offset != 1_100} <= {100}
+            ((verdict, reason),) = said(audited(cluster), "X07")
+            assert verdict is Verdict.FAIL
+            assert f"older commits of {len(MOVING)} groups" in reason
+        assert stale
+        assert stale <= set(MOVING)
+
+
+COUNTS = {1: 5, 2: 8, 3: 10}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["NEW", "OLD"])
+def test_coordinator_21_brokers_with_different_configured_counts(kind: str, tmp_path: Path) -> None:
+    """There is no topic yet: the audit says which counts it may get, and makes none. The broker that is asked
+    for a coordinator makes it with its own, and the others go on with theirs: all are named."""
+    with home_in(tmp_path) as home:
+        cluster = started_three(home, kind)
+        for node in (2, 3):
+            cluster, _ = replace_node(cluster, node, with_properties({COUNT: str(COUNTS[node])}))
         ((verdict, reason),) = said(audited(cluster), "X01")
         assert verdict is Verdict.FAIL
-        assert "with 5 or 8 partitions" in reason
+        assert "with 5 or 8 or 10 partitions" in reason
+        assert told_by_each(cluster) == {()}, "who audits makes no topic"
         with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
-            raw.coordinators(["first"])
-        wait_until(lambda: bool(audited(cluster).facts.view.count), 60.0, "the topic is made", every_s=0.5)
+            named_by(raw.broker(2), ["first"])
+        wait_until(lambda: whole(cluster, COUNTS[2]), 60.0, "the topic is made", every_s=0.5)
         found = audited(cluster)
-        made = found.facts.view.count
-        assert made in {5, 8}
-        other = {node: told for node, told in counts(found).items() if made not in told}
-        assert list(other.values()) == [(13 - made,)]
-        ((verdict, reason),) = said(found, "X04")
-        assert verdict is Verdict.FAIL
-        assert f"and __consumer_offsets has {made} partitions" in reason
+        assert counts(found) == {node: (count,) for node, count in COUNTS.items()}
+        assert [each for each in said(found, "X04") if each[0] is not Verdict.FAIL] == []
+        assert [reason for _, reason in said(found, "X04")] == [
+            f"broker {node} counts {COUNTS[node]}, and __consumer_offsets has 8 partitions" for node in (1, 3)
+        ]
+        assert whole(cluster, COUNTS[2]), "nor does who audits change it"
