@@ -4,10 +4,11 @@ Three brokers, once 4.3.1 (NEW) and once 3.9.2 with ZooKeeper (OLD); ``__consume
 300 groups that are away, each with ten offsets with epochs and metadata, and twelve groups with a running
 member each that reads and commits four times a second (confluent-kafka; on NEW half of them by the consumer
 protocol). The topic gets 8 partitions, and the brokers are restarted one after the other, the members
-running. Measured: which groups two brokers own half-way; which offsets are lost then, and what members read
-again; after an operator committed a third of the groups by hand, which of these stay invisible although they
-were acknowledged, at once and after leaders moved twice. Then ``groupshift repair placement --execute`` (and
-on OLD the restarts that it asks for).
+running. Measured: which groups two brokers own half-way (each broker is asked directly, by OffsetFetch,
+which groups it serves); which offsets are lost then, and what members read again; after an operator committed
+a third of the groups by hand, which of these stay invisible although they were acknowledged, at once and
+after leaders moved twice; the result has the names of all these groups. Then ``groupshift repair placement
+--execute`` (and on OLD the restarts that it asks for).
 
 * ``unclean_NEW``, ``unclean_OLD``: rules of the audit that fail then. Must be 0.
 * ``not_brought_back_NEW``, ``not_brought_back_OLD``: offsets that are not answered as they were committed
@@ -137,9 +138,21 @@ def audited(cluster: Cluster) -> PlacementAudit:
         return audit_placement(views, log)
 
 
+def owners_of(cluster: Cluster, groups: Iterable[str]) -> Mapping[str, tuple[int, ...]]:
+    """The brokers that serve each group, as every broker by itself answers for it."""
+    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
+    with closing(LivePlacementViews(raw, SystemClock())) as views:
+        return views.owners(set(groups))
+
+
 def differing(wanted: Mapping[_Key, _Said], found: Mapping[_Key, _Said]) -> list[_Key]:
     """Keys that are not answered as wanted."""
     return [key for key, offset in wanted.items() if found.get(key) != offset]
+
+
+def groups_of(keys: Iterable[_Key]) -> list[str]:
+    """Their groups, each once."""
+    return sorted({group for group, _, _ in keys})
 
 
 def restarted(cluster: Cluster, nodes: Iterable[int]) -> Cluster:
@@ -178,38 +191,37 @@ def living(cluster: Cluster, kind: str) -> Iterator[list[LiveGroup]]:
 
 def careless(
     cluster: Cluster, kind: str, stretch_s: float
-) -> tuple[Cluster, list[LiveGroup], dict[str, int]]:
-    """Expand and restart while members run; what is found half-way and then."""
+) -> tuple[Cluster, list[LiveGroup], dict[str, int], dict[str, Any]]:
+    """Expand and restart while members run; what is found half-way and then, in figures and in names."""
     wanted = by_key(rows())
     with living(cluster, kind) as members:
         time.sleep(stretch_s)
         expanded(cluster)
         cluster = restarted(cluster, [3])
         time.sleep(stretch_s)
-        owners = audited(cluster).facts.several_owners
+        owners = owners_of(cluster, [*groups_of(wanted), *(each.group for each in members)])
         cluster = restarted(cluster, [1, 2])
         time.sleep(stretch_s)
-    lost = differing(wanted, answered(cluster, {group for group, _, _ in wanted}))
+    lost = differing(wanted, answered(cluster, groups_of(wanted)))
     moved = [each for each in members if partition_of(each.group, BEFORE) != partition_of(each.group, AFTER)]
-    return (
-        cluster,
-        members,
-        {
-            "two_owners": sum(len(nodes) > 1 for nodes in owners.values()),
-            "no_owner": sum(not nodes for nodes in owners.values()),
-            "groups_lost": len({group for group, _, _ in lost}),
-            "offsets_lost": len(lost),
-            "live_moved": len(moved),
-            "live_dead": sum(each.dead for each in moved),
-            "live_set_back": sum(each.set_back for each in moved),
-            "read_again": sum(each.read_again for each in members),
-        },
-    )
+    names: dict[str, Any] = {
+        "two_owners": {group: nodes for group, nodes in sorted(owners.items()) if len(nodes) > 1},
+        "no_owner": sorted(group for group, nodes in owners.items() if not nodes),
+        "groups_lost": groups_of(lost),
+    }
+    figures = {name: len(each) for name, each in names.items()} | {
+        "offsets_lost": len(lost),
+        "live_moved": len(moved),
+        "live_dead": sum(each.dead for each in moved),
+        "live_set_back": sum(each.set_back for each in moved),
+        "read_again": sum(each.read_again for each in members),
+    }
+    return cluster, members, figures, names
 
 
-def by_hand(cluster: Cluster) -> tuple[Cluster, dict[_Key, _Said], dict[str, int]]:
-    """An operator commits a third of the groups anew, each a thousand further; every commit is
-    acknowledged."""
+def by_hand(cluster: Cluster) -> tuple[Cluster, dict[_Key, _Said], dict[str, list[_Key]]]:
+    """An operator commits a third of the groups anew, each a thousand further; every commit is acknowledged.
+    Which of them are not answered then, and after leaders moved twice."""
     later = [
         OffsetRow(
             group=row.group, topic=row.topic, partition=row.partition, offset=row.offset + LATER,
@@ -220,15 +232,12 @@ def by_hand(cluster: Cluster) -> tuple[Cluster, dict[_Key, _Said], dict[str, int
     ]  # fmt: skip
     committed(cluster, later)
     wanted = by_key(later)
-    groups = {row.group for row in later}
+    groups = groups_of(wanted)
     at_once = differing(wanted, answered(cluster, groups))
     cluster = restarted(cluster, [1])
     cluster = restarted(cluster, [2])
-    found = {
-        "stale_at_once": len(at_once),
-        "stale_later": len(differing(wanted, answered(cluster, groups))),
-    }
-    return cluster, wanted, found
+    stale = {"stale_at_once": at_once, "stale_later": differing(wanted, answered(cluster, groups))}
+    return cluster, wanted, stale
 
 
 def repaired(cluster: Cluster) -> tuple[Cluster, list[dict[str, Any]]]:
@@ -298,13 +307,15 @@ def measured(home: Home, kind: str, stretch_s: float) -> tuple[dict[str, int], d
     wait_until(lambda: bool(first.poll(0.2)) or bool(first.assignment()), 60.0, "there is an offsets topic")
     first.close()
     committed(cluster, rows())
-    cluster, members, told = careless(cluster, kind, stretch_s)
+    cluster, members, told, names = careless(cluster, kind, stretch_s)
     cluster, commanded, stale = by_hand(cluster)
+    told |= {name: len(keys) for name, keys in stale.items()}
+    names |= {name: groups_of(keys) for name, keys in stale.items()}
     found, rest = mended(cluster, members, commanded)
     refused = Counter[str]()
     for each in members:
         refused += each.failures
-    return told | stale | found, rest | {"failed_commits": dict(refused)}
+    return told | found, rest | {"groups": names, "failed_commits": dict(refused)}
 
 
 def main() -> int:

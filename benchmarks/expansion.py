@@ -3,9 +3,11 @@ own command line on the same broker.
 
 * ``plan_500k_s``: seconds from 500,000 groups as brokers list them to the plan: hashes, the groups that move,
   the cost of four counts, every rule. No broker, no log: what is measured is ours.
-* ``commit_25k_s``: one KRaft broker 4.3.1; 1,000 groups x 25 offsets with metadata, read as a snapshot,
-  deleted, committed again and read back, every one of them: from the first request to the last answer,
-  without the deletion. All must be equal.
+* ``commit_25k_s``: one KRaft broker 4.3.1; 1,000 groups x 25 offsets with metadata. Three steps of a run are
+  driven by its engine, with a journal and the real ports: snapshot S of all groups, with the hashes of the
+  log; the deletion; and ``restore``, which reads the log for what somebody else committed, commits in
+  batches, reads each offset back from its coordinator, and holds all against the log. Timed are the first
+  and the last of them. All must be equal. The log grows from round to round.
 * ``cli_ratio``: the peer is ``kafka-consumer-groups.sh``, ``--export`` and then ``--from-file --execute``
   (class ConsumerGroupCommand of the jar kafka-tools 4.3.1), a group at a time as people do it: the time of 20
   of the same groups in the same run, times 50, over ours. It keeps neither metadata nor leader epochs.
@@ -21,33 +23,47 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from measuring import Aim, fresh_home, median, report
 
-from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
+from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.application import run_engine
+from groupshift.application.expansion_run import MOVE, go_on
+from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.placement import PlannedExpansion, plan_expansion
-from groupshift.application.restore_offsets import restore_offsets
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.application.run_engine import Ended
+from groupshift.application.run_work import RunTerms
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGroup, QuorumView
+from groupshift.domain.expansion.counts import Mover
+from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.probing import Answers, expected, probe_names
+from groupshift.domain.expansion.run_plan import ExpansionPlan, run_plan
 from groupshift.domain.expansion.view import PlacementView, TopicView
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
+from groupshift.ports.cluster_runs import ClusterRun
 from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import start_kraft
+from groupshift.settings import KafkaSettings
+from groupshift.spark.expansion_tools import open_tools
+from groupshift.spark.run_tools import RunPlace
 
 NAMES, COUNT, AFTER = 500_000, 50, 100
 GROUPS, PARTITIONS, BY_THE_PEER = 1_000, 25, 20
 TOPIC = "orders"
+ALL = tuple(f"group-{number:04}" for number in range(GROUPS))
+_DRIVEN = (RunAct.SNAPSHOT, RunAct.DELETE_GROUPS, RunAct.RESTORE)
+_TIMED = (RunAct.SNAPSHOT, RunAct.RESTORE)
 _PLAN_S, _COMMIT_S, _RATIO = 5.0, 10.0, 20.0
 
 
@@ -99,27 +115,51 @@ def populate(bootstrap: str) -> None:
         commit(
             cluster,
             {
-                f"group-{n:04}": {TopicPartition(TOPIC, p): (0, f"meta {n}") for p in range(PARTITIONS)}
-                for n in range(GROUPS)
+                group: {TopicPartition(TOPIC, p): (0, f"meta {n}") for p in range(PARTITIONS)}
+                for n, group in enumerate(ALL)
             },
             leader_epoch=0,
         )
 
 
-def ours(bootstrap: str) -> tuple[float, list[OffsetRow]]:
-    """Seconds of snapshot, commit and read-back, connections included, without the deletion in between."""
-    restoring = LiveOffsetRestoring(KafkaCluster(bootstrap, timeout_s=60.0))
-    reader = LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock())
-    with closing(restoring), closing(reader):
-        begun = time.perf_counter()
-        rows = reader.take().offsets
-        snapshot_s = time.perf_counter() - begun
-        assert restoring.delete({row.group for row in rows}) == {}
-        begun = time.perf_counter()
-        found = restore_offsets(restoring, reader, rows)
-        took = snapshot_s + time.perf_counter() - begun
-    assert (found.equal, found.differing) == (GROUPS * PARTITIONS, ()), f"{len(found.differing)} differ"
-    return took, list(rows)
+def plan_of(tools: ExpansionTools) -> ExpansionPlan:
+    """A run that takes every group away and gives it back where it was: what the broker counts stays, so that
+    it can be done again. The audit at its end is what nobody does."""
+    view = tools.views.look()
+    whole = run_plan(PlacementFacts(view=view), view.count)
+    homes = {group: partition_of(group, view.count) for group in ALL}
+    return replace(
+        whole,
+        movers=tuple(Mover(group=group, before=home, after=home) for group, home in homes.items()),
+        steps=tuple(step for step in whole.steps if step.act in {*_DRIVEN, RunAct.AUDIT}),
+    )
+
+
+def driven(tools: ExpansionTools, run: ClusterRun, act: RunAct) -> float:
+    """Seconds of the one step of this kind, as a process does it that goes on with the run."""
+    terms = RunTerms(decide=lambda _question: True, who="benchmark", acts=frozenset({act}))
+    begun = time.perf_counter()
+    outcome = go_on(tools, terms, run)
+    took = time.perf_counter() - begun
+    assert outcome.ended is Ended.PAUSED, f"{act.value}: {outcome.ended}, {outcome.detail}"
+    return took
+
+
+def ours(home: Home, bootstrap: str, number: int) -> dict[RunAct, float]:
+    """Seconds of each step; what is restored was read back."""
+    place = RunPlace(
+        kafka=KafkaSettings(bootstrap_servers=bootstrap),
+        journal=f"sqlite:///{home.root / f'journal-{number}.db'}",
+        evidence=home.root / "evidence",
+    )
+    with open_tools(place, ManualReplacement(), timeout_s=60.0) as tools:
+        plan = plan_of(tools)
+        run = run_engine.begin(MOVE, tools, plan)
+        took = {act: driven(tools, run, act) for act in _DRIVEN}
+        steps = tools.runs.steps(run.run)
+    (result,) = (steps[step.key].result for step in plan.steps if step.act is RunAct.RESTORE)
+    assert (result["equal"], result["left"]) == (GROUPS * PARTITIONS, 0), f"restored: {result}"
+    return took
 
 
 def command(bootstrap: str, *arguments: str) -> str:
@@ -137,7 +177,7 @@ def theirs(home: Home, bootstrap: str) -> float:
     """Seconds in which the peer exports 20 groups and sets them from the file, one after the other."""
     begun = time.perf_counter()
     for number in range(BY_THE_PEER):
-        group, file = f"group-{number:04}", home.root / f"offsets-{number}.csv"
+        group, file = ALL[number], home.root / f"offsets-{number}.csv"
         chosen = ("--reset-offsets", "--group", group)
         file.write_text(command(bootstrap, *chosen, "--all-topics", "--to-current", "--export", "--dry-run"))
         lines = [line for line in file.read_text().splitlines() if line.startswith(TOPIC)]
@@ -151,15 +191,17 @@ def restored(home: Home, rounds: int) -> tuple[list[Aim], dict[str, Any]]:
     """Ours again and again, the peer once in between."""
     bootstrap = start_kraft(home.create()).bootstrap
     populate(bootstrap)
-    seconds = [ours(bootstrap)[0] for _ in range(rounds)]
+    found = [ours(home, bootstrap, number) for number in range(rounds)]
     peer = theirs(home, bootstrap)
-    seconds += [ours(bootstrap)[0] for _ in range(rounds)]
+    found += [ours(home, bootstrap, rounds + number) for number in range(rounds)]
+    seconds = [sum(each[act] for act in _TIMED) for each in found]
     whole = peer * GROUPS / BY_THE_PEER
     aims = [
         Aim(name="commit_25k_s", value=median(seconds), aim=_COMMIT_S),
         Aim(name="cli_ratio", value=whole / median(seconds), aim=_RATIO, at_least=True),
     ]
-    return aims, {"seconds": seconds, "peer_20_groups_s": peer}
+    steps = {act.value: [each[act] for each in found] for act in _DRIVEN}
+    return aims, {"seconds": seconds, "steps": steps, "peer_20_groups_s": peer}
 
 
 def main() -> int:

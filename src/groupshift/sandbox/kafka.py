@@ -129,13 +129,14 @@ def _answers(admin: AdminClient) -> bool:
         return False
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Create a topic with one replica and wait until every partition has a leader.
+def create_topic(bootstrap: str, topic: str, partitions: int, *, replicas: int = 1) -> None:
+    """Create a topic with so many replicas and wait until every partition has a leader.
 
     Raises `Transient` when the broker does not do it in time; a topic that exists is an error too,
     for numbered records need a fresh one."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    pending = admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
+    pending = admin.create_topics([wanted])
     try:
         pending[topic].result(timeout=_ANSWER_S)
     except (KafkaException, TimeoutError) as error:
