@@ -22,7 +22,10 @@ def demand_cluster(tools: RunTools, run: ClusterRun) -> None:
 
 
 def demand_forward(run: ClusterRun) -> None:
-    """Raises `Conflict` for a run that is being taken back: who wants it to go on is not who turned it."""
+    """Raises `Conflict` for a run that is being taken back, or was: who wants it to go on is not who turned
+    it, and what he approves is over."""
+    if run.state is RunState.TAKEN_BACK:
+        raise Conflict(f"run {run.run} was taken back, and nothing was changed now; plan a new one")
     if run.state is RunState.GOING_BACK:
         raise Conflict(
             f"run {run.run} is being taken back; go on with that: groupshift {run.move} back --execute"
