@@ -17,10 +17,16 @@ from groupshift.sandbox.layout import Cluster
 
 
 class Runs:
-    """The verbs of one cluster's move, its nodes replaced or restarted by the sandbox."""
+    """The verbs of one cluster's move, its nodes replaced or restarted by the sandbox; ``fence`` is a program
+    that is told ``out`` or ``in``, and the run, where something keeps clients out."""
 
     def __init__(
-        self, cluster: Cluster, folder: Path, capsys: pytest.CaptureFixture[str], move: str = "downgrade"
+        self,
+        cluster: Cluster,
+        folder: Path,
+        capsys: pytest.CaptureFixture[str],
+        move: str = "downgrade",
+        fence: str = "",
     ) -> None:
         self._move = move
         self._nodes = folder / "nodes.toml"
@@ -28,6 +34,12 @@ class Runs:
         self._nodes.write_text(
             f'driver = "sandbox"\n[sandbox]\nhome = "{home}"\ncluster = "{cluster.options.name}"\n'
         )
+        if fence:
+            script = folder / "fence.py"
+            script.write_text(fence)
+            told = ", ".join(f'"{each}"' for each in (sys.executable, str(script)))
+            both = f'keep_out = [{told}, "out", "{{run}}"]\nlet_in = [{told}, "in", "{{run}}"]\n'
+            self._nodes.write_text(f"{self._nodes.read_text()}[fence]\n{both}")
         self._where = ["--bootstrap-servers", cluster.bootstrap, "--state", str(folder / "state")]
         self._capsys = capsys
 
@@ -51,8 +63,7 @@ class Runs:
     def __call__(self, verb: str, *options: str) -> tuple[int, dict[str, Any]]:
         """Exit code and document; errors are an empty one."""
         slow = [] if verb == "status" else ["--timeout", "60"]
-        takes_nodes = verb == "run" or (verb == "back" and self._move == "downgrade")
-        nodes = [*slow, *(["--nodes", str(self._nodes)] if takes_nodes else [])]
+        nodes = [*slow, *(["--nodes", str(self._nodes)] if verb in {"run", "back"} else [])]
         self._capsys.readouterr()
         code = main([self._move, verb, *self._where, *nodes, "--json", *options])
         said = self._capsys.readouterr()

@@ -33,6 +33,12 @@ from placement_story import OFFSETS, audited, said
 
 TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
 GROUPS = tuple(f"team-{number}-grüße" for number in range(300))
+FENCE = """
+import pathlib, sys
+told = pathlib.Path(__file__).with_name("fenced")
+told.write_text((told.read_text() if told.exists() else "") + " ".join(sys.argv[1:]) + " ")
+"""
+"""A program that only writes down what it was told: here nobody has to be kept out."""
 Said = dict[tuple[str, str, int], tuple[int, int, str]]
 
 
@@ -178,15 +184,20 @@ def _watched(cluster: Cluster, runs: Runs) -> None:
 
 
 def the_whole_way(home: Home, kind: str, to: int, capsys: pytest.CaptureFixture[str]) -> Cluster:
-    """Expand by the verbs; the cluster then, after every leader moved away and back twice, and was equal."""
+    """Expand by the verbs, clients kept out meanwhile; the cluster then, after every leader moved away and
+    back twice, and was equal."""
     cluster = started(home, kind)
     committed(cluster)
-    runs = runs_of(cluster, home.root.parent, capsys)
+    runs = Runs(cluster, home.root.parent, capsys, "expansion", fence=FENCE)
     code, planned = runs("run", "--to", str(to))
     assert (code, planned["possible"]) == (0, True)
     assert {each["group"] for each in planned["plan"]["movers"]} == moving(to)
     code, done = runs("run", "--to", str(to), "--execute", "--yes")
     assert (code, done.get("outcome", done)) == (0, {**done["outcome"], "ended": "done"})
+    fenced = (home.root.parent / "fenced").read_text().split()
+    assert fenced == ["out", done["outcome"]["run"], "in", done["outcome"]["run"]]
+    proven = {each["step"]["key"].split()[1]: each["result"].get("verdict") for each in done["steps"]}
+    assert (proven["compare"], proven["verify"]) == ("pass", "pass")
 
     def equal() -> None:
         assert (answered(cluster), logged(cluster)) == (wanted(), placed(to))

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 DRAIN = frozenset({RunAct.DRAIN})
 SNAPSHOT = frozenset({RunAct.SNAPSHOT, RunAct.AGREE})
-DELETE = frozenset({RunAct.COMPARE, RunAct.PROVE, RunAct.REHEARSE, RunAct.DELETE_GROUPS})
+DELETE = frozenset({RunAct.FENCE, RunAct.COMPARE, RunAct.PROVE, RunAct.REHEARSE, RunAct.DELETE_GROUPS})
 CREATE = frozenset({RunAct.CREATE_PARTITIONS})
 BROKERS = frozenset({RunAct.RESTART, RunAct.PLACE})
 RESTORE = frozenset({RunAct.RESTORE})
-VERIFY = frozenset({RunAct.COMPARE, RunAct.VERIFY, RunAct.AUDIT})
+VERIFY = frozenset({RunAct.COMPARE, RunAct.VERIFY, RunAct.AUDIT, RunAct.REOPEN})
 
 
 SCHEDULE_VARIABLE = "GROUPSHIFT_WATCH_SCHEDULE"

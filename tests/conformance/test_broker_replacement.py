@@ -12,9 +12,9 @@ import pytest
 
 from groupshift.adapters.replacement.command import CommandReplacement, Programs
 from groupshift.adapters.replacement.manual import ManualReplacement
-from groupshift.bootstrap.replacement import nodes_file, replacement
+from groupshift.bootstrap.replacement import fenced, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, Replacement
+from groupshift.ports.broker_replacement import Accepted, ClientFence, ForPerson, NodeState, Replacement
 from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from replacement_suite import Driven, change
 
@@ -153,7 +153,7 @@ def test_the_file_chooses_the_driver(tmp_path: Path) -> None:
     [
         ("driver =", "cannot be read"),
         ('driver = "ansible"', "driver 'ansible' is none of manual, command, sandbox"),
-        ('driver = "command"\ncommand = 3', "command and sandbox are tables"),
+        ('driver = "command"\ncommand = 3', "command, sandbox and fence are tables"),
         ('driver = "command"', r"command\.start is empty"),
         ('driver = "command"\n[command]\nstart = "a"', r"command\.start is no list"),
         ('driver = "command"\n[command]\nstart = ["a", "{group}"]\nobserve = ["b"]', r"\{group\}"),
@@ -211,3 +211,69 @@ def test_a_program_is_handed_the_properties_one_by_one(tmp_path: Path) -> None:
         "auto.create.topics.enable=false",
         "offsets.topic.num.partitions=8",
     ]
+
+
+FENCE = """
+import pathlib, sys
+file, verb, run = sys.argv[1:]
+path = pathlib.Path(file)
+if run == "refused":
+    sys.exit(print("run refused is not known: hunter2", file=sys.stderr) or 2)
+if run == "broken":
+    sys.exit(1)
+path.write_text(path.read_text() + f"{verb} {run}\\n")
+"""
+
+
+def _fenced(folder: Path, *, driver: str = "manual") -> ClientFence:
+    """A driver whose file has a fence."""
+    script, told, file = folder / "fence.py", folder / "told", folder / "nodes.toml"
+    script.write_text(FENCE)
+    told.write_text("")
+    argv = json.dumps([sys.executable, str(script), str(told)])[:-1]
+    file.write_text(
+        f'driver = "{driver}"\n[fence]\nkeep_out = {argv}, "out", "{{run}}"]\n'
+        f'let_in = {argv}, "in", "{{run}}"]\nenvironment = ["FENCE_TOKEN"]\n'
+    )
+    found = nodes_file(file)
+    driver_with = fenced(found, replacement(found))
+    assert isinstance(driver_with, ClientFence)
+    return driver_with
+
+
+def test_a_fence_is_two_programs_beside_any_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told of the run; what they say is shown without secrets."""
+    monkeypatch.setenv("FENCE_TOKEN", "hunter2")
+    found = _fenced(tmp_path)
+    found.keep_out("r1")
+    found.let_in("r1")
+    assert (tmp_path / "told").read_text() == "out r1\nin r1\n"
+    with pytest.raises(Rejected, match=r"fence\.keep_out .* ended with 2: run refused") as refused:
+        found.keep_out("refused")
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(Transient, match=r"fence\.let_in .* ended with 1"):
+        found.let_in("broken")
+
+
+def test_a_driver_without_a_fence_keeps_nobody_out() -> None:
+    """The file of one has no such table."""
+    found = nodes_file(None)
+    assert not isinstance(fenced(found, replacement(found)), ClientFence)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("keep_out = []\nlet_in = ['x']", "fence.keep_out"),
+        ("keep_out = ['x', '{node}']\nlet_in = ['x']", "node"),
+        ("keep_out = 'x'\nlet_in = ['x']", "fence.keep_out is no list of texts"),
+        ("keep_out = ['x']\nlet_in = ['x']\ntimeout_s = 0", "fence.timeout_s 0 is no number"),
+    ],
+)
+def test_a_fence_that_cannot_be_used_is_refused(tmp_path: Path, table: str, said: str) -> None:
+    """Before anything is changed, with the field."""
+    file = tmp_path / "nodes.toml"
+    file.write_text(f'driver = "manual"\n[fence]\n{table}\n')
+    found = nodes_file(file)
+    with pytest.raises(Rejected, match=said):
+        fenced(found, replacement(found))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from groupshift.application import (
     expansion_brokers,
+    expansion_fence,
     expansion_groups,
     expansion_proof,
     expansion_restore,
@@ -13,6 +14,7 @@ from groupshift.application import (
     run_snapshots,
 )
 from groupshift.application.expansion_counts import still_placed
+from groupshift.application.expansion_fence import fence_of
 from groupshift.application.expansion_work import Expanding, ExpansionTools, journaled
 from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.application.run_demands import demand_move
@@ -74,6 +76,7 @@ MOVE: Move[Expanding] = Move(
         **expansion_restore.HANDLERS,
         **expansion_brokers.HANDLERS,
         **expansion_proof.HANDLERS,
+        **expansion_fence.HANDLERS,
     },
     read=plans.from_json,
     write=plans.to_json,
@@ -90,7 +93,7 @@ def plan_run(tools: ExpansionTools, to: int, told: LogProgress | None = None) ->
     found = plan_expansion(tools.views, tools.log, to, told)
     return PlannedRun(
         planned=found,
-        plan=plans.run_plan(found.facts, to),
+        plan=plans.run_plan(found.facts, to, fenced=fence_of(tools.nodes) is not None),
         against=plans.against(found.judgement.findings),
     )
 

@@ -9,6 +9,11 @@ environment = ["DEPLOY_TOKEN"]
 [sandbox]
 home = "path of a sandbox"
 cluster = "kraft"
+[fence]                                  # where something keeps clients out while brokers restart
+keep_out = ["close-to-clients", "{run}"]
+let_in = ["open-to-clients", "{run}"]
+timeout_s = 600
+environment = ["ACL_TOKEN"]
 """
 
 from __future__ import annotations
@@ -27,18 +32,19 @@ DRIVERS = ("manual", "command", "sandbox")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesFile:
-    """What the file says: ``command`` and ``sandbox`` are its tables."""
+    """What the file says: ``command``, ``sandbox`` and ``fence`` are its tables."""
 
     driver: str
     command: Mapping[str, Any]
     sandbox: Mapping[str, Any]
+    fence: Mapping[str, Any]
 
 
 def nodes_file(path: Path | None) -> NodesFile:
     """The file's content; without one a person replaces the nodes. Raises `Rejected` for what cannot be
     used."""
     if path is None:
-        return NodesFile(driver="manual", command={}, sandbox={})
+        return NodesFile(driver="manual", command={}, sandbox={}, fence={})
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -46,9 +52,9 @@ def nodes_file(path: Path | None) -> NodesFile:
     driver = document.get("driver", "")
     if driver not in DRIVERS:
         raise Rejected(f"--nodes {path}: driver {driver!r} is none of {', '.join(DRIVERS)}")
-    tables = {name: document.get(name, {}) for name in ("command", "sandbox")}
+    tables = {name: document.get(name, {}) for name in ("command", "sandbox", "fence")}
     if not all(isinstance(each, dict) for each in tables.values()):
-        raise Rejected(f"--nodes {path}: command and sandbox are tables")
+        raise Rejected(f"--nodes {path}: command, sandbox and fence are tables")
     return NodesFile(driver=driver, **tables)
 
 
@@ -60,15 +66,29 @@ def replacement(found: NodesFile) -> BrokerReplacement:
         return ManualReplacement()
     from groupshift.adapters.replacement.command import CommandReplacement, Programs
 
-    texts = {name: _texts(found.command, name) for name in ("start", "observe", "environment")}
-    timeout = found.command.get("timeout_s", 600)
+    texts = {name: _texts(found.command, "command", name) for name in ("start", "observe", "environment")}
+    return CommandReplacement(Programs(**texts, timeout_s=_seconds(found.command, "command")))
+
+
+def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
+    """The driver, with the fence that the file names, if it does. Raises `Rejected` as `replacement`."""
+    if not found.fence:
+        return driver
+    from groupshift.adapters.replacement.fenced import FencedReplacement, FencePrograms
+
+    texts = {name: _texts(found.fence, "fence", name) for name in ("keep_out", "let_in", "environment")}
+    return FencedReplacement(driver, FencePrograms(**texts, timeout_s=_seconds(found.fence, "fence")))
+
+
+def _seconds(table: Mapping[str, Any], of: str) -> float:
+    timeout = table.get("timeout_s", 600)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
-        raise Rejected(f"command.timeout_s {timeout!r} is no number of seconds above 0")
-    return CommandReplacement(Programs(**texts, timeout_s=float(timeout)))
+        raise Rejected(f"{of}.timeout_s {timeout!r} is no number of seconds above 0")
+    return float(timeout)
 
 
-def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _texts(table: Mapping[str, Any], of: str, name: str) -> tuple[str, ...]:
     value = table.get(name, [])
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise Rejected(f"command.{name} is no list of texts")
+        raise Rejected(f"{of}.{name} is no list of texts")
     return tuple(value)

@@ -116,6 +116,7 @@ def status(
 def back(  # noqa: PLR0913 - the options of a verb
     *,
     run_id: RunId = "",
+    nodes: Nodes = None,
     execute: Execute = False,
     yes: Yes = False,
     seen: Checked = False,
@@ -127,9 +128,10 @@ def back(  # noqa: PLR0913 - the options of a verb
     as_json: Json = False,
 ) -> int:
     """Take an open expansion back, before partitions were made: groups that were deleted get their offsets
-    again; without --execute it is shown. Afterwards there is only the way forward."""
+    again, and clients are let in again where the --nodes file has a fence; without --execute it is shown.
+    Afterwards there is only the way forward."""
     place = place_of(bootstrap_servers, state, settings_file, move=MOVE.name)
-    with _tools(place, None, timeout) as tools:
+    with _tools(place, nodes, timeout) as tools:
         opened = tools.runs.find(run_id) if run_id else tools.runs.open_of(tools.reader.cluster_id())
         if opened is None:
             said = "no expansion of this cluster is open: there is nothing to take back"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from groupshift.domain.coordinator_log.releases import Coordinator
 
@@ -83,4 +83,20 @@ class BrokerReplacement(Protocol):
 
     def observe(self, node_id: int) -> NodeStatus:
         """The node now."""
+        ...
+
+
+@runtime_checkable
+class ClientFence(Protocol):
+    """What a driver may have besides: it keeps clients out of every group (an ACL, a quota, a closed
+    listener), also those that start again by themselves; the tool's own login stays.
+
+    Both methods may be called again, and raise `Transient` when they have to be, `Rejected` for good."""
+
+    def keep_out(self, run: str) -> None:
+        """No client commits or joins when this returns, until `let_in`; ``run`` names whose fence it is."""
+        ...
+
+    def let_in(self, run: str) -> None:
+        """Undo `keep_out` of this run."""
         ...

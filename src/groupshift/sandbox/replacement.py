@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from groupshift.bootstrap.replacement import nodes_file, replacement
+from groupshift.bootstrap.replacement import fenced, nodes_file, replacement
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
@@ -104,6 +104,6 @@ def driver_of(path: Path | None) -> BrokerReplacement:
     `Rejected` for a file that cannot be used."""
     found = nodes_file(path)
     if found.driver != "sandbox":
-        return replacement(found)
+        return fenced(found, replacement(found))
     home = Home(Path(str(found.sandbox.get("home", ""))).absolute())
-    return SandboxReplacement(home, str(found.sandbox.get("cluster", "kraft")))
+    return fenced(found, SandboxReplacement(home, str(found.sandbox.get("cluster", "kraft"))))

@@ -23,6 +23,7 @@ PROVEN: Mapping[RunAct, Callable[[Result], bool]] = {
     RunAct.APPROVE: lambda result: result.get("approved") is True,
     RunAct.SNAPSHOT: lambda result: bool(result.get("folder")) and not result.get("problems"),
     RunAct.AGREE: lambda result: result.get("differing") == 0,
+    RunAct.FENCE: lambda result: result.get("kept_out") is True,
     RunAct.COMPARE: _passed,
     RunAct.PROVE: lambda result: result.get("against") == [],
     RunAct.REHEARSE: _restored,

@@ -74,8 +74,8 @@ def asked_for(plan: ExpansionPlan) -> str:
     return f"--to {plan.to}"
 
 
-def run_plan(facts: PlacementFacts, to: int) -> ExpansionPlan:
-    """The whole run from what is now. Never raises."""
+def run_plan(facts: PlacementFacts, to: int, *, fenced: bool = False) -> ExpansionPlan:
+    """The whole run from what is now; ``fenced`` where something keeps clients out. Never raises."""
     brokers = facts.view.cluster.brokers
     plan = ExpansionPlan(
         cluster_id=facts.view.cluster.cluster_id,
@@ -89,7 +89,10 @@ def run_plan(facts: PlacementFacts, to: int) -> ExpansionPlan:
     )
     controller = facts.view.cluster.quorum.leader if facts.view.cluster.quorum else None
     last = facts.view.cluster.controller if controller is None else controller
-    return replace(plan, steps=numbered(_steps(plan, old=Coordinator.OLD.value in _runs(facts), last=last)))
+    old = Coordinator.OLD.value in _runs(facts)
+    steps = [*_steps(plan, old=old, last=last), *([_reopen()] if fenced else [])]
+    kept = steps if fenced else [each for each in steps if each.act is not RunAct.FENCE]
+    return replace(plan, steps=numbered(kept))
 
 
 def _runs(facts: PlacementFacts) -> frozenset[str]:
@@ -144,6 +147,7 @@ def _approved(plan: ExpansionPlan) -> Iterator[RunStep]:
         subject="plan",
         does=f"approve {plan.before} to {plan.to} partitions of {TOPIC}: {moving} move",
     )
+    yield _fence()
     changed = OnDifference.HOPELESS, OnDifference.ACCEPTABLE  # an offset may have expired meanwhile
     yield compare_step(BEFORE_DELETE, SNAPSHOT, Comparison.EXPANSION, *changed, fresh=True)
     yield RunStep(
@@ -217,6 +221,25 @@ def _audit() -> RunStep:
     )
 
 
+def _fence() -> RunStep:
+    return RunStep(
+        key="",
+        act=RunAct.FENCE,
+        does="keep clients out, by the programs of [fence], also those that start again by themselves",
+        proof="its program says so; every broker is asked for members before each step",
+        inverse="let them in again",
+    )
+
+
+def _reopen() -> RunStep:
+    return RunStep(
+        key="",
+        act=RunAct.REOPEN,
+        does="let clients in again, by the programs of [fence]",
+        proof="its program says so; then clients may start",
+    )
+
+
 def restore_step(snapshot: str) -> RunStep:
     """Committing again what a snapshot has of the groups that move; it has no key yet."""
     return RunStep(
@@ -230,16 +253,22 @@ def restore_step(snapshot: str) -> RunStep:
 
 def way_back(plan: ExpansionPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
     """What undoes the steps with these keys, before brokers restart: groups that were deleted are committed
-    again, after an approval of its own. Nothing undoes a restart."""
+    again, after an approval of its own, and clients are let in again. Nothing undoes a restart."""
     acts = {each.act for each in plan.steps if each.key in frozenset(begun)}
-    if RunAct.DELETE_GROUPS not in acts or RunAct.RESTART in acts:
+    if RunAct.RESTART in acts:
         return ()
-    approve = RunStep(
+    steps = [*(_restoring() if RunAct.DELETE_GROUPS in acts else ())]
+    steps += [_reopen()] if RunAct.FENCE in acts else []
+    return tuple(replace(each, key=f"back {each.key}") for each in numbered(steps))
+
+
+def _restoring() -> Iterator[RunStep]:
+    yield RunStep(
         key="", act=RunAct.APPROVE, subject="back", does="approve to commit the deleted groups again"
     )
-    compared = compare_step(BACK, SNAPSHOT, Comparison.EXPANSION, OnDifference.ACCEPTABLE)
-    found = numbered([approve, restore_step(SNAPSHOT), compared, _audit()])
-    return tuple(replace(each, key=f"back {each.key}") for each in found)
+    yield restore_step(SNAPSHOT)
+    yield compare_step(BACK, SNAPSHOT, Comparison.EXPANSION, OnDifference.ACCEPTABLE)
+    yield _audit()
 
 
 def against(findings: Iterable[Finding]) -> tuple[Finding, ...]:
