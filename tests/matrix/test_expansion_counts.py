@@ -133,7 +133,9 @@ def _placed(cluster: Cluster, runs: Runs) -> Mapping[str, Any]:
     outcome = shown["outcome"]
     for _ in cluster.brokers:  # one that counts otherwise is restarted, one a run
         if outcome["step"].startswith("13 place"):
-            outcome = runs("run", "--execute", "--yes", "--seen")[1]["outcome"]
+            shown = runs("run", "--execute", "--yes", "--seen")[1]
+            assert "outcome" in shown, shown
+            outcome = shown["outcome"]
     return outcome
 
 

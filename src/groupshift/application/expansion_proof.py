@@ -55,7 +55,8 @@ def _verified(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
 def _audit(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     found = audit_placement(work.tools.views, work.tools.log)
     said = [each.with_remedy for each in against(found.judgement.findings)]
-    said += [*([] if work.goes_back else _unset(found)), *work.unproven(step)]
+    planned = not work.goes_back and work.count == work.plan.to  # what the steps were to set
+    said += [*(_unset(found) if planned else ()), *work.unproven(step)]
     return {
         "against": said,
         "records": found.facts.log.records if found.facts.log else 0,
