@@ -18,7 +18,8 @@ from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion.agreement import disagreements
-from groupshift.domain.expansion.log import Elsewhere, LogReading
+from groupshift.domain.expansion.log import LogReading
+from groupshift.domain.expansion.places import Elsewhere
 from groupshift.domain.placement import partition_of
 from groupshift.ports.cluster_runs import RunStepRecord
 

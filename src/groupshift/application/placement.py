@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from groupshift.domain.expansion.counts import Cost, Mover, worth_comparing
 from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force, told_counts
 from groupshift.domain.expansion.known_bugs import bugs
-from groupshift.domain.expansion.log import LoggedPlaces, LogReading, PartitionLoad
+from groupshift.domain.expansion.log import LogReading
+from groupshift.domain.expansion.places import LoggedPlaces, PartitionLoad
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.judgement import Judgement

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from groupshift.domain.downgrade.view import ListedGroup
 from groupshift.domain.expansion.counts import Hashed, Mover
-from groupshift.domain.expansion.log import LoggedPlaces, counts_by_newest
+from groupshift.domain.expansion.log import counts_by_newest
+from groupshift.domain.expansion.places import LoggedPlaces
 from groupshift.domain.expansion.probing import expected, several_owners
 from groupshift.domain.expansion.view import PlacementView
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.expansion.log import Elsewhere
+from groupshift.domain.expansion.places import Elsewhere
 
 _UNKNOWN = -1
 

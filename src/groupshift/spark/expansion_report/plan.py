@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from groupshift.application.placement import PlannedExpansion
-from groupshift.domain.expansion.log import PartitionLoad
+from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.expansion.view import configured
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from groupshift.domain.coordinator_log import LogRecord, decode, encode_key, encode_value
 from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.expansion.log import LogReading, PartitionLoad, counts_by_newest
+from groupshift.domain.expansion.log import LogReading, counts_by_newest
+from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.placement import partition_of
 from placement_clusters import at, commit
 
