@@ -18,6 +18,7 @@ from groupshift.cli.clusters import Servers, Timeout, shown
 from groupshift.cli.downgrade_log import log_at, needing_spark
 from groupshift.cli.placement import All, NoLog, brokers_of, cluster_of, counting_table, show_findings
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.verdict import Verdict
 
 To = Annotated[int, typer.Option("--to", metavar="M", help="How many partitions there are to be.", min=1)]
@@ -81,9 +82,14 @@ def _document(found: PlannedExpansion) -> dict[str, Any]:
         "brokers": brokers_of(facts),
         "costs": found.costs,
         "moving": found.movers,
-        "load": {"before": found.before, "after": found.after},
+        "load": {"before": found.before, "after": [_live(each) for each in found.after]},
         "findings": found.judgement.findings,
     }
+
+
+def _live(load: PartitionLoad) -> dict[str, int]:
+    """What can be told of a partition then: what is overwritten or deleted stays where it lies."""
+    return {name: getattr(load, name) for name in ("partition", "groups", "live_records", "live_bytes")}
 
 
 def _show(console: Console, found: PlannedExpansion, *, everything: bool) -> None:
