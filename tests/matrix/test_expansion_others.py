@@ -129,9 +129,10 @@ def test_coordinator_21_brokers_with_different_configured_counts(kind: str, tmp_
         cluster = started_three(home, kind)
         for node in (2, 3):
             cluster, _ = replace_node(cluster, node, with_properties({COUNT: str(COUNTS[node])}))
-        ((verdict, reason),) = said(audited(cluster), "X01")
-        assert verdict is Verdict.FAIL
-        assert "with 5 or 8 or 10 partitions" in reason
+        for _ in range(2):  # a topic that the first one asked for is there some time later
+            ((verdict, reason),) = said(audited(cluster), "X01")
+            assert verdict is Verdict.FAIL
+            assert "with 5 or 8 or 10 partitions" in reason
         assert told_by_each(cluster) == {()}, "who audits makes no topic"
         with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
             named_by(raw.broker(2), ["first"])
