@@ -226,9 +226,8 @@ class Verdict(RunTask):
             found = accepted(account_of(run, tools.runs.steps(run.run)))
         self.log.info("run %s is %s", run.run, run.state)
         if context["params"]["execute"] and run.state is not RunState.DONE:
-            raise AirflowFailException(
-                f"run {run.run} is {run.state}: trigger again to go on, or take it back"
-            )
+            then = "trigger again to go on, or take it back" if run.open else "trigger again to plan anew"
+            raise AirflowFailException(f"run {run.run} is {run.state}: {then}")
         if context["params"]["execute"] and found:
             wrong = "; ".join(f"{each.what} (accepted by {each.who})" for each in found)
             raise AirflowFailException(
