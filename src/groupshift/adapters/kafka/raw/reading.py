@@ -29,7 +29,7 @@ from groupshift.domain.cluster_rows import GONE, GroupRow, OffsetRow, ProblemRow
 
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""
-_GROUP_ID_NOT_FOUND, _UNSTABLE = 69, 88
+_UNSUPPORTED, _GROUP_ID_NOT_FOUND, _UNSTABLE = 35, 69, 88
 _DESCRIBED = frozenset({"", CLASSIC, CONSUMER, SHARE, STREAMS})
 
 Make = Callable[[Any, int], Described]
@@ -172,7 +172,8 @@ class Reading:
             group, code = each.group_id, int(each.error_code)
             if group not in self._ask:
                 continue
-            if code == _GROUP_ID_NOT_FOUND or (not code and each.group_state == GONE):
+            absent = code == _UNSUPPORTED and group in self._tried and self._ask[group] == CONSUMER
+            if absent or code == _GROUP_ID_NOT_FOUND or (not code and each.group_state == GONE):
                 self._other_protocol(group)
             elif not code:
                 self._described(group, make(each, node))
@@ -185,7 +186,8 @@ class Reading:
         del self._ask[group]
 
     def _other_protocol(self, group: str) -> None:
-        """The group is not of the type that was asked for: it may have been converted since the listing."""
+        """The group is not of the type that was asked for: it may have been converted since the listing, but
+        for an OLD coordinator, which has no other type (35) and may not know what another broker lists."""
         kind = self._ask[group]
         if group not in self._tried and group in self.listed:
             self._tried.add(group)
