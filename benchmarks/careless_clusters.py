@@ -26,43 +26,44 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from confluent_kafka import Consumer
 from measuring import Aim, fresh_home, report
+from measuring.careless_cluster import (
+    AFTER,
+    BEFORE,
+    PARTITIONS,
+    TOPIC,
+    Key,
+    Said,
+    answered,
+    audited,
+    by_key,
+    committed,
+    differing,
+    expanded,
+    groups_of,
+    owners_of,
+    restarted,
+    rows,
+    started,
+)
 from measuring.live_groups import LIVE, LIVE_PARTITIONS, LiveGroup, producing
 from rich.console import Console
 from rich.table import Table
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
-from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
-from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.cli.main import main as groupshift
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.sandbox.elections import lead_as_preferred
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster, unchanged
+from groupshift.sandbox.layout import Cluster
 from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.rolling import replace_node
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
 
-BEFORE, AFTER, OFFSETS = 5, 8, "__consumer_offsets"
-TOPIC, PARTITIONS, GROUPS, LIVING = "orders", 10, 300, 12
-BY_HAND, LATER = 3, 1_000
-_Key = tuple[str, str, int]
-_Said = tuple[int, int | None, str]
+LIVING, BY_HAND, LATER = 12, 3, 1_000
 _TITLES = {
     "two_owners": "groups that two brokers own when one of three is restarted",
     "no_owner": "groups that no broker owns then",
@@ -81,93 +82,6 @@ _TITLES = {
     "unclean": "rules of the audit that fail then",
     "not_brought_back": "offsets not answered as committed last, nor left to a person",
 }
-
-
-def started(home: Home, kind: str) -> Cluster:
-    """Three brokers that will make five partitions."""
-    five = {"offsets.topic.num.partitions": str(BEFORE)}
-    if kind == "NEW":
-        return start_kraft(home, KraftOptions(nodes=3, heap="320m", properties=five))
-    return start_zookeeper_mode(
-        home, start_zookeeper(home), ZookeeperModeOptions(nodes=3, heap="256m", properties=five)
-    )
-
-
-def rows() -> list[OffsetRow]:
-    """The offsets of the groups that are away."""
-    return [
-        OffsetRow(
-            group=f"team-{number}",
-            topic=TOPIC,
-            partition=partition,
-            offset=10_000 * (number + 1) + partition,
-            leader_epoch=partition % 3,
-            metadata=f"team-{number}/{partition}",
-        )
-        for number in range(GROUPS)
-        for partition in range(PARTITIONS)
-    ]
-
-
-def by_key(found: Iterable[OffsetRow]) -> dict[_Key, _Said]:
-    """Offset, leader epoch and metadata of each."""
-    return {
-        (row.group, row.topic, row.partition): (row.offset, row.leader_epoch, row.metadata or "")
-        for row in found
-    }
-
-
-def committed(cluster: Cluster, found: Iterable[OffsetRow]) -> None:
-    """All acknowledged."""
-    with closing(KafkaCluster(cluster.bootstrap, timeout_s=60.0)) as raw:
-        assert commit_rows(raw, found) == {}
-
-
-def answered(cluster: Cluster, groups: Iterable[str]) -> dict[_Key, _Said]:
-    """What coordinators answer."""
-    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
-    with closing(LiveGroupSnapshots(raw, SystemClock(), patience_s=60.0)) as snapshots:
-        return by_key(snapshots.take(tuple(groups)).offsets)
-
-
-def audited(cluster: Cluster) -> PlacementAudit:
-    """Who owns what now."""
-    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
-    log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
-    with closing(LivePlacementViews(raw, SystemClock())) as views:
-        return audit_placement(views, log)
-
-
-def owners_of(cluster: Cluster, groups: Iterable[str]) -> Mapping[str, tuple[int, ...]]:
-    """The brokers that serve each group, as every broker by itself answers for it."""
-    raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
-    with closing(LivePlacementViews(raw, SystemClock())) as views:
-        return views.owners(set(groups))
-
-
-def differing(wanted: Mapping[_Key, _Said], found: Mapping[_Key, _Said]) -> list[_Key]:
-    """Keys that are not answered as wanted."""
-    return [key for key, offset in wanted.items() if found.get(key) != offset]
-
-
-def groups_of(keys: Iterable[_Key]) -> list[str]:
-    """Their groups, each once."""
-    return sorted({group for group, _, _ in keys})
-
-
-def restarted(cluster: Cluster, nodes: Iterable[int]) -> Cluster:
-    """One after the other, led as before in the end."""
-    for node in nodes:
-        cluster, _ = replace_node(cluster, node, unchanged)
-    lead_as_preferred(cluster, OFFSETS)
-    return cluster
-
-
-def expanded(cluster: Cluster) -> None:
-    """Eight partitions, led."""
-    with closing(LiveTopicExpansion(KafkaCluster(cluster.bootstrap, timeout_s=60.0))) as topic:
-        topic.expand(AFTER)
-        wait_until(lambda: not topic.lacks([1, 2, 3]), 60.0, "all partitions are led")
 
 
 @contextmanager
@@ -219,7 +133,7 @@ def careless(
     return cluster, members, figures, names
 
 
-def by_hand(cluster: Cluster) -> tuple[Cluster, dict[_Key, _Said], dict[str, list[_Key]]]:
+def by_hand(cluster: Cluster) -> tuple[Cluster, dict[Key, Said], dict[str, list[Key]]]:
     """An operator commits a third of the groups anew, each a thousand further; every commit is acknowledged.
     Which of them are not answered then, and after leaders moved twice."""
     later = [
@@ -259,7 +173,7 @@ def repaired(cluster: Cluster) -> tuple[Cluster, list[dict[str, Any]]]:
 
 
 def mended(
-    cluster: Cluster, members: Iterable[LiveGroup], commanded: Mapping[_Key, _Said]
+    cluster: Cluster, members: Iterable[LiveGroup], commanded: Mapping[Key, Said]
 ) -> tuple[dict[str, int], dict[str, Any]]:
     """What the repair did, and what is answered then."""
     cluster, documents = repaired(cluster)

@@ -3,8 +3,8 @@ comparisons, and who decided what when."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from groupshift.application.run_engine import STOPPED, StepStatus
@@ -35,18 +35,6 @@ class ComparedGroups:
     at_ms: int
     folder: str
     accepted_by: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """What a node ran (a release, a count) from and to then (epoch ms); ``changing`` while it was being
-    replaced or restarted, to run that."""
-
-    node: str
-    ran: str
-    from_ms: int
-    to_ms: int
-    changing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,36 +259,6 @@ def _stop(records: Mapping[str, RunStepRecord]) -> Stop | None:
         detail=str(result["detail"]),
         hopeless=bool(result["hopeless"]),
     )
-
-
-def stretches_of(
-    account: RunAccount[P], act: RunAct, now: str, ran: Callable[[RunStep], str]
-) -> tuple[Stretch, ...]:
-    """What each node ran, from the plan (``now``) to what was journaled last, where steps of this kind change
-    it to what ``ran`` says; nodes in the order of the plan."""
-    found: list[Stretch] = []
-    for node in dict.fromkeys(each.step.subject for each in account.of_act(act)):
-        its = {each.step.key for each in account.steps if (each.step.act, each.step.subject) == (act, node)}
-        found += _of_node(account, its, Stretch(node=node, ran=now, from_ms=0, to_ms=0), ran)
-    return tuple(found)
-
-
-def _of_node(
-    account: RunAccount[P], its: Collection[str], first: Stretch, ran: Callable[[RunStep], str]
-) -> Iterator[Stretch]:
-    """``its`` are the keys of the steps that change this node."""
-    now, since, before = first.ran, account.run.created_at_ms, account.run.created_at_ms
-    for each in account.steps:
-        if each.step.key in its and each.stand is not Stand.UNTOUCHED:
-            done = each.stand is Stand.DONE
-            until = each.at_ms if done else account.ended_ms
-            yield replace(first, ran=now, from_ms=since, to_ms=before)
-            yield replace(first, ran=ran(each.step), from_ms=before, to_ms=until, changing=True)
-            if not done:
-                return
-            now, since = ran(each.step), each.at_ms
-        before = max(before, each.at_ms)
-    yield replace(first, ran=now, from_ms=since, to_ms=account.ended_ms)
 
 
 def result_of(status: StepStatus) -> Mapping[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from groupshift.application.run_account import ComparedGroups, P, RunAccount, Stretch, compared
+from groupshift.application.run_account import ComparedGroups, P, RunAccount, compared
+from groupshift.application.run_stretches import Stretch
 from groupshift.spark.account.axis import Axis, axis_of, clock, picture, ticks
 from groupshift.spark.account.run_picture import SIGNS
 from groupshift.spark.html import Markup, duration, join, tag
