@@ -13,7 +13,14 @@ from groupshift.adapters.memory.clock import ManualClock
 from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
 from groupshift.adapters.memory.offset_brokers import OffsetBrokers
 from groupshift.application.expansion_work import ExpansionTools
-from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, GroupRow, OffsetRow, ProblemRow
+from groupshift.domain.cluster_rows import (
+    LISTED_TOO,
+    ClusterState,
+    Committed,
+    GroupRow,
+    OffsetRow,
+    ProblemRow,
+)
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import ListedGroup, Property
@@ -166,6 +173,12 @@ class Expansible(Placed):
         rows = [GroupRow(group=name, type="classic", state="Empty") for name in sorted(listed)]
         twice = [ProblemRow(group=name, problem=f"1{LISTED_TOO}2") for name in self._twice(wanted)]
         return replace(found, groups=rows, problems=[*found.problems, *silent, *twice])
+
+    def committed(self, groups: Collection[str]) -> Committed:
+        """See the port."""
+        found = Placed.committed(self, set(groups) - self.silent)
+        silent = [ProblemRow(group=group, problem="loading") for group in sorted(set(groups) & self.silent)]
+        return replace(found, problems=[*found.problems, *silent])
 
     def _twice(self, wanted: Collection[str]) -> list[str]:
         """Groups that a broker lists which does not serve them, where another one does: as real ones told."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from groupshift.adapters.memory.offset_brokers import NotCoordinator, OffsetBrokers
 from groupshift.domain.audit_log import Position
-from groupshift.domain.cluster_rows import ClusterState, OffsetRow, ProblemRow
+from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGroup, Property, QuorumView
@@ -157,6 +157,11 @@ class Placed:
         return ClusterState(
             cluster_id="simulated", taken_at_ms=self.world.now_ms, offsets=rows, problems=problems
         )
+
+    def committed(self, groups: Collection[str]) -> Committed:
+        """See the port."""
+        found = Placed.take(self, groups)
+        return Committed(offsets=found.offsets, problems=found.problems)
 
     def cluster_id(self) -> str:
         """One."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import TopicPartition as At
 
 from classic_member import ClassicMember, assignment
 from groupshift.adapters.clock import SystemClock
@@ -22,6 +24,7 @@ from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.processes import marked, stop
+from open_transaction import OpenTransaction
 
 TOPIC = "orders"
 ROWS = [
@@ -79,6 +82,35 @@ def test_offsets_are_given_back_exactly_and_as_often_as_wanted(ports) -> None:
     )
     found = restore_offsets(restoring, reader, ROWS)
     assert (found.equal, found.differing) == (len(ROWS), ())
+
+
+def test_what_is_committed_is_asked_without_a_listing(ports) -> None:
+    """The same rows as a snapshot has, in fewer requests; a group that nobody knows has none."""
+    restoring, reader = ports
+    assert restoring.commit(ROWS) == {}
+    groups = [*{row.group for row in ROWS}, "nobody knows"]
+    taken = reader.take(groups)
+    before = reader.requests
+    found = reader.committed(groups)
+    assert (sorted(found.offsets, key=str), found.problems) == (sorted(taken.offsets, key=str), [])
+    assert len(found.offsets) == len(ROWS)
+    assert reader.requests - before < taken.requests
+
+
+def test_a_first_commit_that_is_pending_is_not_taken_for_none(node: KraftCluster, ports) -> None:
+    """Its transaction is named while it is open; the offset is there once it ended."""
+    _, reader = ports
+    group = f"settlement-{uuid.uuid4().hex[:6]}"
+    pending = OpenTransaction(node.bootstrap, group, At(TOPIC, 0, 7))
+    with closing(
+        LiveGroupSnapshots(KafkaCluster(node.bootstrap, timeout_s=60.0), SystemClock(), patience_s=0.5)
+    ) as hasty:
+        found = hasty.committed([group])
+    assert found.offsets == []
+    (problem,) = found.problems
+    assert f"its first commit may be in a transaction that is open: '{group}'" in problem.problem
+    pending.commit()
+    assert [row.offset for row in reader.committed([group]).offsets] == [7]
 
 
 def test_a_topic_that_is_not_there_is_told_and_hides_no_other(ports) -> None:

@@ -14,7 +14,7 @@ from groupshift.domain.expansion.view import retention_ms
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.audits import LogProgress
-from groupshift.ports.group_snapshots import GroupSnapshots
+from groupshift.ports.group_snapshots import ClusterGroups, GroupSnapshots
 from groupshift.ports.log_copies import OffsetsLog
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
@@ -85,7 +85,7 @@ def _against(audit: PlacementAudit) -> str:
     return "; ".join(unmet)
 
 
-def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: GroupSnapshots) -> Repaired:
+def repair(planned: PlannedRepair, restoring: OffsetRestoring, reader: ClusterGroups) -> Repaired:
     """Commit what is to be restored, for groups without members, and read it back: some groups at a time,
     asked for right before; what is answered otherwise than the log said, or cannot be asked, is left alone.
     Safe to repeat. A consumer that commits without being a member is not refused by its coordinator. On NEW

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from groupshift.domain.cluster_rows import ClusterState, OffsetRow
+from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
-from groupshift.ports.group_snapshots import GroupSnapshots
+from groupshift.ports.group_snapshots import CommittedOffsets
 from groupshift.ports.offset_restoring import OffsetRestoring
 
 _NONE = -1
@@ -36,7 +36,7 @@ class Restored:
 
 
 def restore_offsets(
-    restoring: OffsetRestoring, reader: GroupSnapshots, rows: Iterable[OffsetRow]
+    restoring: OffsetRestoring, reader: CommittedOffsets, rows: Iterable[OffsetRow]
 ) -> Restored:
     """Commit ``rows`` (of groups without members; offsets below 0 are none and left out), then read back.
 
@@ -47,7 +47,7 @@ def restore_offsets(
 
 
 def read_back(
-    reader: GroupSnapshots,
+    reader: CommittedOffsets,
     wanted: Iterable[OffsetRow],
     refused: Mapping[str, str] | None = None,
     *,
@@ -58,7 +58,7 @@ def read_back(
     Where no answer must not count as no offset (``whole``), raises `Transient` when one does not answer."""
     rows = list(wanted)
     groups = sorted({row.group for row in rows})
-    state = reader.take(groups) if groups else ClusterState(cluster_id="", taken_at_ms=0)
+    state = reader.committed(groups) if groups else Committed()
     if whole:
         demand_answers(state)
     found = {_key(row): row for row in state.offsets}
@@ -70,7 +70,7 @@ def read_back(
     return Restored(equal=len(rows) - len(differing), differing=differing)
 
 
-def demand_answers(state: ClusterState) -> None:
+def demand_answers(state: ClusterState | Committed) -> None:
     """Raises `Transient` where a group was not answered: that is not the same as no offset. What concerns no
     group (a topic's log end that cannot be read) hides none."""
     silent = [each for each in state.problems if each.group is not None and not each.of_listing]

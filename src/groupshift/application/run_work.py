@@ -19,7 +19,7 @@ from groupshift.ports.clock import Clock
 from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
 from groupshift.ports.commit_hashes import CommitHashes
 from groupshift.ports.crash import NoStepCrash, StepCrashPoints
-from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots
+from groupshift.ports.group_snapshots import ClusterGroups, ClusterSnapshotStore
 from groupshift.ports.journal import StepState
 from groupshift.ports.log_copies import OffsetsLog
 from groupshift.ports.run_sealing import RunSealing, not_sealed
@@ -52,7 +52,7 @@ class RunTools:
     writes what remains of a run there when it ends."""
 
     log: OffsetsLog
-    reader: GroupSnapshots
+    reader: ClusterGroups
     store: ClusterSnapshotStore
     compare: SnapshotCompare
     commits: CommitHashes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from groupshift.domain.cluster_rows import ReadFrom
-from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots
+from groupshift.ports.group_snapshots import ClusterGroups, ClusterSnapshotStore, GroupSnapshots
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 
 
-def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupSnapshots:
+def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterGroups:
     """A reader of this cluster; it opens nothing before it is used. Raises `Rejected` for an address or a
     property that cannot be used."""
     from groupshift.adapters.clock import SystemClock

@@ -144,6 +144,15 @@ Table = Sequence[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What coordinators answer of the offsets of groups, and what they do not; with a problem about a group
+    its rows are not complete."""
+
+    offsets: Sequence[OffsetRow] = ()
+    problems: Sequence[ProblemRow] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """A live snapshot, taken from ``taken_at_ms`` (epoch) on; rows in the order of their tables' keys.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
-from groupshift.domain.cluster_rows import ClusterState, OffsetRow
+from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
 from groupshift.domain.snapshot_plan import PlanOf
 
@@ -37,6 +37,20 @@ class GroupSnapshots(Protocol):
     def close(self) -> None:
         """Close the connections."""
         ...
+
+
+class CommittedOffsets(Protocol):
+    """Asks coordinators what groups have committed, and for nothing else: neither which groups there are, nor
+    members, nor log ends. For reading back what was just committed, batch by batch."""
+
+    def committed(self, groups: Collection[str]) -> Committed:
+        """The stable offsets of these groups. While a transaction may commit one, its group is asked again;
+        where one stays open that is a problem of the group. Raises as `GroupSnapshots`."""
+        ...
+
+
+class ClusterGroups(GroupSnapshots, CommittedOffsets, Protocol):
+    """Both, of one cluster."""
 
 
 class ClusterSnapshotStore(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
 from groupshift.cli.main import main
-from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, ProblemRow
+from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, Committed, ProblemRow
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.expansion.probing import probe_names
 from groupshift.domain.placement import partition_of
@@ -33,6 +34,10 @@ class Twice:
         found = self._world.take(*given, **named)  # type: ignore[arg-type]
         said = ProblemRow(group=self._group, problem=f"broker 1{LISTED_TOO}2")
         return replace(found, problems=[*found.problems, said])
+
+    def committed(self, groups: Collection[str]) -> Committed:
+        """See the port."""
+        return self._world.committed(groups)
 
     def cluster_id(self) -> str:
         """See the port."""

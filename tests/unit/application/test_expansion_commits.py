@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.expansion_work import ExpansionTools, sized
 from groupshift.application.run_engine import Ended, RunOutcome
-from groupshift.domain.cluster_rows import ClusterState, OffsetRow, ProblemRow
+from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
 from groupshift.domain.coordinator_log.releases import Coordinator
@@ -103,6 +104,10 @@ class Sick:
         found = self._world.take(*given, **named)  # type: ignore[arg-type]
         said = ProblemRow(problem="the log end of orders-0 cannot be read")
         return replace(found, problems=[*found.problems, said])
+
+    def committed(self, groups: Collection[str]) -> Committed:
+        """See the port."""
+        return self._world.committed(groups)
 
     def cluster_id(self) -> str:
         """See the port."""

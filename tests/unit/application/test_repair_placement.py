@@ -10,7 +10,7 @@ import pytest
 from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
 from groupshift.application.restore_offsets import read_back, restore_offsets
-from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, OffsetRow, ProblemRow
+from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.downgrade.view import Property
 from groupshift.domain.expansion.repair import Mend
@@ -27,7 +27,7 @@ class Coordinators:
     offsets: dict[tuple[str, str, int], OffsetRow] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     untold: Mapping[str, str] = field(default_factory=dict)
-    committed: list[OffsetRow] = field(default_factory=list)
+    given: list[OffsetRow] = field(default_factory=list)
 
     def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
         """Refuses groups with members."""
@@ -36,7 +36,7 @@ class Coordinators:
             if row.group in self.busy:
                 refused[row.group] = "UNKNOWN_MEMBER_ID (25)"
                 continue
-            self.committed.append(row)
+            self.given.append(row)
             self.offsets[row.group, row.topic, row.partition] = row
         return refused
 
@@ -54,6 +54,11 @@ class Coordinators:
             if groups is None or group in groups
         ]
         return ClusterState(cluster_id="c", taken_at_ms=0, offsets=rows, problems=problems)
+
+    def committed(self, groups: Collection[str]) -> Committed:
+        """The offsets of these groups, alone."""
+        found = self.take(groups)
+        return Committed(offsets=found.offsets, problems=found.problems)
 
     def cluster_id(self) -> str:
         """One."""
@@ -78,7 +83,7 @@ def test_lost_offsets_are_committed_and_read_back() -> None:
     assert plan.counts == {Mend.RESTORE: 2, Mend.OVERWRITTEN: 0, Mend.CONFLICT: 0}
     done = repair(plan, world, world)
     assert (done.restored.equal, done.restored.differing, done.changed) == (2, (), ())
-    assert {(row.group, row.offset, row.leader_epoch, row.metadata) for row in world.committed} == {
+    assert {(row.group, row.offset, row.leader_epoch, row.metadata) for row in world.given} == {
         ("g9", 42, 3, "m"), ("g10", 43, 3, "m"),
     }  # fmt: skip
     again = repair(plan, world, world)
@@ -92,7 +97,7 @@ def test_what_is_older_at_home_gives_way() -> None:
     row = plan.repairs[0].row
     world = Coordinators({(row.group, row.topic, row.partition): replace(row, offset=5)})
     done = repair(plan, world, world)
-    assert (done.changed, done.restored.equal, world.committed) == ((), 1, [row])
+    assert (done.changed, done.restored.equal, world.given) == ((), 1, [row])
 
 
 def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
@@ -100,7 +105,7 @@ def test_offsets_below_zero_are_none_and_others_are_read_back_exactly() -> None:
     rows = [plan.row for plan in planned(*LOST).repairs]
     world = Coordinators()
     found = restore_offsets(world, world, [*rows, replace(rows[0], partition=1, offset=-1)])
-    assert (found.equal, len(world.committed)) == (2, 2)
+    assert (found.equal, len(world.given)) == (2, 2)
     for change in ({"offset": 1}, {"leader_epoch": None}, {"metadata": "other"}):
         world.offsets[rows[0].group, "t", 0] = replace(rows[0], **change)
         (left,) = read_back(world, rows).differing
@@ -129,7 +134,7 @@ def test_what_its_coordinator_does_not_tell_is_left_alone() -> None:
     world, plan = Coordinators(untold={"g9": "a transaction is open"}), planned(*LOST)
     done = repair(plan, world, world)
     assert [(each.wanted.group, each.reason) for each in done.changed] == [("g9", "a transaction is open")]
-    assert [row.group for row in world.committed] == ["g10"]
+    assert [row.group for row in world.given] == ["g10"]
     residue = Coordinators(untold={"g9": f"group 'g9': listed by broker 1{LISTED_TOO}2: it moved just now"})
     assert repair(plan, residue, residue).restored.equal == 2
 
@@ -140,7 +145,7 @@ def test_a_deletion_since_the_look_is_not_undone() -> None:
     plan = planned(commit("g9", 0, offset=42, ms=9_000), commit("g9", home, offset=5, ms=1_000))
     world = Coordinators()
     (left,) = repair(plan, world, world).changed
-    assert (left.found, world.committed) == (None, [])
+    assert (left.found, world.given) == (None, [])
     assert left.reason == "somebody changed it: the log said 5, its coordinator answers None"
 
 
@@ -149,7 +154,7 @@ def test_more_groups_than_are_taken_at_a_time() -> None:
     world = Coordinators()
     lost = [commit(f"g{number}", (partition_of(f"g{number}", 8) + 1) % 8, at=number) for number in range(250)]
     done = repair(planned(*lost), world, world)
-    assert (done.restored.equal, len(world.committed)) == (250, 250)
+    assert (done.restored.equal, len(world.given)) == (250, 250)
 
 
 def test_a_group_with_members_is_named_and_hides_no_other() -> None:
@@ -191,4 +196,4 @@ def test_nothing_is_committed_where_it_would_not_stay(found: PlacementView, said
     world, plan = Coordinators(), planned(*LOST, found=found)
     with pytest.raises(Rejected, match=f"nothing was changed: {said}"):
         repair(plan, world, world)
-    assert world.committed == []
+    assert world.given == []

@@ -77,10 +77,12 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
 
 @dataclass(slots=True)
 class Reading:
-    """What is known so far of ``groups``, and what is still to be asked."""
+    """What is known so far of ``groups``, and what is still to be asked; without ``members`` only their
+    offsets are, and nothing needs to be ``listed``."""
 
     groups: Sequence[str]
-    listed: Mapping[str, Listed]
+    listed: Mapping[str, Listed] = field(default_factory=dict)
+    members: bool = True
     described: dict[str, Described] = field(default_factory=dict)
     offsets: dict[str, list[OffsetRow]] = field(default_factory=dict)
     problems: list[ProblemRow] = field(default_factory=list)
@@ -94,9 +96,9 @@ class Reading:
     def __post_init__(self) -> None:
         for group in self.groups:
             kind = self.listed.get(group, Listed()).type
-            if kind in _DESCRIBED:
+            if self.members and kind in _DESCRIBED:
                 self._ask[group] = kind or CLASSIC
-            else:
+            elif self.members:
                 self._undescribed(group, f"its members are not read, for it is of type {kind}")
             if kind != SHARE:  # share groups commit no offsets
                 self._unfetched.add(group)
@@ -108,6 +110,11 @@ class Reading:
 
     def round(self, cluster: KafkaCluster, done: Callable[[], None]) -> None:
         """Ask each coordinator for its groups of ``pending``; calls ``done`` after every answer."""
+        self._ask_each(cluster, done)
+        while not self.pending and self._doubt(cluster):
+            self._ask_each(cluster, done)
+
+    def _ask_each(self, cluster: KafkaCluster, done: Callable[[], None]) -> None:
         nodes, errors = cluster.coordinators(self._unfetched | self._ask.keys())
         for group, code in errors.items():
             if self._final(group, code, "has no coordinator"):
@@ -122,19 +129,22 @@ class Reading:
         for read, answer in cluster.ask_each(asked):
             read(answer)
             done()
-        if not self.pending:
-            self._doubt(cluster)
 
-    def _doubt(self, cluster: KafkaCluster) -> None:
-        """Ask groups again whose first commit may be on its way."""
+    def _doubt(self, cluster: KafkaCluster) -> bool:
+        """Groups are to be asked again whose first commit may be on its way; whether now, for no transaction
+        is open that they would wait for."""
         lacking = [group for group in self.offsets if self._lacks_offsets(group)]
-        for group, why in self._first.doubtful(cluster, lacking).items():
-            self._causes[group] = why
-            self._unfetched.add(group)
+        again = self._first.doubtful(cluster, lacking)
+        self._causes |= again
+        self._unfetched |= again.keys()
+        return bool(again) and not any(again.values())
 
     def _lacks_offsets(self, group: str) -> bool:
         """No offset at all, or none of a partition that a member has."""
-        found, rows = self.described[group], self.offsets[group]
+        rows = self.offsets[group]
+        if not self.members:
+            return not rows
+        found = self.described[group]
         if found.group.state == GONE or (rows and not found.assignments):
             return False
         committed = {(row.topic, row.partition) for row in rows}

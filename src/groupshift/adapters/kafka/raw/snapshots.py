@@ -1,4 +1,5 @@
-"""Live snapshots of all groups of a cluster: `groupshift.ports.group_snapshots.GroupSnapshots`."""
+"""Live snapshots of all groups of a cluster: `groupshift.ports.group_snapshots.GroupSnapshots`,
+and what groups have committed alone."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from groupshift.adapters.kafka.raw.cluster import BrokerNode, KafkaCluster
 from groupshift.adapters.kafka.raw.group_rows import within_logs
 from groupshift.adapters.kafka.raw.log_ends import LogEnds
 from groupshift.adapters.kafka.raw.reading import Listed, Reading, listing
-from groupshift.domain.cluster_rows import LISTED_TOO, BrokerRow, ClusterState, LogEndRow, ProblemRow
+from groupshift.domain.cluster_rows import (
+    LISTED_TOO,
+    BrokerRow,
+    ClusterState,
+    Committed,
+    LogEndRow,
+    ProblemRow,
+)
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import Progress
 
@@ -63,6 +71,14 @@ class LiveGroupSnapshots:
             taken_at_ms=taken_at_ms,
             requests=self._cluster.requests - before,
         )
+
+    def committed(self, groups: Collection[str]) -> Committed:
+        """See the port: one OffsetFetch for each coordinator, and no listing of all groups."""
+        reading = Reading(groups=sorted(set(groups)), members=False)
+        self._cluster.attempt(self._cluster.refuse_several)
+        self._in_rounds(reading, lambda: reading.round(self._cluster, lambda: None))
+        offsets = [row for group in reading.groups for row in reading.offsets.get(group, ())]
+        return Committed(offsets=offsets, problems=reading.problems)
 
     @property
     def requests(self) -> int:

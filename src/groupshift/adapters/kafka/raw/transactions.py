@@ -104,12 +104,14 @@ def _describe(cluster: KafkaCluster, node: int, ids: tuple[str, ...]) -> object:
 @dataclass(slots=True)
 class FirstCommits:
     """The groups that lack an offset and are asked again, until every transaction that was open when they
-    were looked at first has ended; those begun later do not count, for somebody commits all the time."""
+    were looked at first has ended; those begun later do not count, for somebody commits all the time. Each is
+    asked once more in any case: one that was pending may have been committed between answer and look."""
 
     _waiting: dict[str, frozenset[OpenTransaction]] = field(default_factory=dict)
 
     def doubtful(self, cluster: KafkaCluster, lacking: Collection[str]) -> dict[str, str]:
-        """Of the groups ``lacking`` an offset those to ask again, and why."""
+        """Of the groups ``lacking`` an offset those to ask again, and why: empty where the answer that comes
+        now is the last one."""
         undecided = [group for group in lacking if self._waiting.get(group) != frozenset()]
         if not undecided:
             return {}
@@ -118,10 +120,7 @@ class FirstCommits:
         again: dict[str, str] = {}
         for group in undecided:
             now = opened.get(partition_of(group, count), frozenset()) if opened else frozenset()
-            before = self._waiting.get(group)
-            if before is None and not now:
-                continue
-            self._waiting[group] = now if before is None else before & now
-            ids = ", ".join(sorted({repr(each.transactional_id) for each in now}))
-            again[group] = f"its first commit may be in a transaction that is open: {ids}"
+            self._waiting[group] = waiting = self._waiting.get(group, now) & now
+            ids = ", ".join(sorted({repr(each.transactional_id) for each in waiting}))
+            again[group] = f"its first commit may be in a transaction that is open: {ids}" if ids else ""
         return again
