@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from groupshift.application.environment import Environment
-from groupshift.application.observe import patient
+from groupshift.application.observe import LOOK_AGAIN_S, patient
 from groupshift.application.records import Migration, load
 from groupshift.domain.books import Wanted
 from groupshift.domain.equality import nobody_at
 from groupshift.domain.evidence import Manifest, Moment
+from groupshift.domain.group import GroupView
 from groupshift.domain.moves import StageName
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind
 
+_LATE_S = 10
+"""How long a snapshot waits for a ledger that is behind the commits of its group."""
 _CALM = ("C11", "C18")
 """A snapshot waits, as long as patience lasts, for a moment at which every partition is owned once and
 every place is filled; after an act also for what that act leads to. A restarting member is no finding."""
@@ -27,7 +33,7 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
             return kept
     driver, rules, wanted = found.plan.driver, *_calm(found, stage, moment)
     view = patient(env, found.record.group, driver, rules, wanted)[0].view
-    rows = snapshot_rows(view, env.ledger.last_delivered(found.record.group))
+    rows = snapshot_rows(view, _delivered(env, view))
     manifest = env.evidence.write((migration, stage.value, moment), view.taken_at_ms, rows)
     env.journal.append(
         Entry(
@@ -39,6 +45,20 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
         )
     )
     return manifest
+
+
+def _delivered(env: Environment, view: GroupView) -> Mapping[TopicPartition, int]:
+    """What the ledgers say, once they have what this view says was committed. An old member's ledger is
+    written by a process that reads what it printed, and may come later than its commit; what nobody delivered
+    is not there after the wait either, and validation says so."""
+    deadline = env.clock.now_ms() + min(_LATE_S, env.thresholds.patience_s) * 1000
+    committed = [*view.zookeeper_offsets, *view.kafka_offsets]
+    while True:
+        found = env.ledger.last_delivered(view.group)
+        late = [each for each in committed if each.offset > found.get(each.partition, each.offset) + 1]
+        if not late or env.clock.now_ms() >= deadline:
+            return found
+        env.clock.sleep(LOOK_AGAIN_S)
 
 
 def _calm(found: Migration, name: StageName, moment: Moment) -> tuple[tuple[str, ...], Wanted]:

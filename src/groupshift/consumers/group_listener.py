@@ -19,7 +19,7 @@ from groupshift.errors import Transient
 _LOG = logging.getLogger(__name__)
 _BOUND_S = 3.0
 _ANSWER_S = 1.0
-_PAUSE_S = 0.05
+_PAUSE_S, _LATER_S = 0.05, 1.0
 _STABLE = "Stable"
 
 
@@ -35,7 +35,8 @@ class GroupListener:
     def told(self, mode: Mode, outlook: Outlook) -> bool:
         """Whether delivery may start: everything about this assignment was told, or nobody listens.
 
-        In Kafka mode the group is asked until it is stable, within a bound; the map is then incomplete."""
+        In Kafka mode the group is asked until it is stable. At the bound delivery starts with a map that is
+        incomplete; the complete one is told when there is one."""
         if not self._parts.application.wants_group or outlook.view is None:
             return True
         if mode is Mode.ZOOKEEPER:
@@ -72,14 +73,18 @@ class GroupListener:
         ).start()
 
     def _gather(self, generation: int) -> None:
-        """Until the group is stable, this generation is over, or the bound is reached."""
-        found: KafkaGroup | None = None
-        deadline, pause = time.monotonic() + _BOUND_S, threading.Event()
-        while found is None and self._asking == generation and time.monotonic() < deadline:
+        """Until the group is stable or this generation is over; at the bound it is said that it is not."""
+        deadline, pause, late = time.monotonic() + _BOUND_S, threading.Event(), False
+        while self._asking == generation:
             found = self._stable()
-            if found is None:
-                pause.wait(_PAUSE_S)
+            if found is not None or (not late and time.monotonic() >= deadline):
+                self._know(generation, found)
+                late = True
+            if found is not None:
+                return
+            pause.wait(_LATER_S if late else _PAUSE_S)
 
+    def _know(self, generation: int, found: KafkaGroup | None) -> None:
         def answer() -> None:
             if self._asking == generation:
                 self._answer = (generation, found)

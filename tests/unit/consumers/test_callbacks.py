@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from groupshift.consumers import group_listener
 from groupshift.consumers.callbacks import Notice
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
@@ -183,3 +184,26 @@ def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
         threading.Event().wait(0.01)
     assert len(records) > 0
     assert heard == [(Mode.KAFKA, True)]
+
+
+def test_a_map_that_comes_too_late_is_told_after_the_first_record(bench, monkeypatch) -> None:
+    """Delivery waits no longer than the bound; a broker that was slow for longer hides no map for ever."""
+    monkeypatch.setattr(group_listener, "_BOUND_S", 0.2)
+    monkeypatch.setattr(group_listener, "_LATER_S", 0.01)
+    bench.join(1)
+    bench.zookeeper.toggle(Mode.KAFKA)
+    bench.settle()
+    heard: list[tuple[object, bool]] = []
+    member = bench.join(2, on_group_assigned=lambda _, told: heard.append((told.mode, told.complete)))
+    describe, answered = member.membership.describe, threading.Event()
+    member.membership.describe = lambda timeout: describe(timeout) if answered.is_set() else None
+    records: list[object] = []
+    for wanted in ([(Mode.KAFKA, False)], [(Mode.KAFKA, False), (Mode.KAFKA, True)]):
+        for _ in range(3000):
+            bench.settle()
+            records += member.read()
+            if records and heard == wanted:
+                break
+            threading.Event().wait(0.01)
+        assert (heard, bool(records)) == (wanted, True)
+        answered.set()
