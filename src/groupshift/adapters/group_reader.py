@@ -17,6 +17,8 @@ from groupshift.domain.observation import (
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.clock import Clock
 
+_TIMES, _APART_MS = 3, 1_500
+
 
 class ZookeeperReads(Protocol):
     """The ZooKeeper half."""
@@ -52,7 +54,9 @@ class LiveGroupReader:
     """Reads ZooKeeper first, then Kafka's offsets, then log ends.
 
     In kafka mode members commit to Kafka first and raise the znode at once (F8), so in this order no
-    znode of a view is ahead of Kafka; and no offset is ahead of its log end.
+    znode of a view is ahead of Kafka; and no offset is ahead of its log end. Where Kafka answered so late
+    that its offsets are of another time than ZooKeeper's, both are read again, a few times: a stall is no
+    difference between the stores.
     """
 
     def __init__(self, zookeeper: ZookeeperReads, kafka: KafkaReads, clock: Clock) -> None:
@@ -62,13 +66,23 @@ class LiveGroupReader:
 
     def read(self, group: str) -> GroupView:
         """The group now; see `groupshift.ports.groups.GroupReader.read`."""
+        for _ in range(_TIMES):
+            view, apart_ms = self._read(group)
+            if apart_ms <= _APART_MS:
+                break
+        return view
+
+    def _read(self, group: str) -> tuple[GroupView, int]:
+        """A view, and how long after ZooKeeper's answer Kafka's last one came."""
         taken_at_ms = self._clock.now_ms()
         zookeeper = self._zookeeper.observe(group)
+        answered_ms = self._clock.now_ms()
         kafka = self._kafka.observe(group, zookeeper.migration_ids)
         partitions = partitions_of(topics_of_group(zookeeper, kafka), kafka.topics)
         answered = {at.partition for at in kafka.offsets}
         positions = self._kafka.positions(group, partitions, answered)
-        return merge(group, taken_at_ms, zookeeper, kafka, positions)
+        apart_ms = self._clock.now_ms() - answered_ms
+        return merge(group, taken_at_ms, zookeeper, kafka, positions), apart_ms
 
     def close(self) -> None:
         """Close both connections."""

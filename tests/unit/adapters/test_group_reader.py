@@ -1,0 +1,72 @@
+"""A view of two stores is of one time, however late one of them answered."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from groupshift.adapters.group_reader import LiveGroupReader
+from groupshift.adapters.memory.clock import ManualClock
+from groupshift.domain.group import CommittedOffset, KafkaGroup
+from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide
+from groupshift.domain.partitions import TopicPartition
+
+AT = TopicPartition("orders", 0)
+
+
+@dataclass
+class Stores:
+    """Both commit ten records a second; Kafka's answer takes each of these times (s), then none."""
+
+    clock: ManualClock
+    late_s: list[float]
+    begun_ms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begun_ms = self.clock.now_ms()
+
+    def offset(self) -> CommittedOffset:
+        """What is committed now."""
+        return CommittedOffset(partition=AT, offset=(self.clock.now_ms() - self.begun_ms) // 100)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Nodes(Stores):
+    """ZooKeeper's half."""
+
+    def observe(self, group: str) -> ZookeeperSide:
+        """See the port."""
+        assert group == "g"
+        return ZookeeperSide(exists=True, offsets=(self.offset(),))
+
+
+class Brokers(Stores):
+    """Kafka's half."""
+
+    def observe(self, group: str, embedded: Collection[str] = ()) -> KafkaSide:
+        """See the port."""
+        assert (group, embedded) == ("g", ())
+        self.clock.sleep(self.late_s.pop(0) if self.late_s else 0.0)
+        return KafkaSide(group=KafkaGroup(state="Stable"), topics={"orders": 1}, offsets=(self.offset(),))
+
+    def positions(
+        self, group: str, partitions: Sequence[TopicPartition], answered: Collection[TopicPartition]
+    ) -> Positions:
+        """See the port."""
+        assert (group, list(partitions), list(answered)) == ("g", [AT], [AT])
+        return Positions()
+
+
+@pytest.mark.parametrize(
+    ("late_s", "apart"), [([], 0), ([1.0], 10), ([30.0], 0), ([30.0, 30.0], 0), ([30.0] * 9, 300)]
+)
+def test_what_came_too_late_is_read_again(late_s: list[float], apart: int) -> None:
+    """A stall makes no difference between the stores, unless each of three readings meets one."""
+    clock = ManualClock()
+    view = LiveGroupReader(Nodes(clock, []), Brokers(clock, late_s), clock).read("g")
+    (node,), (kafka,) = view.zookeeper_offsets, view.kafka_offsets
+    assert kafka.offset - node.offset in {apart, apart + 1}
