@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from groupshift_airflow.hooks import KafkaClusterHook, base_settings
+from groupshift_airflow.hooks import KafkaClusterHook, SigningHook, base_settings
 
 if TYPE_CHECKING:
     from groupshift.ports.broker_replacement import BrokerReplacement
@@ -27,7 +27,8 @@ def place_and_driver(kafka_conn_id: str, folder: str) -> tuple[RunPlace, BrokerR
     from groupshift.spark.run_tools import RunPlace
 
     base, file = base_settings(), os.environ.get(NODES_VARIABLE)
-    root = str(base["evidence"]["root"])
+    evidence = {**SigningHook().section(), **base["evidence"]}
+    root = str(evidence["root"])
     if "://" in root:
         raise Rejected("evidence.root is no local folder, which a run needs; name one in the settings")
     place = RunPlace(
@@ -35,5 +36,6 @@ def place_and_driver(kafka_conn_id: str, folder: str) -> tuple[RunPlace, BrokerR
         journal=str(base["journal"]["url"]),
         evidence=Path(root) / folder,
         java_home=str(base.get("spark", {}).get("java_home", "")),
+        signing_key=str(evidence.get("signing_key", "")),
     )
     return place, driver_of(Path(file) if file else None)

@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.errors import Rejected
 from groupshift.provider_info import get_provider_info
-from groupshift_airflow import hooks
+from groupshift_airflow import hooks, run_places
 
 
 def _connect(monkeypatch: pytest.MonkeyPatch, name: str, **connection: Any) -> None:
@@ -146,8 +146,9 @@ def test_the_key_that_signs_evidence_is_a_connection(
     monkeypatch.delenv(hooks.SETTINGS_VARIABLE, raising=False)
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     found = hooks.cluster_settings("groupshift_kafka_default", "groupshift_zookeeper_default")
-    assert found.evidence.signing_key == "hush-key"
-    assert "hush" not in repr(found)
+    place, _ = run_places.place_and_driver("groupshift_kafka_default", "expansions")
+    assert found.evidence.signing_key == place.signing_key == "hush-key"
+    assert "hush" not in repr(found) + repr(place)
 
 
 def test_the_provider_describes_both_forms_with_hooks_that_exist() -> None:

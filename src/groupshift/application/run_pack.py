@@ -1,7 +1,7 @@
 """Sealing the evidence of a run that changes a cluster, and holding it against its files and the journal.
 
 Layout: ``<evidence>/<moves>/<run>/{pack.json, journal.json, report.html, <snapshot>-<claim>/…}``, as that
-of a migration (`groupshift.domain.pack`). It is not signed.
+of a migration (`groupshift.domain.pack`), with ``pack.sig`` where a key was given.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from groupshift.application.pack import Known, Progress, Verification, measured,
 from groupshift.application.run_account import decisions, folder_of
 from groupshift.application.run_accounts import account_of
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.pack import JOURNAL, PACK, Approval, Pack
+from groupshift.domain.pack import JOURNAL, PACK, SIGNATURE, Approval, Pack
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunStepRecord
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.run_sealing import SEALED
+from groupshift.ports.signature import Signer, Verifier
 
 Steps = Mapping[str, RunStepRecord]
 
 
-def seal_run(evidence: EvidenceStore, run: ClusterRun, steps: Steps) -> Mapping[str, Any]:
-    """Write journal and manifest over every file of the run, its report among them; what is journaled of it.
+def seal_run(
+    evidence: EvidenceStore, run: ClusterRun, steps: Steps, signer: Signer | None = None
+) -> Mapping[str, Any]:
+    """Write journal and manifest over every file of the run, its report among them, and sign that; what is
+    journaled of it.
 
-    Raises `Transient` or `Rejected` where the evidence cannot be written."""
+    Raises `Transient` or `Rejected` where the evidence cannot be written or signed."""
     evidence.write_text(run.run, JOURNAL, text=exported(run, steps))
     files = tuple(measured(evidence, run.run))
     pack = Pack(
@@ -42,15 +46,25 @@ def seal_run(evidence: EvidenceStore, run: ClusterRun, steps: Steps) -> Mapping[
         versions=versions_named(evidence, files, run.run),
     )
     text = pack.to_json()
+    signature = signer.sign(text.encode()) if signer else ""
     evidence.write_text(run.run, PACK, text=text)
-    return {"digest": hashlib.sha256(text.encode()).hexdigest(), "files": len(files)}
+    if signature or evidence.read_text(run.run, SIGNATURE):
+        evidence.write_text(run.run, SIGNATURE, text=signature)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return {"digest": digest, "files": len(files), "signed": bool(signature)}
 
 
 def verify_run(
-    evidence: EvidenceStore, runs: ClusterRuns, run_id: str, told: Progress = lambda *_: None
+    evidence: EvidenceStore,
+    runs: ClusterRuns,
+    run_id: str,
+    verifier: Verifier | None = None,
+    told: Progress = lambda *_: None,
 ) -> Verification:
-    """Hold the files of a run against its manifest, and that against the journal. Raises `Rejected` for a run
-    that is not known or not sealed, `Broken` for a manifest that is gone or unreadable."""
+    """Hold the files of a run against its manifest, and that against the journal and its signature.
+
+    Raises `Rejected` for a run that is not known or not sealed, `Broken` for a manifest that is gone or
+    unreadable."""
     run, steps = runs.find(run_id), runs.steps(run_id)
     if SEALED not in steps:
         raise Rejected(
@@ -62,7 +76,7 @@ def verify_run(
         snapshots=snapshots_of(steps),
         plan=(run.plan, run.plan_hash),
     )
-    return verified(evidence, run_id, known, None, told)
+    return verified(evidence, run_id, known, verifier, told)
 
 
 def exported(run: ClusterRun, steps: Steps) -> str:

@@ -54,14 +54,15 @@ def connect(settings: Settings) -> Environment:
         job=str(files("groupshift").joinpath("spark", "jobs", "validate.py")),
         thresholds=settings.thresholds,
         crash=crash_points(),
-        signer=_signer(settings.evidence.signing_key),
+        signer=signer_of(settings.evidence.signing_key),
         closing=(close_groups, close_protocol, journal.close),
         sides={MoveName.PROTOCOL: protocol},
     )
 
 
-def _signer(key: str) -> Signer | None:
-    """The key is read when the first pack is signed."""
+def signer_of(key: str) -> Signer | None:
+    """What signs with this private key (PEM text or path), which is read when the first pack is signed; None
+    without one."""
     if not key:
         return None
     from groupshift.adapters.ed25519 import Ed25519Signer

@@ -114,7 +114,7 @@ def _checked(
     """What became of it, and the verbs that tell more of it."""
     if "/" in what or Path(what).is_dir():
         return _of_folder(Path(what), verifier(public_key), told), "groupshift"
-    of_run = verified_run(what, settings, told)
+    of_run = verified_run(what, settings, public_key, told)
     if of_run is not None:
         return of_run[0], f"groupshift {of_run[1]}"
     opened, parsed = open_app(settings)

@@ -94,6 +94,7 @@ def place_of(
         journal=found.journal.url,
         evidence=Path(found.evidence.root) / folder_of(move),
         java_home=found.spark.java_home or (str(java_home()) if cluster else ""),
+        signing_key=found.evidence.signing_key,
     )
 
 

@@ -15,6 +15,7 @@ from groupshift.application.pack import Verification
 from groupshift.application.run_accounts import MOVES
 from groupshift.application.run_engine import Move, W
 from groupshift.application.run_pack import verify_run
+from groupshift.bootstrap.connections import verifier
 from groupshift.bootstrap.downgrade import cluster_runs, run_evidence
 from groupshift.cli import render
 from groupshift.cli.clusters import Servers
@@ -97,7 +98,7 @@ def _following(found: ClusterRun, where: str, *, sealed: bool, known: bool) -> s
 
 
 def verified_run(
-    what: str, settings_file: Path | None, told: Callable[[int, int], None]
+    what: str, settings_file: Path | None, public_key: str, told: Callable[[int, int], None]
 ) -> tuple[Verification, str] | None:
     """The verification of this run's evidence, and its move; None when the journal knows no such run."""
     if not what.startswith(tuple(f"{move}-" for move in MOVES)):
@@ -109,4 +110,5 @@ def verified_run(
         except Rejected:
             return None
         evidence = run_evidence(Path(found.evidence.root) / folder_of(move))
-        return verify_run(evidence, runs, what, told), move
+        key = verifier(public_key or found.evidence.public_key)
+        return verify_run(evidence, runs, what, key, told), move

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from groupshift.application.downgrade_work import DowngradeTools
-from groupshift.bootstrap.downgrade import cluster_acts, downgrade_views, run_evidence
+from groupshift.bootstrap.downgrade import cluster_acts, downgrade_views
 from groupshift.ports.broker_replacement import BrokerReplacement
-from groupshift.spark.run_report.sealing import ReportAndPack
 from groupshift.spark.run_tools import RunPlace, shared
 
 
 @contextmanager
 def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -> Iterator[DowngradeTools]:
-    """Connections open at first use. Raises `Rejected` for an address or a URL that cannot be used."""
+    """Connections open at first use. Raises `Rejected` for an address, a URL or a key that cannot be used."""
     with ExitStack() as stack:
         views = downgrade_views(place.kafka, timeout_s=timeout_s)
         stack.callback(views.close)
@@ -23,6 +22,5 @@ def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -
         yield DowngradeTools(
             views=views,
             cluster=acts,
-            seal=ReportAndPack(evidence=run_evidence(place.evidence)),
             **shared(stack, place, nodes, timeout_s),
         )

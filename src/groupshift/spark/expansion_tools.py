@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from groupshift.application.expansion_work import ExpansionTools
-from groupshift.bootstrap.downgrade import run_evidence
 from groupshift.bootstrap.placement import offset_restoring, placement_views, topic_expansion
 from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.spark.logged_offsets import SparkLogVerification
-from groupshift.spark.run_report.sealing import ReportAndPack
 from groupshift.spark.run_tools import RunPlace, brokers_of, shared
 
 
 @contextmanager
 def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -> Iterator[ExpansionTools]:
-    """Connections open at first use. Raises `Rejected` for an address or a URL that cannot be used."""
+    """Connections open at first use. Raises `Rejected` for an address, a URL or a key that cannot be used."""
     with ExitStack() as stack:
         views = placement_views(place.kafka, timeout_s=timeout_s)
         stack.callback(views.close)
@@ -25,8 +23,5 @@ def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -
         restoring = offset_restoring(place.kafka, timeout_s=timeout_s)
         stack.callback(restoring.close)
         fields = shared(stack, place, nodes, timeout_s)
-        seal = ReportAndPack(evidence=run_evidence(place.evidence))
         verify = SparkLogVerification(brokers=brokers_of(place, timeout_s), java_home=place.java_home)
-        yield ExpansionTools(
-            views=views, topic=topic, restoring=restoring, verify=verify, seal=seal, **fields
-        )
+        yield ExpansionTools(views=views, topic=topic, restoring=restoring, verify=verify, **fields)

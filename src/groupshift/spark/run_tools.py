@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.clock import SystemClock
-from groupshift.bootstrap.downgrade import cluster_runs, commit_hashes, step_crash_points
+from groupshift.bootstrap.connections import signer_of
+from groupshift.bootstrap.downgrade import cluster_runs, commit_hashes, run_evidence, step_crash_points
 from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
 from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.settings import KafkaSettings
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift.spark.run_report.sealing import ReportAndPack
 from groupshift.spark.snapshot_compare import SparkSnapshotCompare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlace:
     """Where a run works and remembers: the cluster, the journal's URL, the folder of its snapshots.
-    ``java_home`` is Spark's, empty for the one of the environment."""
+    ``java_home`` is Spark's, empty for the one of the environment; ``signing_key`` signs its evidence, none
+    where it is empty."""
 
     kafka: KafkaSettings
     journal: str
     evidence: Path
     java_home: str = ""
+    signing_key: str = field(default="", repr=False)
 
 
 def brokers_of(place: RunPlace, timeout_s: float) -> Brokers:
@@ -38,9 +42,18 @@ def brokers_of(place: RunPlace, timeout_s: float) -> Brokers:
     )
 
 
+def sealing(place: RunPlace) -> ReportAndPack:
+    """What seals a run there. Raises `Rejected` for a key that cannot sign, before anything begins."""
+    signer = signer_of(place.signing_key)
+    if signer is not None:
+        signer.sign(b"")
+    return ReportAndPack(evidence=run_evidence(place.evidence), signer=signer)
+
+
 def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_s: float) -> dict[str, Any]:
-    """The fields of `groupshift.application.run_work.RunTools` but ``seal``; connections open at first use
-    and are closed by ``stack``. Raises `Rejected` for an address or a URL that cannot be used."""
+    """The fields of `groupshift.application.run_work.RunTools`; connections open at first use and are closed
+    by ``stack``. Raises `Rejected` for an address, a URL or a key that cannot be used."""
+    seal = sealing(place)
     reader = group_snapshots(place.kafka, timeout_s=timeout_s)
     stack.callback(reader.close)
     runs = cluster_runs(place.journal)
@@ -56,4 +69,5 @@ def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_
         "clock": SystemClock(),
         "evidence": place.evidence,
         "crash": step_crash_points(os.environ),
+        "seal": seal,
     }

@@ -11,6 +11,7 @@ from groupshift.application.run_pack import seal_run
 from groupshift.domain.pack import JOURNAL, REPORT
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.ports.evidence import EvidenceStore
+from groupshift.ports.signature import Signer
 from groupshift.spark.run_report.pages import page_of
 
 
@@ -23,11 +24,13 @@ def written(evidence: EvidenceStore, run: ClusterRun, steps: Mapping[str, RunSte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportAndPack:
-    """The report first, so that the manifest names it; ``evidence`` has the runs as its folders."""
+    """The report first, so that the manifest names it; ``evidence`` has the runs as its folders, ``signer``
+    signs the manifest (None: nobody does)."""
 
     evidence: EvidenceStore
+    signer: Signer | None = None
 
     def __call__(self, run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> Mapping[str, Any]:
         """See the port."""
         written(self.evidence, run, steps)
-        return seal_run(self.evidence, run, steps)
+        return seal_run(self.evidence, run, steps, self.signer)
