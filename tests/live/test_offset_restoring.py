@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
 from confluent_kafka import TopicPartition as At
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from classic_member import ClassicMember, assignment
 from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw import offset_restoring
+from groupshift.adapters.kafka.raw import group_deleting, offset_restoring
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.application.restore_offsets import read_back, restore_offsets
 from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.coordinator_log import commit_place
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift.sandbox.layout import unchanged
 from groupshift.sandbox.processes import marked, stop
+from groupshift.sandbox.rolling import replace_node
+from groupshift.spark.direct_log import DirectLog
+from groupshift.spark.fetched import Brokers
 from open_transaction import OpenTransaction
 
 TOPIC = "orders"
@@ -161,3 +167,61 @@ def test_a_group_larger_than_a_batch_of_its_coordinator(node: KraftCluster, port
     assert said[node.options.release] in refused["wide"]
     monkeypatch.undo()
     assert restore_offsets(restoring, reader, rows).differing == ()
+
+
+def test_a_group_with_more_offsets_than_one_batch_holds_is_deleted(node: KraftCluster, ports) -> None:
+    """Asked to delete it whole, 4.3.1 refuses; 3.9.2 forgets it and leaves all of it in the log. In parts
+    both delete it, with an offset of a topic that is gone, and a small group beside it."""
+    restoring, reader = ports
+    topic, gone = "long-" * 49, "soon-gone"
+    create_topic(node.bootstrap, topic, 300)
+    create_topic(node.bootstrap, gone, 1)
+    rows = [OffsetRow(group="many", topic=topic, partition=number, offset=number) for number in range(300)]
+    rows += [OffsetRow(group="many", topic=gone, partition=0, offset=7), replace(ROWS[0], group="few")]
+    assert restoring.commit(rows) == {}
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    with limited(admin, "50000"):
+        with closing(KafkaCluster(node.bootstrap, timeout_s=60.0)) as cluster:
+            refused = group_deleting._deleted(cluster, {"many"})
+        assert refused == {"4.3.1": {"many": -1}, "3.9.2": {}}[node.options.release]
+        assert len(logged(node, "many")) == 301
+        if not refused:  # gone, so it says, until it loads the log again (H39)
+            assert reader.committed(["many"]).offsets == []
+            replace_node(node, 1, unchanged)
+        assert len(reader.committed(["many"]).offsets) == 301
+    assert restoring.commit(rows) == {}
+    admin.delete_topics([gone])[gone].result(60)
+    with limited(admin, "50000"):
+        assert restoring.delete(["many", "few"]) == {}
+    assert reader.committed(["many", "few"]).offsets == []
+    assert [row.state for row in reader.take(["many", "few"]).groups] == ["Dead", "Dead"]
+    assert logged(node, "many") | logged(node, "few") == set()
+
+
+def logged(node: KraftCluster, group: str) -> set[tuple[str, int]]:
+    """Topic and partition of every live commit of the group in the log."""
+    log = DirectLog(Brokers(bootstrap_servers=node.bootstrap, properties={}, timeout_s=60.0))
+    found: dict[tuple[str, int], bool] = {}
+    for record in sorted(log.read(log.position()), key=lambda each: each.offset):
+        place = commit_place(record.key)
+        if place is not None and place[0] == group:
+            found[place[1:]] = record.value is not None
+    return {place for place, live in found.items() if live}
+
+
+@contextmanager
+def limited(admin: AdminClient, bytes_: str) -> Iterator[None]:
+    """The offsets topic takes no larger batch meanwhile."""
+    limit(admin, bytes_)
+    try:
+        yield
+    finally:
+        limit(admin, "1048588")
+
+
+def limit(admin: AdminClient, bytes_: str) -> None:
+    """The largest batch that the offsets topic takes."""
+    entry = ConfigEntry("max.message.bytes", bytes_, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "__consumer_offsets", incremental_configs=[entry])
+    for pending in admin.incremental_alter_configs([resource]).values():
+        pending.result(60)

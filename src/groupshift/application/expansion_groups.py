@@ -29,8 +29,8 @@ _SAID = 10
 """How many sentences are journaled."""
 _REFUSED = (
     "stop the members where it says 68, let this login delete groups where it says 29 or 30; where it says "
-    "-1 or 10 the group may have more offsets than its coordinator deletes in one batch: delete some of them "
-    "with kafka-consumer-groups.sh --delete-offsets"
+    "-1 or 10 its coordinator could not write the tombstones: read its log, and max.message.bytes of the "
+    "offsets topic"
 )
 _ALL = "groupshift audit placement --json"
 

@@ -8,9 +8,9 @@ from groupshift.domain.hazards import Facts, Met, Role, Trait, look
 from groupshift.domain.verdict import Finding
 
 _MEMBERS = frozenset({Role.LIBRDKAFKA, Role.KAFKA_CLIENTS, Role.MIRROR_MAKER})
-_CURED = frozenset({"H34", "H35", "H38"})
-"""Those whose remedy is what a run does: it stops groups, deletes those that move, waits for the tombstones
-and restarts every broker."""
+_CURED = frozenset({"H34", "H35", "H38", "H39"})
+"""Those whose remedy is what a run does: it stops groups, deletes those that move, large ones in parts, waits
+for the tombstones and restarts every broker."""
 
 
 def bugs(facts: PlacementFacts) -> tuple[Finding, ...]:

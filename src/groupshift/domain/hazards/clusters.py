@@ -6,7 +6,7 @@ specs/cross-cluster-offset-sync.md §§5, 6.
 
 from __future__ import annotations
 
-from groupshift.domain.hazards.entries import CLUSTER, EXPANSION, JIRA, ZOOKEEPER, since, until
+from groupshift.domain.hazards.entries import CLUSTER, EXPANSION, JIRA, KAFKA, ZOOKEEPER, since, until
 from groupshift.domain.hazards.model import Action, Hazard, Role, Sure, Trait
 from groupshift.domain.hazards.versions import Fix
 
@@ -132,5 +132,22 @@ CLUSTERS = (
         sure=Sure.VERIFIED,
         seen="3.9.2 with ZooKeeper: the tombstones of 51 groups were truncated by a restart 0.3 s later",
     ),
+    Hazard(
+        number="H39",
+        bug="tombstones too large",
+        title="the old coordinator answers that a group is deleted whose tombstones it could not write",
+        happens="the group is gone from the cache only: it is back with all its offsets when its partition is"
+        " loaded again (a restart, another leader)",
+        moves=_EXPANSION,
+        affected={Role.BROKER: (until("4.1.0", last="4.0.2"),)},
+        traits=frozenset({Trait.OLD_COORDINATOR}),
+        action=Action.WARN,
+        remedy="delete the offsets of such a group in parts first (groupshift does; kafka-consumer-groups.sh"
+        " --delete-offsets), and read the log",
+        source=KAFKA + "2125",
+        sure=Sure.VERIFIED,
+        seen="3.9.2, max.message.bytes lowered: the 301 offsets of a deleted group were answered after a"
+        " restart; with the default of 1 MiB that are some 10,000",
+    ),
 )
-"""H31 to H38."""
+"""H31 to H39."""

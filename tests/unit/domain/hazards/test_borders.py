@@ -40,6 +40,7 @@ AFFECTED = (
     ("H33", Role.BROKER, "2.1.0 2.2.0", "2.0.1 2.3.0 2.4.1"),
     ("H37", Role.MIRROR_MAKER, "2.4.0 3.2.3", "3.3.0 4.3.1"),
     ("H38", Role.BROKER, "3.9.2 4.0.2", "4.1.0 4.3.1"),
+    ("H39", Role.BROKER, "3.9.2 4.0.2", "4.1.0 4.3.1"),
 )
 """Number, role, releases that have it, releases that have it not."""
 

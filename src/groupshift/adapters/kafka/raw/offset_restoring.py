@@ -8,31 +8,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from types import ModuleType
 from typing import Any
-
-from kio.index import load_payload_module
-from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.wire import (
-    Api,
-    BrokerError,
-    UnsupportedByBroker,
-    error_name,
-    fill,
-    raise_for,
-)
+from groupshift.adapters.kafka.raw.group_deleting import coordinated, delete_groups
+from groupshift.adapters.kafka.raw.wire import Api, BrokerError, error_name, fill, raise_for
 from groupshift.domain.cluster_rows import OffsetRow
 
 _NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
 _NAMED_TOPICS = 9
 _IN_FLIGHT = 16
-_DELETE_GROUPS, _DELETE_VERSION = 42, 1
-_NOT_FOUND = 69
 _UNKNOWN_TOPIC = 3
-_GROUPS_A_REQUEST = 500
 _PART_BYTES, _ROW_BYTES = 256 * 1024, 64
 """At most so many bytes of offsets in a request, with what each adds to its names: coordinators take one
 batch of ``max.message.bytes`` of the offsets topic (1 MiB by default)."""
@@ -69,7 +56,7 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> dict[str, s
 
     def work() -> None:
         asked: dict[int, list[tuple[Any, _Part]]] = defaultdict(list)
-        nodes = _coordinated(cluster, sorted({group for group, _ in left}))
+        nodes = coordinated(cluster, sorted({group for group, _ in left}))
         for part, rows_ in left.items():
             node = nodes[part[0]]
             asked[node].append((_commit(cluster.broker(node), part[0], rows_), part))
@@ -108,42 +95,9 @@ def _parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[OffsetRow]]]
         yield (group, number), part
 
 
-def delete_groups(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, str]:
-    """Delete these groups; what was refused for good, by group. Raises as `KafkaCluster.attempt`."""
-    left, refused = set(groups), dict[str, str]()
-
-    def work() -> None:
-        by_node: dict[int, list[str]] = defaultdict(list)
-        for group, node in _coordinated(cluster, left).items():
-            by_node[node].append(group)
-        again = 0
-        asked = {node: _deletions(cluster.broker(node), sorted(wanted)) for node, wanted in by_node.items()}
-        for _, answer in cluster.ask_each(asked):
-            for each in answer.results:
-                code, group = int(each.error_code), str(each.group_id)
-                if code and code != _NOT_FOUND and BrokerError(code, group).retriable:
-                    again = code
-                    continue
-                if code and code != _NOT_FOUND:
-                    refused[group] = f"group {group!r} is not deleted: {error_name(code)}"
-                left.discard(group)
-        raise_for(again, f"{len(left)} groups are not deleted yet")
-
-    if left:
-        cluster.attempt(work)
-    return refused
-
-
 def _is_lasting(code: int) -> bool:
     """A topic that is not there stays so, although Kafka calls that worth asking again."""
     return code == _UNKNOWN_TOPIC or not BrokerError(code, "").retriable
-
-
-def _coordinated(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, int]:
-    nodes, errors = cluster.coordinators(groups)
-    for group, code in errors.items():
-        raise_for(code, f"group {group!r} has no coordinator")
-    return nodes
 
 
 def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
@@ -170,16 +124,3 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
             for name, each in partitions.items()
         ),
     )
-
-
-def _deletions(connection: BrokerConnection, groups: list[str]) -> list[tuple[Any, None]]:
-    module = _deleting(connection)
-    parts = (groups[at : at + _GROUPS_A_REQUEST] for at in range(0, len(groups), _GROUPS_A_REQUEST))
-    return [(fill(module.DeleteGroupsRequest, groups_names=tuple(part)), None) for part in parts]
-
-
-def _deleting(connection: BrokerConnection) -> ModuleType:
-    theirs = connection.versions.get(_DELETE_GROUPS)
-    if theirs is None or not theirs.lowest <= _DELETE_VERSION <= theirs.highest:
-        raise UnsupportedByBroker(f"{connection.address} does not delete groups in version {_DELETE_VERSION}")
-    return load_payload_module(_DELETE_GROUPS, _DELETE_VERSION, EntityType.request)
