@@ -229,6 +229,6 @@ def test_scenario_28_ekc_rebalance_in_zk_mode(
         assert "ConsumerRebalanceFailedException" not in each.log_file.read_text()
     ends = log_ends(name, 6)
     ledger.await_all({each: end + 10 for each, end in ends.items()})
-    ledger.assert_no_overlap()
-    log = GroupLog(cluster.home.zookeeper, group)
-    log.assert_fenced(ledger.deliveries(), ends, old=[scala.member_id, guest.member_id])
+    log, old = GroupLog(cluster.home.zookeeper, group), [scala.member_id, guest.member_id]
+    log.assert_no_overlap(ledger.deliveries(), old=old)
+    log.assert_fenced(ledger.deliveries(), ends, old=old)

@@ -48,7 +48,8 @@ class ScalaMember:
 
 
 def consumer_properties(member: ScalaMember) -> dict[str, str]:
-    """What the old consumer is configured with: its defaults, offsets in ZooKeeper every second."""
+    """What the old consumer is configured with: its defaults, offsets in ZooKeeper every second, and a minute
+    for its first connection, for it ends where it gets none."""
     return {
         "group.id": member.group,
         "zookeeper.connect": member.zookeeper,
@@ -57,6 +58,7 @@ def consumer_properties(member: ScalaMember) -> dict[str, str]:
         "dual.commit.enabled": "false",
         "auto.commit.enable": "true",
         "auto.commit.interval.ms": "1000",
+        "zookeeper.connection.timeout.ms": "60000",
         **member.properties,
     }
 
