@@ -65,6 +65,11 @@ def joined(begun, topic, group, producer, consume_member, scala_member, kazoo):
     )
     scala = scala_member("1.1.1", "m4-1", [name])
     probe.await_shares(name, dict.fromkeys([*ours, scala.member_id], 2))
+    wait_until(
+        lambda: len({each.partition for each in scala.deliveries()}) == 2,
+        PATIENCE_S,
+        "Scala is delivered both: it commits when it is stopped",
+    )
     begun.append(Joined(topic=name, node=node, ours=ours, scala=scala))
     return begun[0]
 

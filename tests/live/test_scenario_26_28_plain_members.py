@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -26,6 +27,7 @@ from groupshift.errors import Rejected
 from groupshift.ports.scans import ToggleState
 from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.settings import parse
+from protocol_fleet import patiently
 
 TIMEOUT_S = 6
 SILENT_S = 15
@@ -43,11 +45,16 @@ def environment(cluster, tmp_path: Path) -> Iterator[Environment]:
             "fleet": {"driver": "manual"},
             "journal": {"url": f"sqlite:///{tmp_path / 'journal.db'}"},
             "evidence": {"root": str(tmp_path / "evidence")},
-            "thresholds": {"patience_s": 3, "settle_s": 60},
+            "thresholds": {"patience_s": 20, "settle_s": 60},
         }
     )
     with build_scans(settings) as scans:
         yield scans.env
+
+
+def hasty(environment: Environment) -> Environment:
+    """The same for what is to be refused: it is waited for as long as patience lasts."""
+    return replace(environment, thresholds=replace(environment.thresholds, patience_s=3))
 
 
 def alarm_metric(port: int) -> float:
@@ -59,7 +66,7 @@ def alarm_metric(port: int) -> float:
 
 
 def test_scenario_26_kc_guard(
-    cluster, environment, topic, group, producer, consume_member, scala_member, kazoo, ledger
+    cluster, environment, topic, group, producer, consume_member, scala_member, clients, kazoo, ledger
 ):
     """The tool does not set zookeeper beside a plain Kafka consumer; where a Scala member joins all the
     same, ours stay in kafka mode and raise the alarm until it is gone (D11)."""
@@ -73,7 +80,13 @@ def test_scenario_26_kc_guard(
         for each, port in ports.items()
     ]
     names = [each.member_id for each in ours]
-    wait_until(lambda: app.assess(request).ready, PATIENCE_S, "the group is ready to toggle", every_s=0.3)
+    probe.await_shares(name, dict.fromkeys(names, 3))
+    wait_until(lambda: set(names) <= clients(), PATIENCE_S, "ours are in the Kafka group")
+
+    def ready() -> bool:
+        return patiently(lambda: app.assess(request)).ready
+
+    wait_until(ready, PATIENCE_S, "the group is ready to toggle", every_s=0.3)
     toggle = scan_toggle.start(environment, group, Mode.KAFKA, "scan-26")
     assert toggle.state is ToggleState.STARTED, toggle
     node = probe.mode_node()
@@ -83,12 +96,12 @@ def test_scenario_26_kc_guard(
     probe.await_shares(name, dict.fromkeys(names, 2))
     wait_until(lambda: len(plain.deliveries()) > 20, PATIENCE_S, "the plain consumer delivers")
 
-    back = scan_toggle.start(environment, group, Mode.ZOOKEEPER, "scan-26")
+    back = scan_toggle.start(hasty(environment), group, Mode.ZOOKEEPER, "scan-26")
     assert back.state is ToggleState.SKIPPED, back
     assert "plain Kafka" in back.reason
     app.begin_roll_back(toggle.migration, WayBack.ZOOKEEPER_MODE, toggle.token)
     with pytest.raises(Rejected, match=r"undo_toggle .* was not started: .*plain Kafka"):
-        app.act(toggle.migration, StageName.UNDO_TOGGLE, toggle.token)
+        patiently(lambda: App(hasty(environment)).act(toggle.migration, StageName.UNDO_TOGGLE, toggle.token))
     assert probe.mode_node() == node
     assert not any(alarm_metric(port) for port in ports.values())
 
@@ -101,7 +114,8 @@ def test_scenario_26_kc_guard(
 
     wait_until(alarmed, PATIENCE_S, "both raise the alarm and name the plain consumer")
     assert all(alarm_metric(port) >= 1 for port in ports.values())
-    (finding,) = [each for each in app.assess(request).findings if each.rule == "C04"]
+    found = patiently(lambda: app.assess(request)).findings
+    (finding,) = [each for each in found if each.rule == "C04"]
     assert finding.verdict is Verdict.FAIL
     assert scala.member_id in finding.reason
     scala.stop()
@@ -156,9 +170,9 @@ class Churn:
 
 
 @pytest.fixture
-def clients(cluster, group):
+def clients(cluster, group) -> Iterator[Callable[[], set[str]]]:
     """The client ids that the Kafka group has now."""
-    groups = KafkaGroups(KafkaConnection(cluster.bootstrap))
+    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, timeout_s=60.0))
 
     def read() -> set[str]:
         return {each.client_id for each in groups.observe(group).group.members}
