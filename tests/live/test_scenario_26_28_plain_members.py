@@ -175,7 +175,8 @@ def clients(cluster, group) -> Iterator[Callable[[], set[str]]]:
     groups = KafkaGroups(KafkaConnection(cluster.bootstrap, timeout_s=60.0))
 
     def read() -> set[str]:
-        return {each.client_id for each in groups.observe(group).group.members}
+        found = patiently(lambda: groups.observe(group))
+        return {each.client_id for each in found.group.members}
 
     yield read
     groups.close()
@@ -185,7 +186,8 @@ def kafka_offsets(cluster, group: str, topic: str, partitions: list[int]) -> lis
     """What the coordinator holds for these partitions."""
     client = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
-        found = client.committed([KafkaPartition(topic, each) for each in partitions], timeout=60)
+        asked = [KafkaPartition(topic, each) for each in partitions]
+        found = patiently(lambda: client.committed(asked, timeout=60))
         return [each.offset for each in found]
     finally:
         client.close()
