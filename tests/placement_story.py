@@ -80,16 +80,35 @@ def counts(found: PlacementAudit) -> dict[int, tuple[int, ...]]:
 
 
 def audited(cluster: Cluster) -> PlacementAudit:
-    """The audit of a running cluster."""
+    """The audit of a running cluster, once no broker loads groups any more."""
     raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
     log = DirectLog(Brokers(bootstrap_servers=cluster.bootstrap, properties={}, timeout_s=60.0))
+    found: list[PlacementAudit] = []
+
+    def loaded() -> bool:
+        found.append(audit_placement(views, log))
+        return not any(each.loading for each in found[-1].facts.view.cluster.brokers)
+
     with closing(LivePlacementViews(raw, SystemClock())) as views:
-        return audit_placement(views, log)
+        wait_until(loaded, 120.0, "every broker has loaded its groups", every_s=0.5)
+    return found[-1]
 
 
 def told_by_each(cluster: Cluster) -> set[tuple[tuple[int, int], ...]]:
-    """The leaders as each broker tells them: one entry when all agree."""
-    return {tuple(sorted(leaders_of(node.address, OFFSETS).items())) for node in cluster.brokers}
+    """The leaders as each broker tells them: one entry when all agree. A broker that is silent is asked
+    again."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
+
+    def told() -> bool:
+        for node in cluster.brokers:
+            try:
+                found[node.address] = tuple(sorted(leaders_of(node.address, OFFSETS).items()))
+            except OSError:
+                return False
+        return True
+
+    wait_until(told, 120.0, f"every broker tells the leaders of {OFFSETS}", every_s=0.5)
+    return set(found.values())
 
 
 def whole(cluster: Cluster, count: int) -> bool:
@@ -169,7 +188,7 @@ def further(cluster: Cluster, *options: str) -> Asked:
 
 def _apart(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "groupshift.cli.main", "expansion", *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
 
 
 def _asked_directly(

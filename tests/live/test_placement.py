@@ -40,6 +40,7 @@ from placement_story import (
     said,
 )
 
+pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 FIVE = {"offsets.topic.num.partitions": str(BEFORE)}
 
 

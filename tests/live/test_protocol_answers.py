@@ -187,7 +187,7 @@ def assessed(
     kraft: KraftCluster, group: str, way: str, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, dict]:
     """Exit code and document of the verb."""
-    command = ["protocol", "assess", "--group", group, "--to", "consumer", way, "--json"]
+    command = ["protocol", "assess", "--group", group, "--to", "consumer", way, "--json", "--timeout", "60"]
     code = main([*command, "--bootstrap-servers", kraft.bootstrap])
     return code, json.loads(capsys.readouterr().out)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.protocol.model import Kind, Protocol
 from groupshift.ports.fleet import SlotState
 from groupshift.sandbox.kraft import KraftCluster
 from groupshift.sandbox.processes import wait_until
 from protocol_fleet import PATIENCE_S, FleetOptions, fleet_at
+
+pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 
 
 def test_a_fleet_rolls_to_native_is_emptied_and_filled_again(

@@ -16,6 +16,8 @@ from protocol_fleet import FleetOptions, fleet_at
 from protocol_move import ProtocolBench, bench_of
 from warm_spark import warm_spark
 
+pytestmark = pytest.mark.timeout(900)  # the fixtures count too
+
 
 @pytest.fixture(scope="module")
 def submit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

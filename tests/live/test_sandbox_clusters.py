@@ -22,6 +22,7 @@ from groupshift.sandbox.layout import to_release, with_properties
 from groupshift.sandbox.processes import marked, stop
 from groupshift.sandbox.rolling import NodeFailed, replace_node
 
+pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 SIMPLE, NATIVE = ["g0", "g1"], "native"
 OLD = {"group.coordinator.rebalance.protocols": "classic"}
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from group_log import GroupLog
 from groupshift.adapters.fleet.process import ProcessFleet, ask
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.partitions import TopicPartition
@@ -96,7 +97,9 @@ def test_the_scala_fleet_is_delivered_everything_once(home, fleet):
     wait_until(
         lambda: {one.member for one in ledgers.read_ledgers(home.ledgers)} == members, 90, "all are delivered"
     )
-    assert ledgers.overlaps(ledgers.read_ledgers(home.ledgers)) == []
+    log, found = GroupLog(home.zookeeper, GROUP), ledgers.read_ledgers(home.ledgers)
+    log.assert_no_overlap(found, old=members)
+    log.assert_fenced(found, ends, old=members)
     used = [slot["release"] for slot in read_document(home.fleet_file)["slots"]]
     assert set(used) == set(legacy.RELEASES)
 

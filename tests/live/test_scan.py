@@ -33,7 +33,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
 from groupshift.domain.scan import GroupState, Life
-from groupshift.domain.scan_changes import Aspect
+from groupshift.domain.scan_changes import Aspect, Change
 from groupshift.domain.scan_waves import WaveRules
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.scans import ToggleState
@@ -70,12 +70,17 @@ class Ensemble:
         """One group by the reader of one group."""
         return self.single.read(group)
 
-    def await_ready(self, group: str, stage: StageName) -> None:
-        """Wait until a scan finds the group ready for a stage, without a warning."""
+    def await_ready(self, group: str, stage: StageName) -> dict[str, GroupState]:
+        """Wait until a scan finds the group ready for a stage, without a warning; what that scan found."""
         seen: dict[str, GroupState] = {}
 
         def ready() -> bool:
-            seen.update(self.scan())
+            try:
+                latest = self.scan()
+            except Transient:
+                return False
+            seen.clear()
+            seen.update(latest)
             found = seen[group].stage(stage)
             return found is not None and found.clean
 
@@ -83,6 +88,24 @@ class Ensemble:
             wait_until(ready, PATIENCE_S, f"{group} is ready for {stage}", every_s=0.5)
         except Transient as late:
             pytest.fail(f"{late}; last seen: {seen.get(group)}; now: {self.view(group)}")
+        return seen
+
+    def await_quiet(self, *groups: str) -> None:
+        """Wait until a scan shows that nothing of these groups has changed since the one before."""
+
+        def quiet() -> bool:
+            try:
+                self.scan()
+            except Transient:
+                return False
+            return not self.changed(*groups)
+
+        wait_until(quiet, PATIENCE_S, f"nothing of {groups} changes", every_s=0.5)
+
+    def changed(self, *groups: str) -> dict[tuple[str, Aspect], Change]:
+        """What the last scan shows of these groups."""
+        found = self.scans.changes(self.scans.last().record.number)
+        return {(each.group, each.aspect): each for each in found if each.group in groups}
 
 
 @pytest.fixture
@@ -107,8 +130,8 @@ def ensemble(cluster, process, tmp_path: Path) -> Iterator[Ensemble]:
         return process(f"{group}_{name}", argv)
 
     single = LiveGroupReader(
-        ZookeeperGroups(ZookeeperConnection(cluster.zookeeper)),
-        KafkaGroups(KafkaConnection(cluster.bootstrap)),
+        ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, timeout_s=60.0)),
+        KafkaGroups(KafkaConnection(cluster.bootstrap, timeout_s=60.0)),
         SystemClock(),
     )
     with build_scans(settings) as scans:
@@ -167,8 +190,8 @@ def test_every_group_is_read_as_the_reader_of_one_group_reads_it(
         lambda: all(m.acting_on for m in ensemble.view(aware).members), PATIENCE_S, "the member publishes"
     )
     reader = LiveEnsembleReader(
-        ZookeeperEnsemble(ZookeeperConnection(ensemble.zookeeper), together=together),
-        KafkaEnsemble(KafkaConnection(ensemble.bootstrap), batches=together),
+        ZookeeperEnsemble(ZookeeperConnection(ensemble.zookeeper, timeout_s=60.0), together=together),
+        KafkaEnsemble(KafkaConnection(ensemble.bootstrap, timeout_s=60.0), batches=together),
         SystemClock(),
     )
     listed = reader.groups()
@@ -256,25 +279,20 @@ def test_a_scan_says_what_each_group_is_and_what_has_changed(
     commit_everywhere(ensemble, dead, orders)
     kazoo.ensure_path(f"/consumers/{unused}/ids")
     member = scala_member("1.1.1", "m1", [orders], seed=PARTITIONS)
-    ensemble.await_ready(group, StageName.CANARY)
-    states = ensemble.scan()
+    states = ensemble.await_ready(group, StageName.CANARY)
     assert (states[dead].life, states[unused].life) == (Life.DEAD, Life.UNUSED)
     old = states[group]
     assert (old.life, old.old, old.owned, old.zookeeper_offsets) == (Life.ACTIVE, 1, PARTITIONS, PARTITIONS)
     assert old.lag == 0
     assert old.stage(StageName.TOGGLE).state is Readiness.NOT_READY
     assert any(finding.rule == "C13" for finding in old.stage(StageName.TOGGLE).findings)
-    ensemble.scan()
-    quiet = ensemble.scans.last()
-    assert [c for c in ensemble.scans.changes(quiet.record.number) if c.group in (dead, unused, group)] == []
+    ensemble.await_quiet(dead, unused, group)
     member.stop()
+    registered = f"/consumers/{group}/ids/{member.member_id}"
+    wait_until(lambda: kazoo.exists(registered) is None, PATIENCE_S, "the member is gone")
     kazoo.delete(f"/consumers/{unused}", recursive=True)
     later = ensemble.scan()
-    changed = {
-        (change.group, change.aspect): change
-        for change in ensemble.scans.changes(ensemble.scans.last().record.number)
-        if change.group in (dead, unused, group)
-    }
+    changed = ensemble.changed(dead, unused, group)
     assert set(changed) == {
         (group, Aspect.LIFE),
         (group, Aspect.MEMBERS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.sandbox import ledger as ledgers
 from groupshift.sandbox.processes import wait_until
@@ -13,7 +14,18 @@ COMMIT_OFTEN = {"zookeeper.session.timeout.ms": "4000"}
 
 @pytest.mark.parametrize(("kind", "release"), [("zookeeper", "0.10.2.2"), ("migrating", "1.1.1")])
 def test_scenario_07_scala_two(
-    kind, release, topic, group, producer, scala_member, consume_member, kazoo, ledger, log_ends, owners
+    cluster,
+    kind,
+    release,
+    topic,
+    group,
+    producer,
+    scala_member,
+    consume_member,
+    kazoo,
+    ledger,
+    log_ends,
+    owners,
 ):
     """One partition each, owner data are thread ids, offsets go on, and nobody overlaps."""
     name, probe = topic(2), GroupProbe(kazoo, group)
@@ -26,8 +38,11 @@ def test_scenario_07_scala_two(
     wait_until(lambda: owners(name) == shared, PATIENCE_S, "one partition each, by thread ids")
     wait_until(lambda: len(ours.deliveries()) > 20, PATIENCE_S, "ours is delivered records")
     ours.stop()
-    ledger.await_all({each: end + 10 for each, end in log_ends(name, 2).items()})
-    ledger.assert_no_overlap()
+    ends = {each: end + 10 for each, end in log_ends(name, 2).items()}
+    ledger.await_all(ends)
+    log = GroupLog(cluster.home.zookeeper, group)
+    log.assert_no_overlap(ledger.deliveries(), old=[scala.member_id])
+    log.assert_fenced(ledger.deliveries(), ends, old=[scala.member_id])
     first = min(each.offset for each in ours.deliveries())
     repeated = ledgers.duplicates(ledger.deliveries())
     assert all(offset >= first - 50 for offsets in repeated.values() for offset in offsets)

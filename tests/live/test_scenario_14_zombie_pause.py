@@ -11,8 +11,12 @@ from groupshift.sandbox.faults import paused
 from groupshift.sandbox.processes import wait_until
 from numbered_records import write
 
-SESSION_S = 2
-RARELY = {"zookeeper.session.timeout.ms": str(SESSION_S * 1000), "auto.commit.interval.ms": "600000"}
+SESSION_S = 6
+RARELY = {
+    "zookeeper.session.timeout.ms": str(SESSION_S * 1000),
+    "zookeeper.connection.timeout.ms": "60000",
+    "auto.commit.interval.ms": "600000",
+}
 
 
 def test_scenario_14_zombie_pause(

@@ -59,7 +59,12 @@ def test_scenario_16_dual_max(cluster, topic, group, producer, consume_member, k
     operator.close()
     rarely = {"auto.commit.interval.ms": "600000"}
     member = consume_member("migrating", "m1-1", [name], properties=rarely)
-    wait_until(lambda: len(member.deliveries()) == 10 + 10 + 1010, PATIENCE_S, "all delivered")
+    due = {(number, each) for number, at in enumerate((1000, 1000, 0)) for each in range(at, 1010)}
+    wait_until(
+        lambda: {(each.partition.partition, each.offset) for each in member.deliveries()} == due,
+        PATIENCE_S,
+        "all delivered",
+    )
     first = {}
     for each in member.deliveries():
         first.setdefault(each.partition.partition, each.offset)

@@ -24,8 +24,8 @@ def truncated(cluster, topic, group, kazoo):
     name = topic(2)
     write(cluster.bootstrap, name, 2, LOG_END)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    deleted = admin.delete_records([KafkaPartition(name, 0, LOG_START)], request_timeout=15)
-    assert [each.result(15).low_watermark for each in deleted.values()] == [LOG_START]
+    deleted = admin.delete_records([KafkaPartition(name, 0, LOG_START)], request_timeout=60)
+    assert [each.result(60).low_watermark for each in deleted.values()] == [LOG_START]
     for partition, offset in ((0, BELOW), (1, ABOVE)):
         path = f"{GroupProbe(kazoo, group).paths.offsets}/{name}/{partition}"
         kazoo.create(path, str(offset).encode(), makepath=True)
@@ -36,7 +36,7 @@ def in_kafka(cluster, group, name):
     """The group's offsets in Kafka, by partition; those of ZooKeeper may have been copied there."""
     looking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     try:
-        return [each.offset for each in looking.committed([KafkaPartition(name, n) for n in (0, 1)], 15)]
+        return [each.offset for each in looking.committed([KafkaPartition(name, n) for n in (0, 1)], 60)]
     finally:
         looking.close()
 

@@ -16,6 +16,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import topic_path
 from groupshift.sandbox.processes import wait_until
 from numbered_records import write
+from protocol_fleet import patiently
 from reading_member import ReadingMember
 
 ABSENT_BROKER = 99
@@ -69,7 +70,8 @@ def test_scenario_18_one_bad_partition(cluster, group, kazoo, crippled, mode):
     looking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
 
     def stores():
-        kafka = looking.committed([KafkaPartition(name, number) for number in range(3)], 15)
+        asked = [KafkaPartition(name, number) for number in range(3)]
+        kafka = patiently(lambda: looking.committed(asked, timeout=60))
         return [probe.offset(name, number) for number in range(3)], [each.offset for each in kafka]
 
     try:

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.consumers import MigratingConsumer
+from groupshift.consumers import MigratingConsumer, commits, group_consumer, holdings
 from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.producer import NumberedProducer
 from threads_left import await_no_thread
@@ -32,6 +32,18 @@ def consumer(cluster, group):
         )
 
     return make
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A member that leaves waits for Kafka, however slow the machine is."""
+    for module, bound in (
+        (commits, "_ANSWER_S"),
+        (holdings, "_COMMIT_S"),
+        (holdings, "_JOIN_S"),
+        (group_consumer, "_CLOSE_S"),
+    ):
+        monkeypatch.setattr(module, bound, PATIENCE_S)
 
 
 @pytest.fixture
@@ -66,6 +78,7 @@ def kafka_offsets(cluster, group, name):
         client.close()
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("mode", [b"zookeeper", b"kafka"])
 def test_scenario_31_shutdown_commits_to_both_stores(cluster, group, written, consumer, kazoo, mode):
     """Owner nodes go before the ids; both stores hold what was delivered."""

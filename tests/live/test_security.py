@@ -25,6 +25,7 @@ from groupshift.consumers.relogin import Relogin
 from groupshift.domain.coordination import ABSENT_MODE, Mode
 from groupshift.domain.holder import Holder
 from groupshift.domain.moves import MoveRequest
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.sandbox import legacy
@@ -167,7 +168,12 @@ def test_a_mixed_group_shares_the_old_members_identity(secured, group, topic, lo
     for sequence in range(5 * PARTITIONS):
         producer.send(sequence % PARTITIONS)
     producer.flush()
-    wait_until(lambda: new.count == 5 * PARTITIONS, PATIENCE_S, "all records were delivered")
+    every = {TopicPartition(topic, number): set(range(5)) for number in range(PARTITIONS)}
+    wait_until(
+        lambda: {at: set(offsets) for at, offsets in dict(new.delivered).items()} == every,
+        PATIENCE_S,
+        "all records were delivered",
+    )
     wait_until(
         lambda: new.consumer.statistics()["kafka_owned_partitions_count"] == PARTITIONS,
         PATIENCE_S,

@@ -32,6 +32,7 @@ from groupshift.sandbox.processes import is_running, marked, stop, wait_until
 from groupshift.sandbox.rolling import replace_node
 from protocol_story import PARTITIONS, story
 
+pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 DEADLINE_S = 90.0
 FATAL = -150
 

@@ -49,9 +49,9 @@ def lead_as_preferred(cluster: Cluster, topic: str, within_s: float = 120.0) -> 
     def back() -> bool:
         try:
             elect_preferred(cluster, topic, leaders_of(cluster.brokers[0].address, topic))
-        except (Transient, BrokerError):
+            told = [leaders_of(node.address, topic) for node in cluster.brokers]
+        except (Transient, BrokerError, OSError):
             return False
-        told = [leaders_of(node.address, topic) for node in cluster.brokers]
         return set(told[0].values()) == nodes and all(each == told[0] for each in told)
 
     wait_until(back, within_s, f"partitions of {topic} are led by their first replicas", every_s=0.5)

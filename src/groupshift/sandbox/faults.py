@@ -29,13 +29,15 @@ from groupshift.sandbox.processes import (
 from groupshift.sandbox.state import SandboxState
 
 _MASK = (1 << 48) - 1
+_GONE_S = 60.0  # of real processes, on a machine with too much to do
+_STOP_S = 90.0  # a broker that is killed instead leaves its node in ZooKeeper for a session
 _SECRET = 0xB3415C00  # ZooKeeperServer.superSecret, the constant behind every session password
 
 
 def kill(process: Running) -> None:
     """SIGKILL to the process and its whole session (a Scala member: recorder and JVM); waits for the end."""
     send_all(process, signal.SIGKILL)
-    wait_until(lambda: not session_of(process.pid), 10.0, f"{process.name} killed")
+    wait_until(lambda: not session_of(process.pid), _GONE_S, f"{process.name} killed")
 
 
 def pause(process: Running) -> None:
@@ -74,22 +76,24 @@ def expire_session(address: str, session_id: int) -> None:
     "session expired" when it comes back.
 
     A second connection takes over the session and closes it in the same breath, so that the client
-    cannot win it back in between. Raises `Transient` when the session still lives 10 s later."""
+    cannot win it back in between. Raises `Transient` when the session still lives a minute later, or when
+    the server does not tell."""
     host, _, port = address.rpartition(":")
     password = session_password(session_id)
     hello = struct.pack(">iqiqi", 0, 0, 30_000, _signed(session_id), len(password)) + password + b"\0"
     close = struct.pack(">ii", 1, -11)
-    with socket.create_connection((host, int(port)), timeout=10.0) as connection:
+    with socket.create_connection((host, int(port)), timeout=_GONE_S) as connection:
         connection.sendall(b"".join(struct.pack(">i", len(frame)) + frame for frame in (hello, close)))
         with contextlib.suppress(ConnectionResetError):
             while connection.recv(4096):
                 pass
     name = f"0x{session_id & (1 << 64) - 1:x}"
-    wait_until(
-        lambda: name not in zookeeper.four_letter(address, "dump").split("Connections dump")[0],
-        10.0,
-        f"session {name} expired",
-    )
+
+    def expired() -> bool:
+        sessions, whole, _ = zookeeper.four_letter(address, "dump").partition("Connections dump")
+        return bool(whole) and name not in sessions
+
+    wait_until(expired, _GONE_S, f"session {name} expired")
 
 
 def _signed(session_id: int) -> int:
@@ -146,7 +150,7 @@ def start_relay(home: Home, name: str, *, listen: int, target: str) -> Link:
         except Transient:
             return False
 
-    wait_until(answers, 20.0, f"relay {name} answers")
+    wait_until(answers, 60.0, f"relay {name} answers")
     return link
 
 
@@ -158,7 +162,7 @@ def restart_server(home: Home, name: str) -> Running:
     address = SandboxState(home).addresses().get(name)
     if process is None or address is None or name not in (zookeeper.NAME, kafka.NAME):
         raise Rejected(f"server {name!r} was not started here; name {zookeeper.NAME!r} or {kafka.NAME!r}")
-    stop(process)
+    stop(process, _STOP_S)
     again = start(home, Command(name=name, argv=entry["argv"]))
     await_server = zookeeper.await_zookeeper if name == zookeeper.NAME else kafka.await_kafka
     await_server(home, again, address)

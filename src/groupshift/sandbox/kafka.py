@@ -19,7 +19,7 @@ from groupshift.sandbox.processes import Command, Running, free_port, is_running
 from groupshift.sandbox.state import SandboxState
 
 NAME = "kafka"
-_READY_S = 90.0
+_READY_S = 200.0
 _ANSWER_S = 60.0
 
 

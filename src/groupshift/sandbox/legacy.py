@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kazoo.exceptions import NodeExistsError
+from kazoo.retry import KazooRetry
 
 from groupshift.adapters.zookeeper.login import ANYBODY, ZookeeperLogin, make_client
 from groupshift.errors import Rejected
@@ -24,6 +25,7 @@ from groupshift.sandbox.logging_properties import write_logging
 from groupshift.sandbox.processes import Command
 
 RELEASES = tuple(SCALA_CONSUMERS)
+_ANSWER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class ScalaMember:
 
 
 def consumer_properties(member: ScalaMember) -> dict[str, str]:
-    """What the old consumer is configured with: its defaults, offsets in ZooKeeper every second."""
+    """What the old consumer is configured with: its defaults, offsets in ZooKeeper every second, and a minute
+    for its first connection, for it ends where it gets none."""
     return {
         "group.id": member.group,
         "zookeeper.connect": member.zookeeper,
@@ -55,6 +58,7 @@ def consumer_properties(member: ScalaMember) -> dict[str, str]:
         "dual.commit.enabled": "false",
         "auto.commit.enable": "true",
         "auto.commit.interval.ms": "1000",
+        "zookeeper.connection.timeout.ms": "60000",
         **member.properties,
     }
 
@@ -93,11 +97,13 @@ def seed_offsets(
     """Give a new group an offset of 0 for every partition without one, as if it had started at the
     beginning: see above why 0.10.2 needs it. Existing offsets are left alone."""
     client = make_client(zookeeper, 10.0, login)
-    client.start(timeout=15.0)
+    client.start(timeout=_ANSWER_S)
+    patiently = KazooRetry(max_tries=-1, max_delay=1.0, deadline=_ANSWER_S)
     try:
         for partition in range(partitions):
             try:
-                client.create(f"/consumers/{group}/offsets/{topic}/{partition}", b"0", makepath=True)
+                path = f"/consumers/{group}/offsets/{topic}/{partition}"
+                patiently(client.create, path, b"0", makepath=True)
             except NodeExistsError:
                 continue
     finally:

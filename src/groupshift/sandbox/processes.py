@@ -27,6 +27,7 @@ _PORTS = (10_240, 32_000)  # below Linux' ephemeral ports: no outgoing connectio
 _CLAIMED: list[socket.socket] = []
 _PROC = Path("/proc")
 _MARKS_S = 1.0
+_GONE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,4 +264,4 @@ def stop(process: Running, deadline_s: float = 15.0) -> None:
             time.sleep(0.02)
     if is_running(process) or start_ticks(process.pid) is None:
         send_all(process, signal.SIGKILL)
-        wait_until(lambda: not session_of(process.pid), 10.0, f"{process.name} (pid {process.pid}) gone")
+        wait_until(lambda: not session_of(process.pid), _GONE_S, f"{process.name} (pid {process.pid}) gone")

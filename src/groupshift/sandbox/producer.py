@@ -22,6 +22,7 @@ from groupshift.errors import Broken, Transient
 
 _IN_FLIGHT = 20_000  # records waiting for their report, over all partitions
 _TURN_S = 0.05
+_FLUSH_S = 180.0  # a broker that is started again may need so long
 
 
 def value_of(topic: str, partition: int, sequence: int) -> bytes:
@@ -96,12 +97,13 @@ class NumberedProducer:
             raise Broken(self.failure)
 
     def flush(self) -> None:
-        """Wait for all reports. Raises `Transient` when some are missing after 30 s, `Broken` as `turn`."""
-        missing = self._producer.flush(30.0)
+        """Wait for all reports. Raises `Transient` when some do not come in time, `Broken` as `turn`."""
+        missing = self._producer.flush(_FLUSH_S)
         if self.failure:
             raise Broken(self.failure)
         if missing:
-            raise Transient(f"{missing} records of topic {self._topic!r} were not acknowledged within 30 s")
+            late = f"were not acknowledged within {_FLUSH_S:g} s"
+            raise Transient(f"{missing} records of topic {self._topic!r} {late}")
 
 
 def _log_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
