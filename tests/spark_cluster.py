@@ -51,7 +51,7 @@ class SparkCluster:
         return 0
 
     def applications(self) -> list[dict[str, object]]:
-        """What ran on it to its end: name, cores and state, as the master tells; nothing while it is silent."""
+        """What ran on it to its end: name, cores and state, as the master tells; nothing if it is silent."""
         with contextlib.suppress(OSError):
             return list(self._told()["completedapps"])
         return []
