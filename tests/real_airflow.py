@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,16 +15,23 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import GroupView
 from groupshift.domain.moves import MoveRequest
 from groupshift.ports.journal import EventKind
+from groupshift.sandbox.airflow import PROCESSES
 from groupshift.sandbox.airflow_api import AirflowApi, Question
 from groupshift.sandbox.down import down
 from groupshift.sandbox.home import Home
+from groupshift.sandbox.processes import is_running, known
 from groupshift.sandbox.state import SandboxState
-from groupshift.sandbox.up import UpOptions, up
+from groupshift.sandbox.up import UpOptions, start_airflow, up
 from groupshift.settings import load
 
 GROUP = "orders-app"
 RUN_S = 1500.0
-CONF = {"group": GROUP, "execute": True, "soak_s": 5, "canary_watch_s": 20}
+OPEN_S = 8.0
+CONF = {"group": GROUP, "execute": True, "soak_s": 5, "canary_watch_s": 30}
+LIMITS = "[thresholds]\npatience_s = 60\ncanary_rebalances = 3\n"
+"""A member that a busy machine holds up for some seconds is no reason to go back."""
+HEARTBEAT = "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"
+"""The variable that says after how many seconds without a word a task is taken for dead."""
 Watch = Callable[[dict[str, str]], None]
 
 
@@ -41,18 +48,26 @@ class Real:
     ) -> str:
         """Trigger and wait; gates get the answer for their task id, a gate without one is left alone.
 
-        A gate is answered when it was open at the look before, too: where it is answered in the instant in
-        which it parks, Airflow counts that try as failed and asks again."""
+        A gate is answered when it has been open for `OPEN_S`: where it is answered in the instant in which
+        it parks, Airflow counts that try as failed and asks again."""
         self.api.trigger(dag, run, conf)
-        states, parked = ["queued"], list[Question]()
+        states, since = ["queued"], dict[Question, float]()
         for state in self.api.follow(dag, run, self.run_s):
             states.append(state)
-            before, parked = parked, self.api.questions(dag, run)
-            for question in parked:
-                if question in before and question.task in answers:
+            assert self.ended() == []
+            now, parked = time.monotonic(), self.api.questions(dag, run)
+            since = {question: since.get(question, now) for question in parked}
+            for question in [each for each in parked if now - since[each] >= OPEN_S]:
+                if question.task in answers:
                     self.api.answer(question, answers[question.task])
+                    del since[question]
             watch(self.api.tasks(dag, run))
         return states[-1]
+
+    def ended(self) -> list[str]:
+        """Processes of Airflow that are gone: nothing more would come of a run."""
+        found = [known(self.home, name) for name in PROCESSES]
+        return [each.name for each in found if each is not None and not is_running(each)]
 
     def view(self) -> GroupView:
         """The group now."""
@@ -70,29 +85,41 @@ class Real:
         return [str(row["body"]) for row in rows]
 
     def attempts(self, dag: str, run: str) -> dict[str, int]:
-        """Tries by task id."""
-        return {row["task_id"]: row["try_number"] for row in self.api.task_instances(dag, run)}
+        """Tries that began, by task id: Airflow counts one more that it could not start."""
+        found = {}
+        for task in self.api.tasks(dag, run):
+            path = f"/api/v2/dags/{dag}/dagRuns/{run}/taskInstances/{task}/tries"
+            tries = self.api._request("GET", path)["task_instances"]
+            found[task] = len({row["start_date"] for row in tries} - {None})
+        return found
 
     def said(self, dag: str, run: str, task: str) -> str:
         """Everything the attempts of a task logged."""
-        attempts = self.attempts(dag, run)[task]
-        return "\n".join(self.api.logs(dag, run, task, number + 1) for number in range(attempts))
+        tries = {row["task_id"]: row["try_number"] for row in self.api.task_instances(dag, run)}
+        return "\n".join(self.api.logs(dag, run, task, number + 1) for number in range(tries[task]))
 
 
 @contextmanager
-def real_airflow(folder: Path, variables: Mapping[str, str] | None = None) -> Iterator[Real]:
-    """A sandbox with Airflow, whose processes see these environment variables too."""
+def real_airflow(
+    folder: Path,
+    variables: Mapping[str, str],
+    properties: Mapping[str, Mapping[str, str]] | None = None,
+) -> Iterator[Real]:
+    """A sandbox with Airflow, whose processes see these environment variables too; ``properties`` are those
+    of members by their kind."""
     home = Home(folder.resolve())
-    kept = dict(os.environ)
-    os.environ.update(variables or {})
     try:
-        up(home, UpOptions(members=2, partitions=4), lambda _: None)
-        api = AirflowApi(url=SandboxState(home).addresses()["airflow"])
+        up(
+            home,
+            UpOptions(members=2, partitions=4, airflow=False, properties=properties or {}),
+            lambda _: None,
+        )
+        home.settings_file.write_text(f"{home.settings_file.read_text()}\n{LIMITS}")
+        found = SandboxState(home).addresses()
+        api = AirflowApi(url=start_airflow(home, found["zookeeper"], found["kafka"], variables))
         assert api.import_errors() == []
         yield Real(home=home, api=api)
     finally:
-        os.environ.clear()
-        os.environ.update(kept)
         down(home)
 
 

@@ -51,8 +51,10 @@ class SparkCluster:
         return 0
 
     def applications(self) -> list[dict[str, object]]:
-        """What ran on it to its end: name, cores and state, as the master tells."""
-        return list(self._told()["completedapps"])
+        """What ran on it to its end: name, cores and state, as the master tells; nothing if it is silent."""
+        with contextlib.suppress(OSError):
+            return list(self._told()["completedapps"])
+        return []
 
     def _told(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.status}/json/", timeout=5) as answer:  # noqa: S310 - our own

@@ -17,6 +17,7 @@ from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.errors import Transient
 from groupshift_airflow.gates import APPROVE, DEPLOYED, NOBODY, REJECT, STOP
 from groupshift_airflow.operators import UNKNOWN, require_execute
+from groupshift_airflow.retries import LATE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -134,7 +135,7 @@ class Approval(Asking):
     """Asks where the next step is an approval; else there is nothing to ask."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"options": [APPROVE, REJECT], "defaults": REJECT, **kwargs})
+        super().__init__(**{"options": [APPROVE, REJECT], "defaults": REJECT, "retries": LATE, **kwargs})
 
     def execute(self, context: Context) -> Any:
         """Park with the plan. Raises `Conflict` for a run that is being taken back."""

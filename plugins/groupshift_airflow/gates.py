@@ -21,6 +21,7 @@ from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
 from groupshift_airflow.operators import UseCase, require_execute
+from groupshift_airflow.retries import LATE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -69,7 +70,7 @@ class Approval(Asks):
     """Asks for the approval of the plan or of the toggle; void when the group changed meanwhile."""
 
     def __init__(self, *, gate: Gate, **kwargs: Any) -> None:
-        super().__init__(**{"options": [APPROVE, REJECT], "defaults": REJECT, **kwargs})
+        super().__init__(**{"options": [APPROVE, REJECT], "defaults": REJECT, "retries": LATE, **kwargs})
         self.gate = gate
 
     def execute(self, context: Context) -> Any:
@@ -192,7 +193,8 @@ class LastGate(Asks, HITLBranchOperator):
 
     def __init__(self, *, finalise: str, keep: str, **kwargs: Any) -> None:
         mapping = {FINALISE: finalise, KEEP: keep}
-        super().__init__(**{"options": list(mapping), "defaults": KEEP, "options_mapping": mapping, **kwargs})
+        own = {"options": list(mapping), "defaults": KEEP, "options_mapping": mapping, "retries": LATE}
+        super().__init__(**{**own, **kwargs})
 
     def execute(self, context: Context) -> Any:
         """Skip when the plan ends before anything could be finalised; else park."""

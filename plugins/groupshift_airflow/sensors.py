@@ -10,6 +10,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.planning import MAX_WATCH_S
 from groupshift.errors import Transient
 from groupshift_airflow.operators import UseCase
+from groupshift_airflow.retries import LATE
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 POKE_S = 5.0
 PATIENCE_S = 900.0
-LATE = 20
-"""Tries of a sensor that a busy scheduler may use up: it counts a look as failed whose end it hears of before
-it hears that the look had begun."""
 
 
 class Settled(UseCase, BaseSensorOperator):

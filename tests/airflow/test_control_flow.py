@@ -9,7 +9,7 @@ import pytest
 from groupshift.domain.moves import Until
 from groupshift.domain.verdict import Verdict
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 CONF = {"group": "orders", "execute": True, "soak_s": 0}
 

@@ -190,10 +190,23 @@ def test_every_stage_is_the_same_chain(dagbag: Any) -> None:
 
 def test_sensors_free_their_slot(dagbag: Any) -> None:
     """No process waits for a group; looks that a busy scheduler counts as failed do not use up the tries."""
-    from groupshift_airflow import sensors
+    from groupshift_airflow.retries import LATE
 
     waits = [task for dag in dagbag.dags.values() for task in dag.tasks if task.task_id.endswith("wait")]
-    assert {(task.mode, task.retries) for task in waits} == {("reschedule", sensors.LATE)}
+    assert {(task.mode, task.retries) for task in waits} == {("reschedule", LATE)}
+
+
+def test_a_gate_may_be_answered_at_once(dagbag: Any) -> None:
+    """An answer in the instant in which a gate parks may cost a try: it is asked again. A judge counts its
+    tries, and an act is repeated as often as before."""
+    from groupshift_airflow import cluster_runs
+    from groupshift_airflow.gates import Act, Approval, Judge, LastGate
+    from groupshift_airflow.retries import ATTEMPTS, LATE
+
+    tasks = [task for dag in dagbag.dags.values() for task in dag.tasks]
+    gates = Approval | LastGate | cluster_runs.Approval
+    assert {task.retries for task in tasks if isinstance(task, gates)} == {LATE}
+    assert {task.retries for task in tasks if isinstance(task, Judge | Act)} == {ATTEMPTS - 1}
 
 
 def test_every_task_uses_the_one_retry_table(dagbag: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.verdict import Verdict
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 CONF = {"group": "orders", "execute": True, "soak_s": 0}
 ONLINE, OFFLINE = ("canary", "roll", "soak"), ("empty", "fill", "soak")

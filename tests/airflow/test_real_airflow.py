@@ -13,8 +13,9 @@ import pytest
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.phases import Phase
 from groupshift.ports.journal import EventKind
-from groupshift.sandbox.ledger import overlaps, read_ledgers
-from real_airflow import CONF, GROUP, Real, acts_of, kinds_of, real_airflow
+from groupshift.sandbox.ledger import read_ledgers
+from late_stamps import second_owners
+from real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
 
@@ -22,13 +23,16 @@ KILL = {
     "GROUPSHIFT_TEST_HOOKS": "1",
     "GROUPSHIFT_CRASH_AT": "canary.after_journal",
     "GROUPSHIFT_CRASH_WHOM": "parent",
+    HEARTBEAT: "60",
 }
+SESSION = {"zookeeper.session.timeout.ms": "30000"}
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     """A sandbox with Airflow whose tasks die once at the canary."""
-    with real_airflow(tmp_path_factory.mktemp("sandbox"), KILL) as found:
+    patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
+    with real_airflow(tmp_path_factory.mktemp("sandbox"), KILL, patient) as found:
         yield found
 
 
@@ -60,4 +64,6 @@ def test_roll_back_after_the_toggle_restores_the_old_members(real: Real) -> None
     found, view = real.migration(), real.view()
     assert found.phase is Phase.ROLLED_BACK
     assert (view.effective_mode, set(kinds_of(view))) == (Mode.ZOOKEEPER, {MemberKind.OLD})
-    assert overlaps(read_ledgers(real.home.ledgers, GROUP)) == []
+    old = {path.stem for path in real.home.configuration.glob("m*.properties")}
+    told = read_ledgers(real.home.ledgers, GROUP)
+    assert second_owners(told, {f"{GROUP}_{name}" for name in old}) == []

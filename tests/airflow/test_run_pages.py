@@ -161,7 +161,7 @@ def latest_run(dag: str) -> str:
 
 
 @EACH
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_the_tab_of_a_run_shows_what_it_works_on(
     server: Any,
     viewing: dict[str, str],

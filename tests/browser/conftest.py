@@ -33,6 +33,10 @@ from simulated_move import Watcher
 from warm_spark import warm_spark
 
 GROUP, IDLE = "orders-app", 5
+PATIENT = ("-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
+"""Options of apt-get: another one may be running, or the network be down for a moment."""
+LAUNCH_MS, LOOK_MS = 180_000, 120_000
+"""What Chromium has to start, and a page for whatever is waited for on it."""
 
 
 def chromium() -> str:
@@ -40,7 +44,7 @@ def chromium() -> str:
     found = shutil.which("chromium")
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
-            subprocess.run(["apt-get", *command], check=True, capture_output=True, timeout=600)
+            subprocess.run(["apt-get", *PATIENT, *command], check=True, capture_output=True, timeout=600)
         found = shutil.which("chromium")
     assert found, "Chromium is missing and cannot be installed by this user: apt-get install chromium"
     return found
@@ -50,7 +54,9 @@ def chromium() -> str:
 def browser() -> Iterator[Browser]:
     """One headless Chromium; as root it cannot have a sandbox of its own."""
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        opened = playwright.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox"], timeout=LAUNCH_MS
+        )
         yield opened
         opened.close()
 
@@ -75,7 +81,8 @@ def opened(browser: Browser, report: Path) -> Iterator[Opened]:
 
 
 def watched(page: Page) -> Opened:
-    """The page with its requests, console messages and errors noted down."""
+    """The page with its requests, console messages and errors noted down; it is given time."""
+    page.set_default_timeout(LOOK_MS)
     seen = Opened(page)
     page.on("request", lambda request: seen.requests.append(request.url))
     page.on("console", lambda said: seen.complaints.append(said.text))

@@ -12,6 +12,8 @@ from browser.conftest import watched
 from groupshift.spark.expectations import Suite
 from spark.snapshots import OLD_THREE, snapshot
 
+pytestmark = pytest.mark.timeout(1500)  # Chromium may have to be installed first
+
 
 @pytest.fixture(scope="module")
 def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -32,12 +34,12 @@ def test_data_docs_open_from_a_folder_without_the_network(browser: Browser, docs
     try:
         seen = watched(page)
         page.goto((docs / "index.html").as_uri())
-        assert page.locator("table.table").first.is_visible()
+        page.locator("table.table").first.wait_for()
         rows = page.locator("table.table tr", has_text="after.positions").first
         assert "Failed" in rows.inner_text()
         rows.locator("a").first.click()
         page.get_by_text("Table-Level Expectations").first.wait_for()
-        assert page.locator("table", has_text="offset").first.is_visible()
+        page.locator("table", has_text="offset").first.wait_for()
         assert all(url.startswith(docs.as_uri()) for url in seen.requests)
         assert len(seen.requests) == 2
         assert seen.complaints == []

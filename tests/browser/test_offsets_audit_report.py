@@ -17,6 +17,8 @@ from groupshift.spark.offsets.document import render
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import rendered
 
+pytestmark = pytest.mark.timeout(1500)  # Chromium may have to be installed first
+
 LONG = "settlement.of.payments.in.every.currency.and.country.v2"
 PROBLEM = "group 'billing': its coordinator answers COORDINATOR_LOAD_IN_PROGRESS"
 

@@ -9,9 +9,8 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -24,10 +23,26 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
 from groupshift.spark.comparison.comparing import DIFFERENCES, Request, compare
 from groupshift.spark.comparison.work import Sizes
-from groupshift.spark.jobs import compare as job
 from spark.cluster_snapshots import commit, commits, write
 
 PART = 200
+KILLED = """
+import os, signal
+from groupshift.spark.comparison.progress import Progress
+from groupshift.spark.jobs import compare
+
+kept = Progress.table
+
+def table(self, name, make):
+    found = kept(self, name, make)
+    if name == "segments-before-0002":
+        os.killpg(0, signal.SIGKILL)
+    return found
+
+Progress.table = table
+compare.main()
+"""
+"""The job, which is killed with its JVM as soon as this part is in place."""
 
 
 @pytest.fixture
@@ -46,34 +61,27 @@ def request_of(tmp_path: Path) -> Callable[..., Request]:
     return request
 
 
-def started(request: Request) -> subprocess.Popen[bytes]:
-    """The job as a process group of its own."""
-    command = [sys.executable, "-m", job.__name__, str(request.before), str(request.after)]
+def killed(request: Request) -> int:
+    """Run the job as a process group of its own until it is killed; how it ended."""
+    command = [sys.executable, "-c", KILLED, str(request.before), str(request.after)]
     command += ["--output", str(request.output), "--move", request.comparison, "--part-rows", str(PART)]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
-
-
-def wait_for(path: Path, process: subprocess.Popen[bytes], seconds: float = 240) -> None:
-    """Until the file is there; fails when the process ends before, or time is over."""
-    deadline = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, "the job ended before it could be killed"
-        assert time.monotonic() < deadline, f"{path.name} was not written in time"
-        time.sleep(0.02)
+    try:
+        return process.wait(240)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_a_killed_job_does_only_the_rest(spark: SparkSession, request_of: Callable[..., Request]) -> None:
     """SIGKILL in the middle: no verdict is left; the next run takes what was finished and is right."""
     request = request_of()
     progress = request.output / ".progress"
-    process = started(request)
-    try:
-        wait_for(progress / "segments-before-0002.parquet", process)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    assert killed(request) == -signal.SIGKILL
+    assert (progress / "segments-before-0002.parquet").is_file()
     assert {path.name for path in request.output.iterdir()} == {".progress"}
     (progress / "rows-before-0000.part").mkdir(exist_ok=True)  # as if it had been writing
     outcome = compare(request, session=lambda: spark)
@@ -99,13 +107,16 @@ def test_progress_of_other_inputs_is_not_used(
 
 @contextmanager
 def full_disk(process: int, size: int) -> Iterator[None]:
-    """No file of that process may grow beyond ``size`` bytes: writes fail as on a full disk."""
+    """No file of that process may grow beyond ``size`` bytes: writes fail as on a full disk. Where it is this
+    one, the interpreter writes none of its own meanwhile."""
     soft, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.prlimit(process, resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.prlimit(process, resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = bytecode
 
 
 @pytest.mark.parametrize(("who", "size"), [("driver", 100), ("driver", 1000), ("spark", 40_000)])

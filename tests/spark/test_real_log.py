@@ -28,7 +28,7 @@ DEADLINE_S = 90.0
 OWNER_THAT_DIES = f"""
 import sys
 from kazoo.client import KazooClient
-client = KazooClient(hosts=sys.argv[1], timeout=4.0)
+client = KazooClient(hosts=sys.argv[1], timeout=15.0)
 client.start()
 client.create("{OWNERS}/2", b"g_m3-1-0", ephemeral=True)
 print("owned", flush=True)
@@ -67,7 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _client(address: str) -> KazooClient:
-    client = KazooClient(hosts=address, timeout=10.0)
+    client = KazooClient(hosts=address, timeout=60.0)
     client.start(timeout=DEADLINE_S)
     return client
 

@@ -13,7 +13,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,10 +28,13 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
     "airflow-scheduler": ("scheduler", "--skip-serve-logs"),
     "airflow-dag-processor": ("dag-processor",),
 }
-"""Process name to the arguments of the ``airflow`` command."""
+"""Process name to the arguments of the ``airflow`` command, in the order in which they are to be started:
+what the others start asks the API server, and is lost when it gets no answer in time."""
 
 PROJECT_VARIABLE = "GROUPSHIFT_PROJECT"
 _MIGRATE_S = 400.0
+_LOCKED_S = 60
+"""For how long SQLite waits while another of the three processes writes, and a task for the API server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,8 @@ def _configuration(spec: AirflowSpec) -> dict[str, str]:
     """Airflow configuration as ``SECTION__KEY`` to value."""
     keys = _secrets(spec)
     return {
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{spec.home.absolute()}/airflow.db?timeout={_LOCKED_S}",
+        "WORKERS__EXECUTION_API_TIMEOUT": str(_LOCKED_S),
         "CORE__DAGS_FOLDER": str(spec.project / "dags"),
         "CORE__PLUGINS_FOLDER": str(spec.project / "plugins"),
         "CORE__LOAD_EXAMPLES": "False",
@@ -133,7 +138,9 @@ def _configuration(spec: AirflowSpec) -> dict[str, str]:
         "API__SECRET_KEY": keys["secret_key"],
         "API_AUTH__JWT_SECRET": keys["jwt_secret"],
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",  # a changed file is read at once
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "240",  # a changed file is read at once
+        "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "300",  # 50 s are short on a busy machine
+        "CORE__DAGBAG_IMPORT_TIMEOUT": "240",
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
         "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(spec.heartbeat_timeout_s),
@@ -175,13 +182,16 @@ def prepare(spec: AirflowSpec) -> None:
         raise Transient(f"airflow db migrate ended with {done.returncode}; read {log}.")
 
 
-def wait_healthy(spec: AirflowSpec, deadline_s: float = 300.0) -> AirflowApi:
+def wait_healthy(
+    spec: AirflowSpec, deadline_s: float = 300.0, demand: Callable[[], None] = lambda: None
+) -> AirflowApi:
     """Wait until a run of any DAG could start, or one of them cannot be imported; returns a client.
 
-    Raises `Transient` after ``deadline_s``."""
+    ``demand`` raises when there is nothing to wait for. Raises `Transient` after ``deadline_s``."""
     api = AirflowApi(url=spec.url)
     end = time.monotonic() + deadline_s
     while not (api.healthy() and _parsed(spec, api)):
+        demand()
         if time.monotonic() > end:
             raise Transient(
                 f"Airflow at {spec.url} is not healthy or does not know every DAG of {spec.project} after "

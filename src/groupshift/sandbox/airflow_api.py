@@ -53,6 +53,14 @@ class AirflowApi:
     patience_s: float = 60.0
     _token: str = field(default="", repr=False)
 
+    def answers(self) -> bool:
+        """True when the API server answers at all, whatever the other processes do."""
+        try:
+            self._ask("GET", "/api/v2/version", login=False)
+        except (Transient, Rejected):
+            return False
+        return True
+
     def healthy(self) -> bool:
         """True when the database, the scheduler and the dag-processor all report healthy."""
         try:

@@ -15,6 +15,7 @@ from groupshift.adapters.fleet.process import ask
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Rejected, Transient
 from groupshift.sandbox import airflow, legacy
+from groupshift.sandbox.airflow_api import AirflowApi
 from groupshift.sandbox.artifacts import ALL, jars
 from groupshift.sandbox.down import down
 from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
@@ -26,6 +27,7 @@ from groupshift.sandbox.state import SandboxState, write_document
 from groupshift.sandbox.zookeeper import start_zookeeper
 
 _FLEET_S = 120.0
+_SERVER_S = 300.0
 # With range on both sides a toggle moves no partition and proves nothing (spec §8.11 N6).
 _MOVING = {"coordination.migration.partition.assignment.strategy": "roundrobin,range"}
 _OWNED = ("logs", "ledgers", "members", "configuration", "zookeeper", "kafka", "evidence", "airflow")
@@ -42,7 +44,8 @@ _OWNED_FILES = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
     """What to bring up. ``rate`` is records per second on each partition; ``idle`` partitions get their
-    first 100 records only; ``kind`` is the kind of the first members; ``kafka`` the broker's options."""
+    first 100 records only; ``kind`` is the kind of the first members; ``kafka`` the broker's options;
+    ``properties`` are further properties of members by their kind."""
 
     members: int = 3
     partitions: int = 6
@@ -53,6 +56,7 @@ class UpOptions:
     kind: MemberKind = MemberKind.OLD
     idle: tuple[int, ...] = ()
     kafka: KafkaOptions = field(default_factory=KafkaOptions)
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def up(home: Home, options: UpOptions, told: Callable[[str], None]) -> None:
@@ -141,7 +145,10 @@ def write_fleet(home: Home, options: UpOptions, zookeeper: str, broker: Broker) 
         zookeeper=zookeeper,
         bootstrap=broker.address,
         slots=slots,
-        properties={MemberKind.AWARE: _MOVING},
+        properties={
+            **options.properties,
+            MemberKind.AWARE: {**_MOVING, **options.properties.get(MemberKind.AWARE, {})},
+        },
     )
     write_document(home.fleet_file, fleet.to_json())
 
@@ -167,7 +174,10 @@ def await_fleet(home: Home, options: UpOptions, zookeeper: str) -> None:
     """Wait until every slot runs and every partition has an owner. Raises `Transient` at the deadline."""
 
     def running() -> bool:
-        slots = ask(home.supervisor_socket, {"verb": "slots"})["slots"]
+        try:
+            slots = ask(home.supervisor_socket, {"verb": "slots"})["slots"]
+        except Transient:
+            return False
         return all(slot["state"] == "running" for slot in slots)
 
     wait_until(running, _FLEET_S, f"{options.members} members run", every_s=0.2)
@@ -222,13 +232,29 @@ def start_airflow(home: Home, zookeeper: str, bootstrap: str, extra: Mapping[str
         extra={"JAVA_HOME": str(java_home()), **(extra or {})},
     )
     airflow.prepare(spec)
-    for name in airflow.PROCESSES:
-        start(
-            home,
-            Command(
-                name=name, argv=airflow.command(name), environment=airflow.environment(spec), complete=True
-            ),
-        )
-    SandboxState(home).put_address("airflow", spec.url)
-    airflow.wait_healthy(spec)
+    _run_airflow(home, spec)
     return spec.url
+
+
+def _run_airflow(home: Home, spec: airflow.AirflowSpec) -> None:
+    """Start its processes one after another, the next one when the API server answers. Raises `Transient`
+    as soon as one of them has ended."""
+    running: list[Running] = []
+
+    def demand() -> None:
+        for process in running:
+            if not is_running(process):
+                log = home.logs / f"{process.name}.log"
+                raise Transient(f"{process.name} ended while Airflow was starting; its log is {log}")
+
+    def answers() -> bool:
+        demand()
+        return AirflowApi(url=spec.url).answers()
+
+    environment = airflow.environment(spec)
+    for name in airflow.PROCESSES:
+        command = Command(name=name, argv=airflow.command(name), environment=environment, complete=True)
+        running.append(start(home, command))
+        wait_until(answers, _SERVER_S, f"Airflow's API server answers at {spec.url}", every_s=0.5)
+    SandboxState(home).put_address("airflow", spec.url)
+    airflow.wait_healthy(spec, demand=demand)

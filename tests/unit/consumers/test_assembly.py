@@ -9,6 +9,7 @@ import pytest
 from groupshift.consumers import assembly
 from groupshift.consumers.configuration import parse
 from groupshift.errors import Rejected
+from groupshift.sandbox.processes import wait_until
 
 THREADS = Path("/proc/self/task")
 CONFIG = {
@@ -26,4 +27,4 @@ def test_a_member_whose_login_is_refused_leaves_no_client_behind(monkeypatch) ->
     before = set(THREADS.iterdir())
     with pytest.raises(Rejected, match="the brokers refuse it"):
         assembly.make_parts(config, None, None, ["t"])
-    assert set(THREADS.iterdir()) <= before
+    wait_until(lambda: set(THREADS.iterdir()) <= before, 10.0, "its threads are gone")

@@ -47,7 +47,7 @@ def test_a_revocation_waits_for_the_reader_and_its_commit(bench) -> None:
         heard.append(("owner", owner))
         member.reconciler.commit(dict.fromkeys([where], 2))
 
-    member = bench.join(1, on_assign=lambda *_: None, on_revoke=revoke, auto_commit=False, drain_s=10.0)
+    member = bench.join(1, on_assign=lambda *_: None, on_revoke=revoke, auto_commit=False, drain_s=600.0)
     bench.settle()
     member.read()
 

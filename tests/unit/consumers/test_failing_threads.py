@@ -8,7 +8,7 @@ from groupshift.consumers.departure import leave
 from groupshift.consumers.feed import Feed
 from groupshift.sandbox.processes import wait_until
 
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 def test_the_fetchers_thread_goes_on_after_an_error(bench) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, make_url, text
 
 from groupshift.errors import Rejected
 from groupshift.sandbox import airflow
@@ -62,6 +63,17 @@ def test_signing_keys_are_made_once_and_are_private(spec: airflow.AirflowSpec) -
 def test_a_lost_task_is_noticed_within_twenty_seconds(spec: airflow.AirflowSpec) -> None:
     """The heartbeat timeout of the issue's fifth show."""
     assert int(airflow.environment(spec, {})["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"]) <= 20
+
+
+def test_a_busy_machine_is_given_time(spec: airflow.AirflowSpec) -> None:
+    """A locked database and a slow API server are waited for; the URL is one that SQLite takes."""
+    told = airflow.environment(spec, {})
+    url = make_url(told["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"])
+    assert (url.database, url.query["timeout"]) == (str(spec.home / "airflow.db"), "60")
+    spec.home.mkdir(exist_ok=True)
+    with create_engine(url).connect() as connection:
+        assert connection.execute(text("PRAGMA busy_timeout")).scalar() == 60_000
+    assert float(told["AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT"]) == 60
 
 
 def test_the_project_is_found_upwards_or_by_its_variable(

@@ -12,6 +12,7 @@ import pytest
 
 from groupshift.errors import Conflict, Transient
 from groupshift.sandbox.airflow_api import AirflowApi, Question
+from groupshift.sandbox.processes import free_port
 
 QUESTION = Question(dag="d", run="r", task="gate", map_index=-1, subject="?", body="", options=("Yes", "No"))
 LOCKED = 500
@@ -129,6 +130,15 @@ def test_a_read_is_repeated_and_a_clearing_is_not(airflow: Airflow) -> None:
     with pytest.raises(Transient):
         api.clear("d", "r", ["t"])
     assert airflow.asked.count(("POST", "clearTaskInstances")) == 1
+
+
+def test_a_server_answers_as_soon_as_it_does_so_without_an_error(airflow: Airflow) -> None:
+    """No login and no patience: whoever waits asks again."""
+    airflow.fails = {("GET", "version"): 1}
+    api = client(airflow)
+    assert (api.answers(), api.answers()) == (False, True)
+    assert airflow.asked == [("GET", "version")] * 2
+    assert not AirflowApi(url=f"http://127.0.0.1:{free_port()}").answers()
 
 
 def test_patience_ends(airflow: Airflow) -> None:
