@@ -86,14 +86,20 @@ class GroupProbe:
             found[int(child)] = (data.decode().rpartition("-")[0], stat.czxid, stat.ctime)
         return found
 
-    def await_shares(self, topic: str, shares: dict[str, int], deadline_s: float = PATIENCE_S) -> None:
-        """Wait until exactly these members own exactly so many partitions each."""
+    def await_shares(
+        self, topic: str, shares: dict[str, int], deadline_s: float = PATIENCE_S
+    ) -> dict[int, tuple[str, int, int]]:
+        """Wait until exactly these members own exactly so many partitions each; the owners of that look."""
+        seen: dict[int, tuple[str, int, int]] = {}
 
         def met() -> bool:
-            owners = [member for member, _, _ in self.owners(topic).values()]
+            seen.clear()
+            seen.update(self.owners(topic))
+            owners = [member for member, _, _ in seen.values()]
             return {member: owners.count(member) for member in owners} == shares
 
         wait_until(met, deadline_s, f"owners {shares}")
+        return seen
 
     def offset(self, topic: str, partition: int) -> int | None:
         """The offset in ZooKeeper."""

@@ -10,7 +10,9 @@ class OpenTransaction:
     """A producer that has sent an offset of ``group`` to a transaction and not ended it."""
 
     def __init__(self, bootstrap: str, group: str, at: At) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "transactional.id": group, "transaction.timeout.ms": 600_000}
+        )
         self._producer.init_transactions(30)
         self._producer.begin_transaction()
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})

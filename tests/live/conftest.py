@@ -19,6 +19,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from coordinators_ready import await_coordinators
 from groupshift.domain.partitions import TopicPartition
 from groupshift.sandbox import kafka, legacy
 from groupshift.sandbox import ledger as ledgers
@@ -39,6 +40,8 @@ from started import started
 
 RELAYED_LISTENERS = 6
 LOG_TAIL_LINES = 30
+UNTOUCHED = {"offsets.retention.check.interval.ms": "86400000"}
+"""The coordinator writes no tombstone of its own while a test compares its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +126,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     os.environ["GROUPSHIFT_HOME"] = str(home.root)
     try:
         zookeeper = start_zookeeper(home)
-        options = KafkaOptions(relayed=RELAYED_LISTENERS, initial_rebalance_delay_ms=0)
+        options = KafkaOptions(relayed=RELAYED_LISTENERS, initial_rebalance_delay_ms=0, properties=UNTOUCHED)
         broker = start_kafka(home, zookeeper, options)
+        await_coordinators(broker.address)
         yield Cluster(
             home=home,
             zookeeper=zookeeper,
@@ -307,7 +311,7 @@ def relay(cluster: Cluster) -> Iterator[Callable[[str], Link]]:
 @pytest.fixture
 def kazoo(cluster: Cluster) -> Iterator[KazooClient]:
     """A started ZooKeeper client for looking and for operator's writes."""
-    client = KazooClient(hosts=cluster.zookeeper)
+    client = KazooClient(hosts=cluster.zookeeper, timeout=60)
     client.start(timeout=60)
     yield client
     client.stop()

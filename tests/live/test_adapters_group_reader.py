@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from confluent_kafka import Consumer
@@ -45,8 +45,8 @@ class _Clock:
 def reader(cluster) -> Iterator[LiveGroupReader]:
     """The reader on the session's servers."""
     made = LiveGroupReader(
-        ZookeeperGroups(ZookeeperConnection(cluster.zookeeper)),
-        KafkaGroups(KafkaConnection(cluster.bootstrap)),
+        ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, timeout_s=60.0)),
+        KafkaGroups(KafkaConnection(cluster.bootstrap, timeout_s=60.0)),
         _Clock(),
     )
     yield made
@@ -146,14 +146,17 @@ def test_a_real_scala_member_becomes_a_verified_snapshot(
     producer(name, 3, rate=20.0, count=40)
     member = scala_member(release, "m1-1", [name], seed=3, properties={"auto.commit.interval.ms": "500"})
     views: list[GroupView] = []
+    ledger: dict[TopicPartition, int] = {}
 
     def committed_all() -> bool:
         views.append(reader.read(group))
         offsets = {at.partition: at.offset for at in views[-1].zookeeper_offsets}
         ends = {end.partition: end.end for end in views[-1].log_ends}
-        return sum(ends.values()) == 120 and offsets == ends
+        ledger.update(LedgerFiles(cluster.home.ledgers).last_delivered(group))
+        consumed = sum(ends.values()) == 120 and offsets == ends and len(views[-1].owners) == 3
+        return consumed and ledger == {at: end - 1 for at, end in ends.items()}
 
-    wait_until(committed_all, 60.0, "everything is consumed and committed", every_s=0.2)
+    wait_until(committed_all, 60.0, "everything is consumed, committed and written down", every_s=0.2)
     for view in views:  # also the views taken while records flowed: no offset is ahead of its log end
         ends = {end.partition: end.end for end in view.log_ends}
         assert all(at.offset <= ends[at.partition] for at in view.zookeeper_offsets if at.partition in ends)
@@ -162,7 +165,6 @@ def test_a_real_scala_member_becomes_a_verified_snapshot(
     assert {owner.member_id for owner in view.owners} == {member.member_id}
     assert view.load() == {member.member_id: 3}
     assert view.problems == ()
-    ledger = LedgerFiles(cluster.home.ledgers).last_delivered(group)
     assert ledger == {TopicPartition(name, number): 39 for number in range(3)}
     store = ParquetEvidence(tmp_path)
     rows = snapshot_rows(view, ledger)
@@ -214,9 +216,11 @@ def test_a_broker_that_is_not_there_is_transient_and_named(cluster) -> None:
     groups.close()
 
 
-def _readable(groups: KafkaGroups, group: str) -> bool:
+def _readable(groups: KafkaGroups, group: str, asked: Sequence[TopicPartition]) -> bool:
     with contextlib.suppress(Transient):
-        return groups.observe(group).group.state == "Dead"
+        side = groups.observe(group)
+        ends = groups.positions(group, asked, ()).log_ends
+        return (side.group.state, side.topics[asked[0].topic], len(ends)) == ("Dead", len(asked), len(asked))
     return False
 
 
@@ -227,16 +231,14 @@ def test_a_link_that_fails_is_transient_and_the_next_read_works(relay, topic, gr
     groups = KafkaGroups(KafkaConnection(link.address, timeout_s=10.0))
     asked = [TopicPartition(name, number) for number in range(2)]
     for _ in range(2):
-        wait_until(lambda: _readable(groups, group), 60, "the group is read")
-        assert groups.observe(group).topics[name] == 2
-        assert len(groups.positions(group, asked, ()).log_ends) == 2
+        wait_until(lambda: _readable(groups, group, asked), 60, "the group is read")
         getattr(link, fault)()
         with pytest.raises(Transient, match=link.address):
             groups.observe(group)
         with pytest.raises(Transient, match=link.address):
             groups.positions(group, asked, ())
         link.restore()
-    wait_until(lambda: _readable(groups, group), 60, "the group is read again")
+    wait_until(lambda: _readable(groups, group, asked), 60, "the group is read again")
     groups.close()
 
 
@@ -268,7 +270,7 @@ def test_refused_credentials_are_rejected_without_the_secret(
         "sasl.username": "alice",
         "sasl.password": "wonder-land-1",
     }
-    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties=properties, timeout_s=2.0))
+    groups = KafkaGroups(KafkaConnection(cluster.bootstrap, properties=properties, timeout_s=60.0))
     with pytest.raises(Rejected, match=r"refuses the credentials.*\[kafka\.properties\]") as caught:
         groups.observe("g")
     assert "kafka.net" in {record.name.rpartition(".")[0] for record in caplog.records}
@@ -289,10 +291,11 @@ def test_a_toggle_is_seen_in_what_every_aware_member_publishes(
 ) -> None:
     """The switch writes, members act, the reader tells which write each of them acts on: there and back."""
     name = topic(4)
-    connection = ZookeeperConnection(cluster.zookeeper)
+    connection = ZookeeperConnection(cluster.zookeeper, timeout_s=60.0)
     switch = ZookeeperModeSwitch(connection)
     members = [consume_member("migrating", f"m{number}-1", [name]).member_id for number in (1, 2)]
     expected = ABSENT_MODE
+    views: list[GroupView] = []
     for wanted in (Mode.KAFKA, Mode.ZOOKEEPER):
 
         def joined() -> bool:
@@ -309,11 +312,12 @@ def test_a_toggle_is_seen_in_what_every_aware_member_publishes(
         expected = switch.compare_and_set(group, expected, wanted)
 
         def settled(wanted: Mode = wanted, identity: str = expected.identity) -> bool:
-            aware = reader.read(group).of_kind(MemberKind.AWARE)
+            views.append(reader.read(group))
+            aware = views[-1].of_kind(MemberKind.AWARE)
             return [(m.mode, m.acting_on) for m in aware] == [(wanted, identity)] * 2
 
         wait_until(settled, 60, f"every member acts on {wanted}", every_s=0.1)
-        view = reader.read(group)
+        view = views[-1]
         assert (view.effective_mode, view.mode) == (wanted, expected)
         assert [(m.fence, m.version is not None) for m in view.members] == [(1, True)] * 2
         assert view.problems == ()

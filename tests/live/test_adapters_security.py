@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from coordinators_ready import await_coordinators
 from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.errors import Rejected
@@ -38,6 +39,7 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     try:
         broker = start_kafka(home, start_zookeeper(home), options)
+        await_coordinators(broker.address)
         create_topic(broker.address, "orders", 2)
         (listener,) = broker.relayed
         start_relay(home, "relay", listen=listener.advertised_port, target=f"127.0.0.1:{listener.port}")
@@ -55,7 +57,7 @@ def observe(address: str, password: str):
         "sasl.username": "alice",
         "sasl.password": password,
     }
-    groups = KafkaGroups(KafkaConnection(address, properties=properties, timeout_s=4.0))
+    groups = KafkaGroups(KafkaConnection(address, properties=properties, timeout_s=60.0))
     try:
         return groups.observe("g")
     finally:

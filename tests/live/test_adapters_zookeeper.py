@@ -29,7 +29,7 @@ AWARE = encode_awareness(REGISTRATION, software="0.1.0")
 @pytest.fixture
 def groups(cluster) -> Iterator[ZookeeperGroups]:
     """The adapter on the session's ZooKeeper."""
-    made = ZookeeperGroups(ZookeeperConnection(cluster.zookeeper))
+    made = ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, timeout_s=60))
     yield made
     made.close()
 
@@ -148,7 +148,7 @@ def test_a_group_that_is_never_at_rest_is_said_to_be_so(
 
 def test_reading_goes_on_after_the_session_was_lost(cluster, group: str) -> None:
     """A sensor that looks again after an expiry gets an answer, on a new session."""
-    connection = ZookeeperConnection(cluster.zookeeper)
+    connection = ZookeeperConnection(cluster.zookeeper, timeout_s=60)
     groups = ZookeeperGroups(connection)
     groups.observe(group)
     client = connection._client
@@ -203,7 +203,7 @@ def test_credentials_open_protected_nodes_and_wrong_ones_are_rejected(
 
     def observe(password: str):
         groups = ZookeeperGroups(
-            ZookeeperConnection(cluster.zookeeper, username="alice", password=password, timeout_s=5)
+            ZookeeperConnection(cluster.zookeeper, username="alice", password=password, timeout_s=60)
         )
         try:
             return groups.observe(group)

@@ -67,9 +67,9 @@ class CountedLog(DirectLog):
 def opened(bootstrap: str, zookeeper: str) -> Iterator[AuditSources]:
     """The three sources of a cluster."""
     sources = AuditSources(
-        admin=LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=20.0), SystemClock(), patience_s=1.0),
+        admin=LiveGroupSnapshots(KafkaCluster(bootstrap, timeout_s=60.0), SystemClock(), patience_s=1.0),
         log=CountedLog(Brokers(bootstrap_servers=bootstrap)),
-        zookeeper=ZookeeperOffsetNodes(ZookeeperConnection(zookeeper)),
+        zookeeper=ZookeeperOffsetNodes(ZookeeperConnection(zookeeper, timeout_s=60.0)),
         clock=SystemClock(),
     )
     try:
@@ -255,6 +255,20 @@ def test_differences_between_the_stores_are_told_by_mode_and_time(
     assert found[2] == (Kind.NEVER_COMMITTED, Weight.MISMATCH)
 
 
+def audited_in_calm(sources: AuditSources) -> Audit:
+    """An audit during which the coordinators' log did not grow. Members of earlier tests may still end
+    during one; an audit that writes would find no calm at all."""
+    audits: list[Audit] = []
+
+    def calm() -> bool:
+        ends = sources.log.position()
+        audits.append(audit_offsets(sources, QUICK))
+        return sources.log.position() == ends
+
+    wait_until(calm, 60.0, "an audit during which no coordinator wrote", every_s=0.5)
+    return audits[-1]
+
+
 def test_an_audit_of_everything_writes_nothing(
     cluster, sources: AuditSources, raw: KafkaCluster, kazoo: KazooClient, group: str, filled
 ) -> None:
@@ -262,10 +276,9 @@ def test_an_audit_of_everything_writes_nothing(
     name = filled(1)
     commit(raw, {group: {TopicPartition(name, 0): (5, "")}})
     put_offset(kazoo, f"{group}-old", name, 0, 3)
-    ends, zxid = sources.log.position(), kazoo.get("/consumers")[1].pzxid
+    zxid = kazoo.get("/consumers")[1].pzxid
     node = kazoo.get(f"/consumers/{group}-old/offsets/{name}/0")[1]
-    found = audit_offsets(sources, QUICK)
-    assert sources.log.position() == ends
+    found = audited_in_calm(sources)
     assert kazoo.get("/consumers")[1].pzxid == zxid
     assert kazoo.get(f"/consumers/{group}-old/offsets/{name}/0")[1].mzxid == node.mzxid
     rows = {one.group: one for one in found.looked.mismatches if one.topic == name}
@@ -279,7 +292,9 @@ def test_an_open_transaction_leaves_its_own_offset_unknown_and_hides_no_other(
     """Commits behind an open transaction in the same partition of the log are read all the same."""
     name = filled(2)
     commit(raw, {group: {TopicPartition(name, number): (4, "") for number in range(2)}})
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": group})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": group, "transaction.timeout.ms": 600_000}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
@@ -318,7 +333,7 @@ def test_an_expired_offset_is_told_from_a_deleted_one(
         for _ in range(10):
             producer.produce("orders", b"x")
         assert producer.flush(20) == 0
-        client = KazooClient(hosts=zookeeper)
+        client = KazooClient(hosts=zookeeper, timeout=60)
         client.start(timeout=60)
         put_offset(client, group, "orders", 0, 5)
         client.stop()
@@ -366,7 +381,7 @@ def _commit_for_a_second(raw: KafkaCluster, group: str) -> None:
 def command(cluster, group: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     """``groupshift audit`` of the test's group: its exit code, and its output or, without one, its error."""
     arguments = ["audit", "--groups", group, "--bootstrap-servers", cluster.bootstrap, "--zookeeper"]
-    arguments += [cluster.zookeeper, "--settle", "0.3", "--commit-interval", "0"]
+    arguments += [cluster.zookeeper, "--settle", "0.3", "--commit-interval", "0", "--timeout", "60"]
 
     def run(*more: str) -> tuple[int, str]:
         code = main([*arguments, *more])
@@ -454,8 +469,8 @@ def test_a_cluster_without_zookeeper_has_two_sources(
     member.await_assigned(1)
     member.leave()
     raw.close()
-    arguments = ["audit", "--all", "--bootstrap-servers", kraft.bootstrap, "--settle", "0.3", "--json"]
-    assert main(arguments) == 0
+    arguments = ["audit", "--all", "--bootstrap-servers", kraft.bootstrap, "--settle", "0.3"]
+    assert main([*arguments, "--timeout", "60", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["zookeeper"], told["differences"]) == (False, [])
     assert told["keys"] == told["agreeing"] >= 1

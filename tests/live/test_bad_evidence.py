@@ -28,8 +28,11 @@ from groupshift.spark.comparison.session import large_session
 from groupshift.spark.jobs import read_coordinator_log
 from small_disk import listing, small_disk
 
+pytestmark = pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too
+
 FOUND, REJECTED, TRANSIENT = 1, 2, 4
 PARTITIONS = 3
+PATIENT = ("--timeout", "60")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
 
     def run(code: int, *arguments: str) -> str:
         before = listing(tmp_path)
-        assert main([*arguments, "--output", str(tmp_path / "new")]) == code
+        assert main([*arguments, *PATIENT, "--output", str(tmp_path / "new")]) == code
         told = capsys.readouterr()
         assert (told.out, told.err.count("\n")) == ("", 1), told
         assert listing(tmp_path) == before
@@ -134,7 +137,7 @@ def test_b5_a_group_whose_topic_is_gone(
     where = ("--bootstrap-servers", cluster.bootstrap, "--zookeeper", cluster.zookeeper)
     output = tmp_path / "s"
     arguments = ["snapshot", "--groups", group, *where, "--read-from", "zookeeper", "--output", str(output)]
-    assert main([*arguments, "--json"]) == FOUND
+    assert main([*arguments, *PATIENT, "--json"]) == FOUND
     said = json.loads(capsys.readouterr().out)["problems"]
     assert said == [f"topic 'gone-{group}' has committed offsets or members but does not exist (any more)"]
     problems = pq.read_table(output / "problems-00000.parquet").to_pylist()
@@ -147,7 +150,7 @@ def test_a_slip_in_the_name_of_a_group_is_said(
     cluster, group: str, committed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An absence is an answer, so the snapshot is whole; but what nobody knows is not audited clean."""
-    slip, where = f"{group}-slip", ("--bootstrap-servers", cluster.bootstrap)
+    slip, where = f"{group}-slip", (*PATIENT, "--bootstrap-servers", cluster.bootstrap)
     assert main(["snapshot", "--groups", f"{group},{slip}", *where, "--output", str(tmp_path / "s")]) == 0
     assert f"group '{slip}': its coordinator does not know it" in capsys.readouterr().out
     arguments = ["audit", "--groups", f"{group},{slip}", *where, "--zookeeper", cluster.zookeeper]
@@ -164,7 +167,7 @@ def test_b6_snapshot_and_audit_on_a_full_disk(
     cluster, group: str, committed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither the folder nor a draft of it; with room both verbs end."""
-    asked = ["--groups", group, "--bootstrap-servers", cluster.bootstrap, "--output"]
+    asked = ["--groups", group, "--bootstrap-servers", cluster.bootstrap, *PATIENT, "--output"]
     with small_disk(tmp_path / "disk", 1):
         for verb in ("snapshot", "audit"):
             output = tmp_path / "disk" / verb

@@ -20,6 +20,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.settings import Settings, parse
+from patient_readers import wait_longer
 
 PARTITIONS = 2
 SECRETS = {"kafka": "wonder-land-1", "zookeeper": "looking-glass-2"}
@@ -48,8 +49,9 @@ def settings(cluster, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def app(settings: Settings) -> Iterator[App]:
+def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
     """The use cases over the real adapters."""
+    wait_longer(monkeypatch)
     with build(settings) as made:
         yield made
 

@@ -31,6 +31,11 @@ def state_of(bootstrap: str, group: str) -> ClusterState:
         snapshots.close()
 
 
+def committed(bootstrap: str, group: str) -> dict[int, int]:
+    """The group's offsets by partition, as its coordinator answers them."""
+    return {row.partition: row.offset for row in state_of(bootstrap, group).offsets}
+
+
 def test_java_and_confluent_members_of_both_protocols_share_a_group(kraft: KraftCluster, group: str) -> None:
     """A classic kafka-clients 3.9.2, a native 4.3.1 and a native confluent-kafka of ours: each partition has
     one owner at a time, no record is lost, and each member says that it closed."""
@@ -86,12 +91,17 @@ def test_java_and_confluent_members_of_both_protocols_share_a_group(kraft: Kraft
         )
         for each in (members[0], members[2]):
             each.await_told("committed", when=lambda told: told.fields["offsets"] and not told.fields["code"])
+        wait_until(
+            lambda: committed(kraft.bootstrap, group) == dict.fromkeys(range(PARTITIONS), RECORDS),
+            DEADLINE_S,
+            "everything is committed",
+            every_s=0.2,
+        )
         described = state_of(kraft.bootstrap, group).members
         assert {row.client_id for row in described} == {each.member.name for each in members}
         assert sorted(str(row.member_type) for row in described) == ["classic", "consumer", "consumer"]
     told = [event for each in members for event in each.told()]
-    ends = {row.partition: row.offset for row in state_of(kraft.bootstrap, group).offsets}
-    assert ends == dict.fromkeys(range(PARTITIONS), RECORDS)
+    assert committed(kraft.bootstrap, group) == dict.fromkeys(range(PARTITIONS), RECORDS)
     assert [each.told("started")[0].fields["client"] for each in members] == [
         client for client, _, _ in chosen
     ]

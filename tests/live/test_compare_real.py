@@ -28,6 +28,8 @@ from groupshift.sandbox.kraft import KraftCluster
 from groupshift.sandbox.processes import wait_until
 from groupshift.spark.comparison.session import large_session
 
+pytestmark = pytest.mark.timeout(900)  # comparisons in Spark, on a machine that may do something else, too
+
 PARTITIONS = 4
 RECORDS = 10
 READY_S = 90.0
@@ -129,8 +131,22 @@ def orders(kraft: KraftCluster, group: str) -> str:
 
 def take(folder: Path, group: str, *where: str) -> Path:
     """`groupshift snapshot` of one group; nothing may be left unread."""
-    assert main(["snapshot", "--groups", group, *where, "--output", str(folder), "--json"]) == 0
+    arguments = ["snapshot", "--groups", group, *where, "--timeout", "60"]
+    assert main([*arguments, "--output", str(folder), "--json"]) == 0
     return folder
+
+
+def take_settled(folder: Path, group: str, *where: str) -> Path:
+    """As `take`, again into another folder when a rebalance had partitions or the group itself in between."""
+    taken: list[Path] = []
+
+    def settled() -> bool:
+        taken.append(take(folder.with_name(f"{folder.name}-{len(taken)}"), group, *where))
+        assigned = [number for (number,) in rows(taken[-1], "assignments", "partition")]
+        return assigned == list(range(PARTITIONS)) and rows(taken[-1], "groups", "state") == [("Stable",)]
+
+    wait_until(settled, READY_S, "a snapshot of all assignments", every_s=0.5)
+    return taken[-1]
 
 
 def lose(kraft: KraftCluster, group: str, topic: str, raw: KafkaCluster) -> None:
@@ -226,7 +242,7 @@ def test_a_group_goes_from_zookeeper_to_kafka_and_is_equal(
     probe.await_shares(name, dict.fromkeys([old.member_id, aware.member_id], PARTITIONS // 2))
     await_commits(kazoo, probe, name)
     where = ("--bootstrap-servers", cluster.bootstrap, "--zookeeper", cluster.zookeeper)
-    before = take(tmp_path / "before", group, *where, "--read-from", "in-force")
+    before = take_settled(tmp_path / "before", group, *where, "--read-from", "in-force")
     assert rows(before, "groups", "type", "state") == [("zookeeper", "Stable")]
     assert rows(before, "members", "member_type") == [("aware",), ("old",)]
     assert [row[0] for row in rows(before, "assignments", "partition")] == list(range(PARTITIONS))
@@ -241,7 +257,7 @@ def test_a_group_goes_from_zookeeper_to_kafka_and_is_equal(
     probe.await_shares(name, dict.fromkeys(names, PARTITIONS // 2))
     reached = log_ends(name, PARTITIONS)
     await_kafka_commits(cluster.bootstrap, group, reached)
-    after = take(tmp_path / "after", group, *where, "--read-from", "in-force")
+    after = take_settled(tmp_path / "after", group, *where, "--read-from", "in-force")
     assert rows(after, "groups", "type", "state") == [("classic", "Stable")]
     assert all(
         offset >= reached[TopicPartition(name, n)]

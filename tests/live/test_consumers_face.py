@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.consumers import MigratingConsumer, ZookeeperConsumer
+from groupshift.consumers import MigratingConsumer, ZookeeperConsumer, holdings, membership
 from groupshift.consumers import configuration as member_configuration
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
@@ -24,7 +24,7 @@ from reading_member import ReadingMember
 from threads_left import await_no_thread, threads_of
 
 RECORDS = 10
-DRAIN_S = 4.0
+DRAIN_S = 30.0
 
 
 @pytest.fixture
@@ -60,8 +60,10 @@ def join(configuration):
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch):
-    """Properties of a member that waits longer for its application than one may configure."""
+    """Properties of a member that waits longer for its application, and for Kafka, than one may configure."""
     monkeypatch.setattr(member_configuration, "_LONGEST_DRAIN_S", DRAIN_S)
+    monkeypatch.setattr(holdings, "_COMMIT_S", PATIENCE_S)
+    monkeypatch.setattr(membership, "_REVOKE_S", PATIENCE_S)
     return {"rebalance_drain_ms": str(int(DRAIN_S * 1000))}
 
 
@@ -144,15 +146,14 @@ def test_a_commit_in_on_revoke_is_where_the_next_owner_starts(kazoo, group, join
     """Without auto commit: only what the callback commits counts, in either mode."""
     probe = GroupProbe(kazoo, group)
     probe.set_mode(mode.value.encode())
-    failed: list[KafkaException] = []
+    failed: list[Transient] = []
 
     def commit(consumer, partitions):
+        """As an application would: again, until it is answered."""
+        offsets = [KafkaPartition(each.topic, each.partition, 7) for each in partitions]
         try:
-            consumer.commit(
-                offsets=[KafkaPartition(each.topic, each.partition, 7) for each in partitions],
-                asynchronous=False,
-            )
-        except KafkaException as error:
+            wait_until(lambda: _committed(consumer, offsets), DRAIN_S, "the commit of the callback")
+        except Transient as error:
             failed.append(error)
 
     first = join(1, [written], {"revoke": commit}, enable_auto_commit="false", **patient)
@@ -166,6 +167,14 @@ def test_a_commit_in_on_revoke_is_where_the_next_owner_starts(kazoo, group, join
     assert frozenset().union(*given) == all_of(written, 0, 1, 2, 3)
     assert "lost" not in [name for name, _ in heard]
     assert [name for name, _, before in second.heard if before == 0][:1] == ["group"]
+
+
+def _committed(consumer, offsets):
+    try:
+        consumer.commit(offsets=offsets, asynchronous=False)
+    except KafkaException:
+        return False
+    return True
 
 
 def test_close_calls_on_revoke_on_the_thread_that_closes(join, written, patient):

@@ -44,7 +44,8 @@ def occupied(kazoo, path):
 
 
 _BEGINS = "begin rebalancing consumer"
-_SILENT_S = 3.0
+_SILENT_S = 10.0
+SESSION = {"zookeeper.session.timeout.ms": "30000"}
 
 
 def given_up(log: Path) -> Callable[[], bool]:
@@ -81,18 +82,19 @@ def test_a_stuck_scala_member_is_woken(
                 "zookeeper.connect": cluster.zookeeper,
                 "bootstrap.servers": cluster.bootstrap,
                 "wake.old.members.ms": every_ms,
+                **SESSION,
             }
         )
         members.append(ReadingMember(consumer).join([name]))
     first, second = members
     try:
-        scala = scala_member("1.1.1", "s1", [name])
+        scala = scala_member("1.1.1", "s1", [name], properties=SESSION)
         ids = [first.consumer.consumer_id, second.consumer.consumer_id, scala.member_id]
         probe.await_shares(name, dict(zip(ids, (2, 1, 1), strict=True)))
         with occupied(kazoo, probe.paths.owner_of(TopicPartition(name, 2))) as taken:
             second.close()
             assert taken.wait(PATIENCE_S)
-            wait_until(given_up(scala.log_file), PATIENCE_S, "the old member gave up")
+            wait_until(given_up(scala.log_file), 2 * PATIENCE_S, "the old member gave up")
         assert set(probe.owners(name)) == {0, 1}
         monkeypatch.setattr(waking, "PATIENCE_S", patience_s)
         wait_until(lambda: first.consumer.statistics()["old_members_woken"], PATIENCE_S, "it is woken")

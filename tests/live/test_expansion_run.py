@@ -11,7 +11,7 @@ from expansion_story import answered, home_in, logged, placed, the_whole_way, wa
 from placement_story import audited
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_coordinator_16_the_whole_procedure_on_old_coordinators(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ import threading
 from groupshift.consumers.counters import Counters
 from groupshift.consumers.membership import KafkaMembership
 from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Transient
 from groupshift.sandbox.processes import wait_until
 
 
@@ -33,6 +34,14 @@ class Failing:
         self.heard.append("lost")
 
 
+def _committed(membership: KafkaMembership, at: TopicPartition) -> bool:
+    try:
+        membership.commit({at: 0}, 10.0)
+    except Transient:
+        return False
+    return True
+
+
 def test_a_membership_whose_callback_fails_joins_again(cluster, topic, group, caplog):
     """It would else keep its partitions until the poll interval ends, delivering none of them."""
     name, listener = topic(2), Failing()
@@ -40,7 +49,7 @@ def test_a_membership_whose_callback_fails_joins_again(cluster, topic, group, ca
         "bootstrap.servers": cluster.bootstrap,
         "group.id": group,
         "client.id": f"{group}_m1",
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": 45000,
         "enable.auto.commit": False,
     }
     membership = KafkaMembership(properties, Counters())
@@ -49,8 +58,8 @@ def test_a_membership_whose_callback_fails_joins_again(cluster, topic, group, ca
         membership.start(listener)
         membership.subscribe([name])
         try:
-            wait_until(lambda: listener.partitions == both, 60, "assigned after the failure")
-            membership.commit({TopicPartition(name, 0): 0}, 10.0)
+            wait_until(lambda: listener.partitions == both, 120, "assigned after the failure")
+            wait_until(lambda: _committed(membership, TopicPartition(name, 0)), 60, "a commit is answered")
         finally:
             membership.close(10.0)
     assert listener.heard[:2] == ["assigned", "lost"]

@@ -322,7 +322,7 @@ def test_the_command_writes_a_snapshot_that_can_be_compared(
 ) -> None:
     """`groupshift snapshot` ends with the next command; its files are those that `compare` proves."""
     commit(raw, {group: {TopicPartition(orders, 0): (2, "x")}})
-    arguments = ["snapshot", "--groups", group, "--bootstrap-servers", bootstrap]
+    arguments = ["snapshot", "--groups", group, "--bootstrap-servers", bootstrap, "--timeout", "60"]
     assert main([*arguments, "--output", str(tmp_path / "a"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["rows"]["offsets"], told["problems"]) == (1, [])

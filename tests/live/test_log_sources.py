@@ -22,6 +22,8 @@ from groupshift.spark.fetched import Brokers, fetched, log_bounds
 from groupshift.spark.segments import segments
 from groupshift.spark.session import local_session
 
+pytestmark = pytest.mark.timeout(900)  # jobs of Spark, on a machine that may do something else, too
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 OFFSETS = "__consumer_offsets"
 
@@ -103,6 +105,7 @@ def transactional(bootstrap: str, codec: str) -> Producer:
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": f"tx-{uuid.uuid4().hex[:8]}",
+            "transaction.timeout.ms": 600_000,
             "compression.type": codec,
             "linger.ms": 50,
         }
