@@ -7,9 +7,7 @@ from dataclasses import replace
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.txnlog import Change, Created, DataSet, Deleted, SessionClosed, Transaction
-from groupshift.domain.znodes import GroupPaths
-from groupshift.sandbox.chaos.judgement import Judged, Pause, Ran, changed_ms, evidence, judge
+from groupshift.sandbox.chaos.judgement import Judged, Pause, Ran, evidence, judge
 from groupshift.sandbox.ledger import Delivery
 
 P0 = TopicPartition("t", 0)
@@ -25,11 +23,6 @@ def owned(member: str, start: int, end: int | None = None) -> Interval:
     )  # fmt: skip
 
 
-def transaction(at: int, change: Change) -> Transaction:
-    """A transaction of one change whose zxid is its time."""
-    return Transaction(session=1, zxid=at, time_ms=at, changes=(change,))
-
-
 def got(member: str, offset: int, at: int) -> Delivery:
     """One delivery."""
     return Delivery(member=member, partition=P0, offset=offset, at_ms=at)
@@ -43,7 +36,6 @@ def judged(
     commits: list[OffsetWrite] | None = None,
     pauses: list[Pause] | None = None,
     calm: int = 0,
-    closed: tuple[int, ...] = (),
 ) -> Judged:
     """The verdict on these logs."""
     kinds = {OURS: MemberKind.AWARE, OTHER: MemberKind.AWARE, OLD: MemberKind.OLD}
@@ -62,8 +54,6 @@ def judged(
             old=[OLD],
             pauses=pauses or [],
             calm_ms=calm,
-            closed=closed,
-            session_ms=6_000,
         )
     )
 
@@ -106,31 +96,6 @@ def test_a_session_closed_at_the_server_is_an_excuse_only_while_nobody_owns_the_
     found = judged([closed, owned(OTHER, 70, 80)], [early, late, overlapping], end=3)
     assert found.untold == (early,)
     assert found.outside == (late, overlapping)
-
-
-def test_the_word_of_a_session_that_the_run_closed_may_take_as_long_as_a_session():
-    """Of no other session, and no longer."""
-    closed = replace(owned(OURS, 10, 50), ended=Ended.SESSION)
-    early, late = got(OURS, 0, 6_050), got(OURS, 1, 6_051)
-    found = judged([closed], [early, late], end=2, closed=(SESSIONS[OURS],))
-    assert (found.untold, found.outside) == ((early,), (late,))
-    other = judged([closed], [early, late], end=2, closed=(SESSIONS[OTHER],))
-    assert (other.untold, other.outside) == ((), (early, late))
-
-
-def test_the_last_change_is_when_a_member_came_or_went():
-    """Not when one said more about itself, nor what happens to owner nodes or in other groups."""
-    ids = GroupPaths("g").ids
-    created = Created(path=f"{ids}/{OURS}", data=b"", ephemeral=True)
-    said = DataSet(path=f"{GroupPaths('g').migration_ids}/{OURS}", data=b"", version=1)
-    released = Deleted(path=f"{GroupPaths('g').owners}/t/0")
-    elsewhere = Created(path=f"{GroupPaths('other').ids}/{OURS}", data=b"", ephemeral=True)
-    closed = SessionClosed(paths=(f"{GroupPaths('g').owners}/t/0", f"{ids}/{OLD}"))
-    log = [transaction(at, change) for at, change in ((10, created), (20, closed))]
-    later = [transaction(at, change) for at, change in ((30, said), (40, released), (50, elsewhere))]
-    assert changed_ms(log + later, "g") == 20
-    assert changed_ms(log[:1] + later, "g") == 10
-    assert changed_ms(later, "g") == 0
 
 
 def test_what_an_old_member_commits_and_never_prints_is_its_own_flaw():

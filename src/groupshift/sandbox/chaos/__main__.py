@@ -9,10 +9,12 @@ import tempfile
 from pathlib import Path
 
 from groupshift.sandbox.artifacts import ALL, jars
-from groupshift.sandbox.chaos.judgement import OWNED_S, Judged, evidence
+from groupshift.sandbox.chaos.judgement import Judged, evidence
 from groupshift.sandbox.chaos.run import ChaosOptions, run
 from groupshift.sandbox.down import down
 from groupshift.sandbox.home import Home
+
+OWNED_S = 15.0
 
 
 def main() -> int:
@@ -52,7 +54,7 @@ def show(judged: Judged) -> None:
         ("delivered again", judged.repeated),
         ("lost", len(judged.lost)),
         ("delivered without owning", len(judged.outside)),
-        ("owned after the last change", f"{judged.owned_s:.1f} s"),
+        ("owned after the last fault", f"{judged.owned_s:.1f} s"),
         ("apart: in flight at SIGSTOP", len(judged.in_flight)),
         ("apart: session closed under it", len(judged.untold)),
         ("apart: lost by old members", len(judged.lost_old)),

@@ -3,9 +3,8 @@
 Three things are counted apart, each with its evidence: records of the one call that was in flight when a
 member was stopped (specs/zookeeper-coordination.md §8.10: paused between check and delivery); flaws of the
 old member itself (§4.5, §6.6): it delivers without a fence and commits what it has not processed; and what
-is delivered, while nobody owns the partition, between the end of a session that this run closed at the
-server and the word of it (a server does not end a session that it hears from): within a session's length,
-for the word has a way to go; of every other session within milliseconds.
+is delivered, while nobody owns the partition, in the milliseconds between the end of a session that this
+run closed at the server and the word of it (a server does not end a session that it hears from).
 """
 
 from __future__ import annotations
@@ -17,13 +16,8 @@ from dataclasses import dataclass
 
 from groupshift.domain.ownership import Ended, History, Interval
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.txnlog import Change, Created, Deleted, SessionClosed, Transaction
-from groupshift.domain.znodes import GroupPaths
 from groupshift.sandbox.ledger import Delivery, lost
 
-OWNED_S = 60.0
-"""A group in which nobody comes or goes any more owns everything by then: old members try four times, and
-one that gave up is woken."""
 _TOLD_MS = 200
 
 
@@ -39,8 +33,7 @@ class Pause:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
     """What is known after a run: ``ends`` the log ends, ``old`` the ids of the old members, ``calm_ms``
-    the moment (epoch) at which the last fault was over and the last member had come or gone, ``closed``
-    the sessions that the run closed at the server, each of ``session_ms``."""
+    the moment (epoch) at which the last fault was over."""
 
     history: History
     deliveries: Sequence[Delivery]
@@ -48,15 +41,13 @@ class Ran:
     old: Collection[str]
     pauses: Sequence[Pause]
     calm_ms: int
-    closed: Collection[int] = ()
-    session_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """``outside``: deliveries of ours while another member, or nobody, owned the partition. The lists
-    that end in ``_old``, ``in_flight``, ``untold`` are counted apart. ``owned_s``: from ``calm_ms`` until
-    every partition was owned for good, infinite when one is not. ``written``: records in the log."""
+    that end in ``_old``, ``in_flight``, ``untold`` are counted apart. ``owned_s``: from the last fault
+    until every partition was owned for good, infinite when one is not. ``written``: records in the log."""
 
     lost: tuple[tuple[TopicPartition, int], ...]
     lost_old: tuple[tuple[TopicPartition, int], ...]
@@ -68,31 +59,6 @@ class Judged:
     written: int
     records: int
     repeated: int
-
-
-def changed_ms(transactions: Iterable[Transaction], group: str) -> int:
-    """When a member last came or went (epoch); 0 when none ever did."""
-    paths = GroupPaths(group)
-    folders = (f"{paths.ids}/", f"{paths.migration_ids}/")
-    return max(
-        (
-            transaction.time_ms
-            for transaction in transactions
-            for change in transaction.changes
-            if any(path.startswith(folders) for path in _come_or_gone(change))
-        ),
-        default=0,
-    )
-
-
-def _come_or_gone(change: Change) -> Sequence[str]:
-    match change:
-        case Created() | Deleted():
-            return (change.path,)
-        case SessionClosed():
-            return tuple(change.paths)
-        case _:
-            return ()
 
 
 def judge(ran: Ran) -> Judged:
@@ -157,13 +123,9 @@ def _untold(ran: Ran, delivery: Delivery) -> bool:
     return any(
         each.member_id == delivery.member
         and each.ended is Ended.SESSION
-        and 0 <= delivery.at_ms - (each.end_ms or 0) <= _told_ms(ran, each.session)
+        and 0 <= delivery.at_ms - (each.end_ms or 0) <= _TOLD_MS
         for each in every
     )
-
-
-def _told_ms(ran: Ran, session: int) -> int:
-    return ran.session_ms if session in ran.closed else _TOLD_MS
 
 
 def _taken_by_old(ran: Ran, partition: TopicPartition, offset: int) -> bool:

@@ -72,15 +72,6 @@ class Members:
         """The consumer id of the present occupant."""
         return member_id(self.definition, self.places[slot])
 
-    def old(self) -> tuple[str, ...]:
-        """The ids of all old members that there ever were."""
-        return tuple(
-            f"{self.definition.group}_{slot}-{number}"
-            for slot, place in self.places.items()
-            if slot not in self.links
-            for number in range(1, place.incarnation + 1)
-        )
-
     def start(self, slot: str) -> None:
         """A new incarnation, unless one runs."""
         place = self.places[slot]

@@ -17,8 +17,8 @@ from groupshift.domain.registration import parse_awareness
 from groupshift.domain.txnlog import merge, parse
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Broken
-from groupshift.sandbox.chaos.judgement import Judged, Pause, Ran, changed_ms, judge
-from groupshift.sandbox.chaos.members import SESSION_MS, Members
+from groupshift.sandbox.chaos.judgement import Judged, Pause, Ran, judge
+from groupshift.sandbox.chaos.members import Members
 from groupshift.sandbox.chaos.schedule import Act, Event, Fleet, draw_schedule
 from groupshift.sandbox.faults import expire_session, restart_server
 from groupshift.sandbox.home import Home
@@ -73,7 +73,6 @@ class Chaos:
     begun: float = field(default_factory=time.monotonic)
     stopped: dict[str, int] = field(default_factory=dict)
     pauses: list[Pause] = field(default_factory=list)
-    closed: list[int] = field(default_factory=list)
 
     def play(self, events: Sequence[Event]) -> Ran:
         """Start the members, carry everything out, wait for calm."""
@@ -122,7 +121,6 @@ class Chaos:
         except KazooException:
             stat = None
         if stat is not None:
-            self.closed.append(stat.ephemeralOwner)
             expire_session(self.zookeeper, stat.ephemeralOwner)
 
     def restart_broker(self, _target: str) -> None:
@@ -182,35 +180,31 @@ class Chaos:
         return True
 
     def ran(self, calm_ms: int) -> Ran:
-        """Wait until every record was delivered (or is known to be lost) and every partition has an owner,
-        then read all logs."""
+        """Wait until every record was delivered (or is known to be lost), then read all logs."""
         ends = log_ends(self.bootstrap, TOPIC, self.options.partitions)
         deadline = time.monotonic() + SETTLED_S
-
-        def over() -> bool:
-            done = not lost(read_ledgers(self.home.ledgers), ends) and self.client.retry(self._all_owned)
-            return done or time.monotonic() > deadline
-
-        wait_until(over, SETTLED_S + 30, "everything is delivered and owned", every_s=1.0)
+        wait_until(
+            lambda: not lost(read_ledgers(self.home.ledgers), ends) or time.monotonic() > deadline,
+            SETTLED_S + 30,
+            "everything is delivered",
+            every_s=1.0,
+        )
         logs = sorted((self.home.zookeeper / "version-2").glob("log.*"))
-        transactions = merge(parse(path.read_bytes(), path.name) for path in logs)
+        known_history = history(merge(parse(path.read_bytes(), path.name) for path in logs), GROUP)
+        old = tuple(
+            f"{GROUP}_{slot}-{number}"
+            for slot, place in self.members.places.items()
+            if slot not in self.members.links
+            for number in range(1, place.incarnation + 1)
+        )
         return Ran(
-            history=history(transactions, GROUP),
+            history=known_history,
             deliveries=read_ledgers(self.home.ledgers),
             ends=ends,
-            old=self.members.old(),
+            old=old,
             pauses=self.pauses,
-            calm_ms=max(calm_ms, changed_ms(transactions, GROUP)),
-            closed=self.closed,
-            session_ms=int(SESSION_MS),
+            calm_ms=calm_ms,
         )
-
-    def _all_owned(self) -> bool:
-        try:
-            owned = self.client.get_children(f"{GroupPaths(GROUP).owners}/{TOPIC}")
-        except NoNodeError:
-            return False
-        return len(owned) == self.options.partitions
 
 
 _CARRY_OUT: Mapping[Act, Callable[[Chaos, str], None]] = {
