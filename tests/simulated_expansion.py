@@ -31,6 +31,7 @@ from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.offset_restoring import unheld
 from groupshift.ports.snapshot_compare import Compared
 from simulated_downgrade import Hashes, KillAt
 from simulated_downgrade import World as DowngradeWorld
@@ -124,10 +125,10 @@ class Expansible(Placed):
         self.changed("commit")
         return refused
 
-    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+    def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
         """See the port."""
         if "delete" not in self.skips:
-            Placed.delete(self, groups)
+            Placed.delete(self, groups, hold)
         self.changed("delete")
         return {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groupshift.adapters.memory.offset_brokers import NotCoordinator, OffsetBrokers
@@ -14,6 +14,7 @@ from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGrou
 from groupshift.domain.expansion.probing import NOBODY, Answers, probe_names
 from groupshift.domain.expansion.view import COUNT, PlacementView, TopicView
 from groupshift.domain.protocol.model import Kind
+from groupshift.ports.offset_restoring import unheld
 
 _LEVELS = {Coordinator.NEW: (1, 30), Coordinator.OLD: (1, 8)}
 
@@ -122,9 +123,10 @@ class Placed:
                 refused[group] = str(why)
         return refused
 
-    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+    def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
         """One group after the other, at its coordinator."""
         for group in groups:
+            hold()
             self.world.delete_at(self.coordinator(group), group)
         return {}
 

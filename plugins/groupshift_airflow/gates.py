@@ -74,11 +74,17 @@ class Approval(Asks):
         self.gate = gate
 
     def execute(self, context: Context) -> Any:
-        """Skip when nothing will be executed or the stage is not planned; else park."""
+        """Skip when nothing will be executed or the stage is not planned; else park. A try that begins after
+        the answer, for the scheduler took the answered one for failed, does not ask again."""
         require_execute(context)
         with self.app() as app:
             if self.gate is Gate.TOGGLE:
                 self.require_stage(app, StageName.TOGGLE)
+            if context["ti"].try_number > 1 and app.approved(self.migration, self.gate):
+                self.log.info(
+                    "the %s is approved already, and what it was approved for still holds", self.gate
+                )
+                return None
             brief = app.brief(self.migration, self.gate)
         return self.ask(context, brief)
 

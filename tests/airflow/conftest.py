@@ -135,6 +135,9 @@ class ScriptedApp:
         assert answer.fingerprint == "print-1"
         self._note("answer", gate, answer.choice, answer.who)
 
+    def approved(self, migration: str, gate: Gate) -> bool:
+        return not self.changed and any(call.startswith(f"answer {gate} approve") for call in self.calls)
+
     def rehearse(self, migration: str) -> Judgement:
         self._note("rehearse")
         return Judgement(findings=(_finding(self.verdicts.get("rehearse", Verdict.PASS)),))

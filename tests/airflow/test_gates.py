@@ -108,6 +108,21 @@ def test_an_approval_is_journaled_with_who_gave_it(scripted: Any, answer: Any) -
     assert scripted.calls == ["answer plan approve alice"]
 
 
+def test_a_try_after_the_answer_asks_again_only_where_the_answer_is_no_approval_that_holds(
+    context: Any, scripted: Any, asked: Any, answer: Any
+) -> None:
+    """Airflow may take a try for failed whose answer is journaled; a first try always asks."""
+    answer(_approval(), "Approve")
+    assert _approval().execute(context) is None
+    assert asked == []
+    _approval(Gate.TOGGLE).execute(context)
+    scripted.changed = True
+    _approval().execute(context)
+    scripted.changed, context["ti"].try_number = False, 1
+    _approval().execute(context)
+    assert [each.gate for each in asked] == [Gate.TOGGLE, Gate.PLAN, Gate.PLAN]
+
+
 @pytest.mark.parametrize(("choice", "who"), [("Reject", "alice"), (None, "nobody (expired)")])
 def test_a_gate_without_approval_fails_its_task(
     scripted: Any, answer: Any, choice: str | None, who: str

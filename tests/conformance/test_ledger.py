@@ -51,6 +51,22 @@ def test_a_torn_last_line_counts_once_it_is_whole(tmp_path: Path) -> None:
     assert ledger.last_delivered("g") == {P0: 6}
 
 
+def test_the_highest_offset_below_a_bound(tmp_path: Path) -> None:
+    """Whatever lies beyond it, before or behind what was read, of members of the group only."""
+    path, ledger = tmp_path / "m1-1.jsonl", LedgerFiles(tmp_path)
+    path.write_text(line("g_m1-1", 0, 5) + line("g_m1-1", 1, 7) + line("x_m1-1", 0, 8))
+    assert ledger.delivered_below("g", {P0: 9, P1: 7}) == {P0: 5}
+    assert ledger.last_delivered("g") == {P0: 5, P1: 7}
+    with path.open("a") as file:
+        file.write(line("g_m1-1", 0, 12) + line("g_m1-1", 0, 6) + line("g_m1-1", 0, 8)[:-5])
+    (tmp_path / "m2-1.jsonl").write_text(line("g_m2-1", 1, 3))
+    for _ in range(2):
+        assert ledger.delivered_below("g", {P0: 9, P1: 7}) == {P0: 6, P1: 3}
+    assert ledger.last_delivered("g") == {P0: 12, P1: 7}
+    assert ledger.delivered_below("g", {P0: 9, P1: 7}) == {P0: 6, P1: 3}
+    assert LedgerFiles(None).delivered_below("g", {P0: 9}) == {}
+
+
 def test_only_what_was_added_is_read_again(tmp_path: Path) -> None:
     """What was read stays known even where its bytes have since been overwritten in place."""
     path, ledger = tmp_path / "m1-1.jsonl", LedgerFiles(tmp_path)

@@ -21,6 +21,7 @@ from groupshift.application.restore_offsets import read_back, restore_offsets
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.coordinator_log import commit_place
 from groupshift.domain.partitions import TopicPartition
+from groupshift.ports.offset_restoring import unheld
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic
@@ -182,7 +183,7 @@ def test_a_group_with_more_offsets_than_one_batch_holds_is_deleted(node: KraftCl
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     with limited(admin, "50000"):
         with closing(KafkaCluster(node.bootstrap, timeout_s=60.0)) as cluster:
-            refused = group_deleting._deleted(cluster, {"many"})
+            refused = group_deleting._deleted(cluster, {"many"}, unheld)
         assert refused == {"4.3.1": {"many": -1}, "3.9.2": {}}[node.options.release]
         assert len(logged(node, "many")) == 301
         if not refused:  # gone, so it says, until it loads the log again (H39)

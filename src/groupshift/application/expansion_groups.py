@@ -6,6 +6,7 @@ Source: specs/group-coordinator.md §3.4 steps 3 to 5.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,8 +151,7 @@ def _delete(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
         )
     refused: dict[str, str] = {}
     for groups in sized(work.plan.moving, work.kept()):
-        work.hold_again(step)
-        refused |= work.tools.restoring.delete(groups)
+        refused |= work.tools.restoring.delete(groups, partial(work.hold_again, step))
     return {"refused": sorted(refused.values())[:_SAID]}
 
 

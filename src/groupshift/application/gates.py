@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupshift.application.approval import current, demand_unchanged, shown, voided
+from groupshift.application.approval import current, demand_approved, demand_unchanged, shown, voided
 from groupshift.application.brief_text import body, subject
 from groupshift.application.environment import Environment
 from groupshift.application.observe import look
@@ -80,6 +80,15 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
             phase=_next_phase(found, gate, given),
         )
     )
+
+
+def approved(env: Environment, migration: str, gate: Gate) -> bool:
+    """See `App.approved`."""
+    try:
+        demand_approved(env, load(env, migration), gate)
+    except Conflict:
+        return False
+    return True
 
 
 def _reviewed(found: Migration, given: Answer) -> StageName | None:

@@ -58,13 +58,14 @@ class Verification:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known of a pack besides its own manifest: SHA-256 of each sealing, oldest first (none: not
-    known), SHA-256 of each snapshot's manifest by path, the plan's JSON and hash, and the prefixes of paths
-    that were written again since the last sealing."""
+    known), SHA-256 of each snapshot's manifest by path, the plan's JSON and hash, the prefixes of paths that
+    were written again since the last sealing, and whether that was signed."""
 
     sealed: tuple[str, ...] = ()
     snapshots: Mapping[str, str]
     plan: tuple[str, str] | None = None
     renewed: tuple[str, ...] = ()
+    signed: bool = False
 
 
 def seal(env: Environment, migration: str) -> Pack:
@@ -109,11 +110,13 @@ def verify(
 ) -> Verification:
     """See `App.verify_evidence`."""
     found = load(env, migration)
+    sealing = found.latest(EventKind.SEALED)
     known = Known(
         sealed=tuple(str(e.body["digest"]) for e in found.events if e.kind is EventKind.SEALED),
         snapshots={f"{name}/{moment}/{MANIFEST}": digest for name, moment, digest in found.snapshots()},
         plan=(found.record.plan, found.record.plan_hash),
         renewed=_renewed(found),
+        signed=bool(sealing and sealing.body.get("signed")),
     )
     if not known.sealed:
         raise Rejected(
@@ -147,7 +150,7 @@ def verified(
     anew = {file.path: file.sha256 for file in found if file.path.startswith(known.renewed)}
     checks = [
         *_of_manifest(text, known.sealed),
-        *_of_signature(text, signature, verifier),
+        *_of_signature(text, signature, verifier, known),
         *held_against(pack, found, known.renewed),
         *swapped(pack, known.snapshots, known.plan, anew),
         *(Check(path=said.split(" ")[0], state=State.DOUBTED, reason=said) for said in pack.doubts),
@@ -173,8 +176,11 @@ def _of_manifest(text: str, sealed: tuple[str, ...]) -> Iterator[Check]:
         yield Check(path=PACK, state=State.SWAPPED, reason=reason)
 
 
-def _of_signature(text: str, signature: str, verifier: Verifier | None) -> Iterator[Check]:
-    if verifier is None:
+def _of_signature(text: str, signature: str, verifier: Verifier | None, known: Known) -> Iterator[Check]:
+    if known.signed and not signature:
+        reason = f"it was signed when it was sealed, and {SIGNATURE} is gone"
+        yield Check(path=SIGNATURE, state=State.UNSIGNED, reason=reason)
+    elif verifier is None:
         if signature:
             reason = "it is signed, and no public key was given to check it"
             yield Check(path=SIGNATURE, state=State.UNCHECKED, reason=reason)

@@ -99,7 +99,9 @@ class StepStatus:
 
 
 def begin(move: Move[W], tools: RunTools, plan: AnyPlan) -> ClusterRun:
-    """Journal a run of this plan. Raises `Conflict` when the cluster has an open one."""
+    """Journal a run of this plan. Raises `Conflict` when the cluster has an open one, `Rejected` for a key
+    that could not sign its evidence."""
+    tools.may_seal()
     now = tools.clock.now_ms()
     run = ClusterRun(
         run=f"{move.name}-{plan.cluster_id}-{now}",

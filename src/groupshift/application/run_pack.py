@@ -71,8 +71,12 @@ def verify_run(
             f"run {run_id} has no sealed evidence: it is sealed when it is done or taken back, and it is "
             f"{run.state}; see: groupshift {run.move} status"
         )
+    sealing = steps[SEALED].result
+    if "signed" not in sealing:
+        verifier = None  # sealed when runs were not signed yet; the journal has its digest
     known = Known(
-        sealed=(str(steps[SEALED].result["digest"]),),
+        signed=bool(sealing.get("signed")),
+        sealed=(str(sealing["digest"]),),
         snapshots=snapshots_of(steps),
         plan=(run.plan, run.plan_hash),
     )

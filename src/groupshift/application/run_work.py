@@ -46,10 +46,15 @@ class AnyPlan(Protocol):
         """What people approve."""
 
 
+def _silent_key() -> None:
+    """Nothing is signed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTools:
-    """The ports that every run needs; ``evidence`` is the folder below which snapshots are kept, and ``seal``
-    writes what remains of a run there when it ends."""
+    """The ports that every run needs; ``evidence`` is the folder below which snapshots are kept, ``seal``
+    writes what remains of a run there when it ends, and ``may_seal`` raises before one begins that could not
+    be sealed."""
 
     log: OffsetsLog
     reader: ClusterGroups
@@ -62,6 +67,7 @@ class RunTools:
     evidence: Path
     crash: StepCrashPoints = field(default_factory=NoStepCrash)
     seal: RunSealing = not_sealed
+    may_seal: Callable[[], None] = _silent_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,16 +49,20 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
 
 def _delivered(env: Environment, view: GroupView) -> Mapping[TopicPartition, int]:
     """What the ledgers say, once they have what this view says was committed. An old member's ledger is
-    written by a process that reads what it printed, and may come later than its commit; what nobody delivered
-    is not there after the wait either, and validation says so."""
+    written by a process that reads what it printed, and may come later than its commit. Where one was behind
+    only what lies below the commit counts: a commit that passed over records is not covered by what was
+    delivered behind them meanwhile, and validation says so."""
     deadline = env.clock.now_ms() + min(_LATE_S, env.thresholds.patience_s) * 1000
-    committed = [*view.zookeeper_offsets, *view.kafka_offsets]
-    while True:
-        found = env.ledger.last_delivered(view.group)
-        late = [each for each in committed if each.offset > found.get(each.partition, each.offset) + 1]
-        if not late or env.clock.now_ms() >= deadline:
-            return found
+    found = dict(env.ledger.last_delivered(view.group))
+    behind: dict[TopicPartition, int] = {}
+    for each in (*view.zookeeper_offsets, *view.kafka_offsets):
+        if each.offset > found.get(each.partition, each.offset) + 1:
+            behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
+    while behind and env.clock.now_ms() < deadline:
         env.clock.sleep(LOOK_AGAIN_S)
+        found |= env.ledger.delivered_below(view.group, behind)
+        behind = {at: offset for at, offset in behind.items() if found[at] < offset - 1}
+    return found
 
 
 def _calm(found: Migration, name: StageName, moment: Moment) -> tuple[tuple[str, ...], Wanted]:

@@ -120,6 +120,10 @@ class App:
         fingerprint is no longer true or too old; a rejection is always taken."""
         gates.answer(self._of(migration), migration, Gate(gate), answer)
 
+    def approved(self, migration: str, gate: Gate | str) -> bool:
+        """Whether this gate was approved, and what it was approved for still holds."""
+        return gates.approved(self._of(migration), migration, Gate(gate))
+
     def rehearse(self, migration: str) -> Judgement:
         """Compute the inverse of the toggle and check the preconditions of both directions live."""
         return rehearse.rehearse(self._of(migration), migration)

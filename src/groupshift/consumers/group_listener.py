@@ -14,7 +14,7 @@ from groupshift.domain.coordination import Mode
 from groupshift.domain.group import KafkaGroup
 from groupshift.domain.group_map import GroupAssignment, kafka_threads
 from groupshift.domain.reconcile import Member, zookeeper_assignment
-from groupshift.errors import Transient
+from groupshift.errors import GroupshiftError
 
 _LOG = logging.getLogger(__name__)
 _BOUND_S = 3.0
@@ -40,12 +40,14 @@ class GroupListener:
         if not self._parts.application.wants_group or outlook.view is None:
             return True
         if mode is Mode.ZOOKEEPER:
+            self.stop()
             if not outlook.view.problems:
                 self._tell(
                     GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, outlook.view))
                 )
             return True
         if outlook.assignment is None:
+            self.stop()
             return True
         if self._answer is not None and self._answer[0] == outlook.generation:
             self._tell(self._kafka(outlook, self._answer[1]))
@@ -56,7 +58,7 @@ class GroupListener:
         return False
 
     def stop(self) -> None:
-        """The member leaves: nobody waits for an answer any more."""
+        """The member leaves, or has no part in the Kafka group: nobody waits for an answer any more."""
         self._asking = None
 
     def _tell(self, assignment: GroupAssignment) -> None:
@@ -95,7 +97,7 @@ class GroupListener:
         membership = self._parts.membership
         try:
             group = membership.describe(_ANSWER_S) if membership is not None else None
-        except Transient as error:
+        except GroupshiftError as error:
             _LOG.info("%s: %s", self._member.consumer_id, error)
             return None
         return group if group is not None and group.state == _STABLE else None

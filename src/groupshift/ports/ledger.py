@@ -21,6 +21,13 @@ class Ledger(Protocol):
         """
         ...
 
+    def delivered_below(
+        self, group: str, bounds: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        """The highest offset below each of ``bounds`` that any member of the group was delivered; absent
+        where there is none. Raises as above."""
+        ...
+
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
         """Runs of deliveries by one member between two times (epoch ms), per partition: from the first to
         the last record before another member delivered. Empty without ledgers. Raises as above."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from groupshift.domain.cluster_rows import OffsetRow
+
+
+def unheld() -> None:
+    """Nobody can take the place of who deletes."""
 
 
 class OffsetRestoring(Protocol):
@@ -20,9 +24,10 @@ class OffsetRestoring(Protocol):
         of its own is lost (specs/group-coordinator.md §3.4 step 10)."""
         ...
 
-    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+    def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
         """Delete these groups with their offsets; one that is not there is no error. Why a group was not
-        deleted, by group (it has members)."""
+        deleted, by group (it has members). ``hold`` is called before each request that deletes, and may
+        raise: then nothing more is deleted."""
         ...
 
     def close(self) -> None:

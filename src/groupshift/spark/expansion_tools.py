@@ -14,7 +14,7 @@ from groupshift.spark.run_tools import RunPlace, brokers_of, shared
 
 @contextmanager
 def open_tools(place: RunPlace, nodes: BrokerReplacement, *, timeout_s: float) -> Iterator[ExpansionTools]:
-    """Connections open at first use. Raises `Rejected` for an address, a URL or a key that cannot be used."""
+    """Connections open at first use. Raises `Rejected` for an address or a URL that cannot be used."""
     with ExitStack() as stack:
         views = placement_views(place.kafka, timeout_s=timeout_s)
         stack.callback(views.close)

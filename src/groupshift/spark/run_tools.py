@@ -43,16 +43,13 @@ def brokers_of(place: RunPlace, timeout_s: float) -> Brokers:
 
 
 def sealing(place: RunPlace) -> ReportAndPack:
-    """What seals a run there. Raises `Rejected` for a key that cannot sign, before anything begins."""
-    signer = signer_of(place.signing_key)
-    if signer is not None:
-        signer.sign(b"")
-    return ReportAndPack(evidence=run_evidence(place.evidence), signer=signer)
+    """What seals a run there."""
+    return ReportAndPack(evidence=run_evidence(place.evidence), signer=signer_of(place.signing_key))
 
 
 def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_s: float) -> dict[str, Any]:
     """The fields of `groupshift.application.run_work.RunTools`; connections open at first use and are closed
-    by ``stack``. Raises `Rejected` for an address, a URL or a key that cannot be used."""
+    by ``stack``. Raises `Rejected` for an address or a URL that cannot be used."""
     seal = sealing(place)
     reader = group_snapshots(place.kafka, timeout_s=timeout_s)
     stack.callback(reader.close)
@@ -70,4 +67,5 @@ def shared(stack: ExitStack, place: RunPlace, nodes: BrokerReplacement, timeout_
         "evidence": place.evidence,
         "crash": step_crash_points(os.environ),
         "seal": seal,
+        "may_seal": seal.demand_key,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -17,6 +17,7 @@ from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
+from groupshift.ports.offset_restoring import unheld
 from placement_clusters import Log, changed, commit, view
 
 
@@ -40,9 +41,9 @@ class Coordinators:
             self.offsets[row.group, row.topic, row.partition] = row
         return refused
 
-    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+    def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
         """Nobody asks for that."""
-        raise AssertionError(groups)
+        raise AssertionError(groups, hold)
 
     def take(self, groups: Collection[str] | None = None, *, progress: object = None) -> ClusterState:
         """The offsets of these groups."""

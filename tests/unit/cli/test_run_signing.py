@@ -16,6 +16,7 @@ from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
 from groupshift.cli.main import main
 from groupshift.cli.run_options import place_of
+from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.errors import Rejected
 from groupshift.spark.run_tools import sealing
@@ -66,13 +67,21 @@ def test_a_run_is_signed_and_a_forged_or_missing_signature_is_told(
     assert '"forged"' in capsys.readouterr().out
     assert main(["verify-evidence", str(folder), "--public-key", str(public)]) == 0
     (folder / "pack.sig").unlink()
-    assert main(verify) == 5
-    assert '"unsigned"' in capsys.readouterr().out
+    for options in ((), ("--public-key", str(public))):
+        assert main([*verify, *options]) == 5
+        assert "it was signed when it was sealed, and pack.sig is gone" in capsys.readouterr().out
 
 
 def test_a_key_that_cannot_sign_is_refused_before_a_run_begins(tmp_path: Path) -> None:
-    """Not when it ends."""
+    """Not when it ends; one that is open goes on without it, for its way back needs no key."""
     absent = tmp_path / "absent.pem"
-    place = place_of("", None, settings(tmp_path, absent, absent), move="downgrade", cluster=False)
+    place = place_of("", None, settings(tmp_path, absent, absent), move="expansion", cluster=False)
+    seal, tools = sealing(place), tools_of(committed(Coordinator.NEW))
+    plan = plan_run(tools, 8)
     with pytest.raises(Rejected, match="signing_key"):
-        sealing(place)
+        begin(replace(tools, seal=seal, may_seal=seal.demand_key), plan)
+    assert tools.runs.recent(1) == ()
+    run = begin(tools, plan)
+    without = replace(tools, seal=seal, may_seal=seal.demand_key)
+    terms = yes(acts=frozenset(RunAct) - {RunAct.DELETE_GROUPS})
+    assert go_on(without, terms, run).ended is Ended.PAUSED

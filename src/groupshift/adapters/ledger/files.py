@@ -49,6 +49,27 @@ class LedgerFiles:
                         highest[partition] = max(offset, highest.get(partition, offset))
         return dict(sorted(highest.items()))
 
+    def delivered_below(
+        self, group: str, bounds: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        """See the port. What was read before is read again only where it went beyond a bound."""
+        highest: dict[TopicPartition, int] = {}
+        with self._lock:
+            for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
+                for partition, offset in _offsets(path, group, self._below(path, bounds)):
+                    if offset < bounds.get(partition, 0):
+                        highest[partition] = max(offset, highest.get(partition, offset))
+        return highest
+
+    def _below(self, path: Path, bounds: Mapping[TopicPartition, int]) -> _Progress:
+        """How far the file was read, if nothing there went beyond a bound; else its beginning."""
+        inode = path.stat().st_ino
+        known = self._files.get(path)
+        if known is None or known.inode != inode or path.stat().st_size < known.position:
+            return _Progress(inode=inode)
+        beyond = any(offset >= bounds.get(at, offset + 1) for (_, at), offset in known.highest.items())
+        return _Progress(inode=inode) if beyond else known
+
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
         """See the port; files are merged by time, so memory grows with the runs only."""
         files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
@@ -102,6 +123,21 @@ class _Run:
     start_ms: int
     end_ms: int
     records: int = 1
+
+
+def _offsets(path: Path, group: str, known: _Progress) -> Iterator[tuple[TopicPartition, int]]:
+    """(partition, offset) of what is known of one member's file, and of each complete line behind that; of
+    the group only."""
+    for (member, partition), offset in known.highest.items():
+        if member.startswith(f"{group}_"):
+            yield partition, offset
+    with path.open("rb") as file:
+        file.seek(known.position)
+        for number, line in enumerate(file, known.lines + 1):
+            if line.endswith(b"\n"):
+                (member, partition), offset = _record(path, number, line)
+                if member.startswith(f"{group}_"):
+                    yield partition, offset
 
 
 def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartition]]:

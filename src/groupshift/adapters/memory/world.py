@@ -6,7 +6,7 @@ Faults are plain attributes: stop a place, lower an offset, write the mode node 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.chronicle import Tenure
@@ -130,6 +130,11 @@ class World:
     def last_delivered(self, group: str) -> dict[TopicPartition, int]:
         """`groupshift.ports.ledger.Ledger`."""
         return {p: end - 1 for p, end in self.ends.items()} if group == self.group else {}
+
+    def delivered_below(self, group: str, bounds: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """`groupshift.ports.ledger.Ledger`: every record was delivered."""
+        found = self.last_delivered(group)
+        return {at: min(found[at], bound - 1) for at, bound in bounds.items() if at in found}
 
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:  # noqa: ARG002 - the port
         """`groupshift.ports.ledger.Ledger`: simulated members keep no ledgers of single deliveries."""

@@ -30,6 +30,11 @@ class ReportAndPack:
     evidence: EvidenceStore
     signer: Signer | None = None
 
+    def demand_key(self) -> None:
+        """Raises `Rejected` where there is a key that cannot sign: before a run begins, not when it ends."""
+        if self.signer is not None:
+            self.signer.sign(b"")
+
     def __call__(self, run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> Mapping[str, Any]:
         """See the port."""
         written(self.evidence, run, steps)

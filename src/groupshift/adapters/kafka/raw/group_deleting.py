@@ -9,7 +9,7 @@ that it is deleted, and leaves everything in the log (H39). So a large group los
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +18,12 @@ from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
+from groupshift.adapters.kafka.raw.group_calls import (
+    describe_classic,
+    describe_consumer,
+    fetch_offsets,
+    fetched,
+)
 from groupshift.adapters.kafka.raw.group_rows import offset_rows
 from groupshift.adapters.kafka.raw.wire import (
     Api,
@@ -29,11 +34,13 @@ from groupshift.adapters.kafka.raw.wire import (
     raise_for,
 )
 from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.ports.offset_restoring import unheld
 
 _DELETE_GROUPS, _DELETE_VERSION = 42, 1
 _NOT_FOUND = 69
 _TOO_LARGE = frozenset({-1, 10, 18})
 """UNKNOWN_SERVER_ERROR, which NEW coordinators say of it, MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE."""
+_UNUSED = frozenset({"Empty", "Dead"})
 _GROUPS_A_REQUEST = 500
 _WHOLE_BYTES, _ROW_BYTES = 64 * 1024, 64
 """Up to so many bytes of tombstones a group is deleted whole; each offset adds so many to its names."""
@@ -41,17 +48,19 @@ _PART = 100
 """Offsets that one request deletes; their tombstones fit the smallest batch that anybody sets."""
 
 
-def delete_groups(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, str]:
-    """Delete these groups; what was refused for good, by group. Raises as `KafkaCluster.attempt`."""
+def delete_groups(
+    cluster: KafkaCluster, groups: Iterable[str], hold: Callable[[], None] = unheld
+) -> dict[str, str]:
+    """Delete these groups; what was refused for good, by group. ``hold`` is called before each request that
+    deletes. Raises as `KafkaCluster.attempt`, and what ``hold`` raises."""
     wanted = set(groups)
-    for group in _large(cluster, wanted):
-        _thin(cluster, group)
-    refused = _deleted(cluster, wanted)
-    for group in sorted(each for each, code in refused.items() if code in _TOO_LARGE):
-        _thin(cluster, group)
-        del refused[group]
-        refused |= _deleted(cluster, {group})
-    return {group: f"group {group!r} is not deleted: {error_name(code)}" for group, code in refused.items()}
+    left = {group: _thin(cluster, group, hold) for group in _large(cluster, wanted)}
+    refused = {group: why for group, why in left.items() if why}
+    for group, code in _deleted(cluster, wanted - refused.keys(), hold).items():
+        why = _thin(cluster, group, hold) if code in _TOO_LARGE else error_name(code)
+        again = {} if why else _deleted(cluster, {group}, hold)
+        refused |= {group: why or error_name(again[group])} if why or again else {}
+    return {group: f"group {group!r} is not deleted: {why}" for group, why in sorted(refused.items())}
 
 
 def coordinated(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, int]:
@@ -62,7 +71,7 @@ def coordinated(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, int]:
     return nodes
 
 
-def _deleted(cluster: KafkaCluster, groups: Collection[str]) -> dict[str, int]:
+def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], None]) -> dict[str, int]:
     """Ask until each is deleted, or refused for good: with which code."""
     left, refused = set(groups), dict[str, int]()
 
@@ -71,6 +80,7 @@ def _deleted(cluster: KafkaCluster, groups: Collection[str]) -> dict[str, int]:
         for group, node in coordinated(cluster, left).items():
             by_node[node].append(group)
         again = 0
+        hold()
         asked = {node: _deletions(cluster.broker(node), sorted(wanted)) for node, wanted in by_node.items()}
         for _, answer in cluster.ask_each(asked):
             for each in answer.results:
@@ -112,26 +122,46 @@ def _tombstone(row: OffsetRow) -> int:
     return _ROW_BYTES + len((row.group + row.topic).encode())
 
 
-def _thin(cluster: KafkaCluster, group: str) -> None:
-    """Delete its offsets, some at a time. What its coordinator does not delete (those of topics that are
-    gone) is left to the deletion of the group, which then is small enough, or says why not."""
+def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
+    """Delete its offsets, some at a time, while it has no members. Why it may not be deleted whole then;
+    empty where it may. Offsets of topics that are gone stay: the deletion of the group takes them."""
+    said: list[str] = []
 
     def work() -> None:
         connection = cluster.broker(coordinated(cluster, [group])[group])
         for part in _parts(_committed(connection, group)):
+            if state := _in_use(connection, group):
+                said[:] = [f"it is {state}, some of its offsets are deleted"]
+                return
+            hold()
             code = int(connection.ask(_offset_deletion(connection, group, part)).error_code)
             if BrokerError(code, group).retriable:
                 raise_for(code, f"offsets of group {group!r} are not deleted yet")
+        rest = _committed(connection, group)
+        if sum(map(_tombstone, rest)) > _WHOLE_BYTES:
+            said[:] = [f"its coordinator keeps {len(rest)} offsets, which are too many for one batch"]
 
     cluster.attempt(work)
+    return "".join(said)
+
+
+def _in_use(connection: BrokerConnection, group: str) -> str:
+    """Its state where it has members or may get some, by either protocol; empty where it has none. A
+    coordinator deletes single offsets of such a group, too."""
+    told = [connection.ask(request) for request, _ in describe_classic(connection, [group])]
+    if connection.highest(Api.CONSUMER_GROUP_DESCRIBE) >= 0:
+        told += [connection.ask(request) for request, _ in describe_consumer(connection, [group])]
+    found = [str(each.group_state) for answer in told for each in answer.groups if not each.error_code]
+    return next((state for state in found if state not in _UNUSED), "")
 
 
 def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
     found: list[OffsetRow] = []
     for request, asked in fetch_offsets(connection, [group]):
         for _, code, topics in fetched(asked, connection.ask(request)):
-            raise_for(code, f"offsets of group {group!r} are not given")
-            found += offset_rows(group, topics)[0]
+            if code != _NOT_FOUND:
+                raise_for(code, f"offsets of group {group!r} are not given")
+                found += offset_rows(group, topics)[0]
     return found
 
 

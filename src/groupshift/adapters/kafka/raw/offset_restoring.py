@@ -7,7 +7,7 @@ coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
@@ -15,6 +15,7 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.group_deleting import coordinated, delete_groups
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, error_name, fill, raise_for
 from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.ports.offset_restoring import unheld
 
 _NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
 _NAMED_TOPICS = 9
@@ -37,9 +38,9 @@ class LiveOffsetRestoring:
         """See the port."""
         return commit_rows(self._cluster, rows)
 
-    def delete(self, groups: Collection[str]) -> Mapping[str, str]:
+    def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
         """See the port."""
-        return delete_groups(self._cluster, groups)
+        return delete_groups(self._cluster, groups, hold)
 
     def close(self) -> None:
         """Close the connections."""

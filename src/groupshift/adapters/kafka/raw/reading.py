@@ -78,7 +78,8 @@ def listing(cluster: KafkaCluster) -> tuple[dict[str, Listed], dict[int, int]]:
 @dataclass(slots=True)
 class Reading:
     """What is known so far of ``groups``, and what is still to be asked; without ``members`` only their
-    offsets are, and nothing needs to be ``listed``."""
+    offsets are, and nothing needs to be ``listed``: just of a group without any it is asked whether it is
+    there, for one that is not has no offset on its way."""
 
     groups: Sequence[str]
     listed: Mapping[str, Listed] = field(default_factory=dict)
@@ -131,19 +132,23 @@ class Reading:
             done()
 
     def _doubt(self, cluster: KafkaCluster) -> bool:
-        """Groups are to be asked again whose first commit may be on its way; whether now, for no transaction
-        is open that they would wait for."""
+        """Groups are to be asked again whose first commit may be on its way; whether some at once, for there
+        is no transaction that they would wait for."""
+        unknown = [group for group, rows in self.offsets.items() if not rows and group not in self.described]
+        if unknown:
+            self._ask |= dict.fromkeys(unknown, CLASSIC)
+            return True
         lacking = [group for group in self.offsets if self._lacks_offsets(group)]
         again = self._first.doubtful(cluster, lacking)
         self._causes |= again
         self._unfetched |= again.keys()
-        return bool(again) and not any(again.values())
+        return not all(again.values())
 
     def _lacks_offsets(self, group: str) -> bool:
         """No offset at all, or none of a partition that a member has."""
         rows = self.offsets[group]
-        if not self.members:
-            return not rows
+        if rows and not self.members:
+            return False
         found = self.described[group]
         if found.group.state == GONE or (rows and not found.assignments):
             return False
@@ -199,7 +204,7 @@ class Reading:
         """The group is not of the type that was asked for: it may have been converted since the listing, but
         for an OLD coordinator, which has no other type (35) and may not know what another broker lists."""
         kind = self._ask[group]
-        if group not in self._tried and group in self.listed:
+        if group not in self._tried and (group in self.listed or not self.members):
             self._tried.add(group)
             self._ask[group] = CLASSIC if kind != CLASSIC else CONSUMER
             return
