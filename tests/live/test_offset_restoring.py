@@ -18,9 +18,10 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.application.restore_offsets import read_back, restore_offsets
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.cluster_rows import Committed, OffsetRow
 from groupshift.domain.coordinator_log import commit_place
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.placement import partition_of
 from groupshift.ports.offset_restoring import unheld
 from groupshift.sandbox.committing import commit
 from groupshift.sandbox.home import Home
@@ -105,14 +106,18 @@ def test_what_is_committed_is_asked_without_a_listing(ports) -> None:
 
 
 def test_a_first_commit_that_is_pending_is_not_taken_for_none(node: KraftCluster, ports) -> None:
-    """Its transaction is named while it is open; the offset is there once it ended."""
+    """Its transaction is named while it is open; the offset is there once it ended. A group that is not there
+    does not wait for it."""
     _, reader = ports
     group = f"settlement-{uuid.uuid4().hex[:6]}"
     pending = OpenTransaction(node.bootstrap, group, At(TOPIC, 0, 7))
+    beside = (f"nobody-{number}" for number in range(1_000))
+    absent = next(each for each in beside if partition_of(each, 5) == partition_of(group, 5))
     with closing(
         LiveGroupSnapshots(KafkaCluster(node.bootstrap, timeout_s=60.0), SystemClock(), patience_s=0.5)
     ) as hasty:
         found = hasty.committed([group])
+        assert hasty.committed([absent]) == Committed(offsets=[], problems=[])
     assert found.offsets == []
     (problem,) = found.problems
     assert f"its first commit may be in a transaction that is open: '{group}'" in problem.problem
@@ -197,6 +202,23 @@ def test_a_group_with_more_offsets_than_one_batch_holds_is_deleted(node: KraftCl
     assert reader.committed(["many", "few"]).offsets == []
     assert [row.state for row in reader.take(["many", "few"]).groups] == ["Dead", "Dead"]
     assert logged(node, "many") | logged(node, "few") == set()
+
+
+def test_a_large_group_with_members_loses_no_offset(node: KraftCluster, ports) -> None:
+    """It would be deleted in parts, and a coordinator deletes single offsets of groups with members, too: of
+    topics that nobody subscribes to, as these."""
+    restoring, reader = ports
+    topic = "wide-" * 49
+    create_topic(node.bootstrap, topic, 300)
+    rows = [OffsetRow(group="crowd", topic=topic, partition=number, offset=number) for number in range(300)]
+    assert restoring.commit(rows) == {}
+    with closing(KafkaCluster(node.bootstrap, timeout_s=60.0)) as cluster:
+        nodes, _ = cluster.coordinators(["crowd"])
+        member = ClassicMember(cluster.broker(nodes["crowd"]), "crowd", [TOPIC])
+        member.join()
+        member.sync(assignment({TOPIC: range(4)}))
+        assert restoring.delete(["crowd"]) == {"crowd": "group 'crowd' is not deleted: it is Stable"}
+        assert len(reader.committed(["crowd"]).offsets) == 300
 
 
 def logged(node: KraftCluster, group: str) -> set[tuple[str, int]]:

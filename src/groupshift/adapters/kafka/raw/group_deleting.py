@@ -46,6 +46,7 @@ _WHOLE_BYTES, _ROW_BYTES = 64 * 1024, 64
 """Up to so many bytes of tombstones a group is deleted whole; each offset adds so many to its names."""
 _PART = 100
 """Offsets that one request deletes; their tombstones fit the smallest batch that anybody sets."""
+_Place = tuple[str, int]
 
 
 def delete_groups(
@@ -126,17 +127,20 @@ def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
     """Delete its offsets, some at a time, while it has no members. Why it may not be deleted whole then;
     empty where it may. Offsets of topics that are gone stay: the deletion of the group takes them."""
     said: list[str] = []
+    gone: set[_Place] = set()
 
     def work() -> None:
         connection = cluster.broker(coordinated(cluster, [group])[group])
         for part in _parts(_committed(connection, group)):
             if state := _in_use(connection, group):
-                said[:] = [f"it is {state}, some of its offsets are deleted"]
+                already = f", and {len(gone)} of its offsets are deleted already" if gone else ""
+                said[:] = [f"it is {state}{already}"]
                 return
             hold()
             code = int(connection.ask(_offset_deletion(connection, group, part)).error_code)
             if BrokerError(code, group).retriable:
                 raise_for(code, f"offsets of group {group!r} are not deleted yet")
+            gone.update((row.topic, row.partition) for row in part)
         rest = _committed(connection, group)
         if sum(map(_tombstone, rest)) > _WHOLE_BYTES:
             said[:] = [f"its coordinator keeps {len(rest)} offsets, which are too many for one batch"]
