@@ -140,7 +140,8 @@ def test_scenario_10_add_partitions(cluster, group, kazoo, join, topic, mode):
     admin.create_partitions([NewPartitions(name, 6)])[name].result(timeout=60)
     await_assigned(members, everything(name, 6))
     wait_until(lambda: [len(each.assigned) for each in members] == [3, 3], PATIENCE_S, "three each")
-    probe.await_shares(name, {each.consumer.consumer_id: 3 for each in members})
+    owners = probe.await_shares(name, {each.consumer.consumer_id: 3 for each in members})
+    assert sorted(owners) == list(range(6))
 
 
 @pytest.mark.parametrize("mode", list(Mode))

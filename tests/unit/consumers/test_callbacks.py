@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from groupshift.consumers import group_listener
 from groupshift.consumers.callbacks import Notice
@@ -162,6 +163,16 @@ def test_the_whole_group_is_told_in_both_modes_before_delivery(bench) -> None:
     assert len(last.threads) == 4
 
 
+def read_until(bench, member, records: list[object], holds: Callable[[], bool]) -> None:
+    """Read on, into ``records``, until it holds or half a minute is over."""
+    for _ in range(3000):
+        bench.settle()
+        records += member.read()
+        if holds():
+            return
+        threading.Event().wait(0.01)
+
+
 def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
     """The partitions are held meanwhile; the map is told before the first record (§8.7)."""
     bench.join(1)
@@ -176,12 +187,7 @@ def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
     assert member.read() == []
     answered.set()
     records: list[object] = []
-    for _ in range(3000):
-        bench.settle()
-        records += member.read()
-        if records:
-            break
-        threading.Event().wait(0.01)
+    read_until(bench, member, records, lambda: bool(records))
     assert len(records) > 0
     assert heard == [(Mode.KAFKA, True)]
 
@@ -199,11 +205,6 @@ def test_a_map_that_comes_too_late_is_told_after_the_first_record(bench, monkeyp
     member.membership.describe = lambda timeout: describe(timeout) if answered.is_set() else None
     records: list[object] = []
     for wanted in ([(Mode.KAFKA, False)], [(Mode.KAFKA, False), (Mode.KAFKA, True)]):
-        for _ in range(3000):
-            bench.settle()
-            records += member.read()
-            if records and heard == wanted:
-                break
-            threading.Event().wait(0.01)
+        read_until(bench, member, records, lambda wanted=wanted: bool(records) and heard == wanted)
         assert (heard, bool(records)) == (wanted, True)
         answered.set()
