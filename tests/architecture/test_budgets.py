@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTION_LINES = 30
-MODULE_LINES = 400
-LINES_OF = {"dags": 80, "tests": 500}
+FUNCTION_STATEMENTS = 45
+MODULE_LINES = 600
+LINES_OF = {"dags": 80}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 TEXT = {".py", ".md", ".sql", ".toml", ".yaml", ".yml", ".sh", ".html", ".css", ".js", ".lock", ".cfg", ""}
 
@@ -34,13 +34,10 @@ def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
-def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of a function's statements: signature and docstring are declarations and prose."""
-    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
-    if not body:
-        return 0
-    assert node.end_lineno is not None
-    return node.end_lineno - body[0].lineno + 1
+def _statements(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Statements of a function, those of inner blocks included, its docstring not."""
+    prose = 1 if ast.get_docstring(function, clean=False) is not None else 0
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1 - prose
 
 
 def _ids(paths: list[Path]) -> list[str]:
@@ -49,16 +46,16 @@ def _ids(paths: list[Path]) -> list[str]:
 
 @pytest.mark.parametrize("path", PYTHON, ids=_ids(PYTHON))
 def test_modules_stay_within_their_line_budget(path: Path) -> None:
-    """A module is at most 400 lines, a DAG 80, a test module 500."""
+    """A module is at most 600 lines, a DAG 80."""
     limit = LINES_OF.get(path.relative_to(ROOT).parts[0], MODULE_LINES)
     assert path.read_text().count("\n") <= limit
 
 
 @pytest.mark.parametrize("path", OURS, ids=_ids(OURS))
-def test_functions_stay_within_their_line_budget(path: Path) -> None:
-    """A function has at most 30 lines of statements; signature and docstring are not counted."""
-    long = {f"{path.name}:{node.lineno} {node.name}": _lines(node) for node in _functions(path)}
-    assert {name: lines for name, lines in long.items() if lines > FUNCTION_LINES} == {}
+def test_functions_stay_within_their_budget_of_statements(path: Path) -> None:
+    """A function has at most 45 statements; its docstring is not counted."""
+    long = {f"{path.name}:{node.lineno} {node.name}": _statements(node) for node in _functions(path)}
+    assert {name: count for name, count in long.items() if count > FUNCTION_STATEMENTS} == {}
 
 
 @pytest.mark.parametrize("path", OURS, ids=_ids(OURS))
