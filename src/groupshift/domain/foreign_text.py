@@ -1,8 +1,8 @@
 """Text from outside (names of groups, topics and clients, reasons of servers) as a person is shown it.
 
-Whatever a stranger can choose is printed as it is, and can do nothing else: no markup, no escape sequence of a
-terminal, no line of its own, no change of direction. Every renderer takes its text from here; HTML pages and SVG
-escape by themselves what `visible` gives.
+Whatever a stranger can choose is printed as it is, and can do nothing else: no markup, no escape sequence of
+a terminal, no line of its own, no change of direction. Every renderer takes its text from here; HTML pages
+and SVG escape by themselves what `visible` gives.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ EMPTY = "(empty)"
 
 
 def visible(text: str) -> str:
-    """``text`` on one line with every character seen: what has no shape is written as Python does
-    (``\\x1b``, ``\\u202e``, ``\\n``); an empty text is `EMPTY`. Printable text comes back unchanged."""
+    r"""``text`` on one line with every character seen: what has no shape is written as Python does
+    (``\x1b``, ``\u202e``, ``\n``); an empty text is `EMPTY`. Printable text comes back unchanged."""
     return "".join(_seen(character) for character in text) or EMPTY
 
 
@@ -44,11 +44,4 @@ def code(text: str) -> str:
 def _seen(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character
-    return character.encode("unicode_escape").decode("ascii") if character.isascii() else _escaped(character)
-
-
-def _escaped(character: str) -> str:
-    point = ord(character)
-    if point <= 0xFF:
-        return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+    return character.encode("unicode_escape").decode("ascii")
