@@ -9,6 +9,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+PARTS  := $(BIN)/python tests/support/parts.py
 UV     := 0.13.9
 
 # One venv for everything; members of it are found first, whatever the caller's shell holds.
@@ -40,7 +41,20 @@ demo: $(READY)  ## bring everything up and move one real group there and back (D
 	@$(BIN)/groupshift demo
 
 .PHONY: test
-test: check test-fast test-spark test-live test-airflow test-browser  ## all checks and all tests
+test: test-begin check test-fast test-spark test-live test-airflow test-browser  ## all checks and all tests
+	@$(PARTS) end
+
+.PHONY: test-begin
+test-begin: $(READY)
+	@$(PARTS) begin
+
+.PHONY: test-landed
+test-landed: $(READY)  ## write what passed at the second try in the last `make test` into tests/second_tries.json
+	@$(PARTS) landed
+
+.PHONY: test-field
+test-field: $(READY)  ## lay the tests of field reports over an older commit and tell which fail there: BASE=e3c5898
+	@$(BIN)/python tests/support/field.py "$(BASE)" $(ONLY)
 
 .PHONY: check
 check: $(READY)  ## ruff, mypy strict, import-linter
@@ -52,23 +66,23 @@ check: $(READY)  ## ruff, mypy strict, import-linter
 
 .PHONY: test-fast
 test-fast: $(READY)  ## unit, property, conformance and architecture tests (no server)
-	$(PYTEST) -n 2 --dist worksteal tests/unit tests/properties tests/conformance tests/architecture
+	$(PARTS) run fast -n 2 --dist worksteal tests/unit tests/properties tests/conformance tests/architecture
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks (a session for each process: a file stays in one)
-	$(PYTEST) -n 2 --dist loadfile tests/spark
+	$(PARTS) run spark -n 2 --dist loadfile tests/spark
 
 .PHONY: test-live
 test-live: $(READY)  ## consumers, adapters and `groupshift run` on real ZooKeeper, Kafka and Scala members
-	$(PYTEST) -n 3 --dist loadfile tests/live
+	$(PARTS) run live --again -n 3 --dist loadfile tests/live
 
 .PHONY: test-airflow
 test-airflow: $(READY)  ## DAGs, plugin and runs in a real Airflow (a file stays in one process: Airflow keeps state in it)
-	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder tests/airflow
+	$(PARTS) run airflow --again -n 3 --dist loadfile --no-loadscope-reorder tests/airflow
 
 .PHONY: test-browser
 test-browser: $(READY)  ## the report of a real run in Chromium (installs Debian's where it is missing and may)
-	$(PYTEST) tests/browser
+	$(PARTS) run browser tests/browser
 
 CONTROL_PLANE := .groupshift/control-plane-1.35.4
 APISERVER := tests/matrix/apiserver
