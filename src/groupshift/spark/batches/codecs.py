@@ -6,10 +6,19 @@ import struct
 from typing import Any
 
 import cramjam
+import numpy as np
 
 from groupshift.errors import Broken
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+LARGEST_BATCH = 100 * 1024 * 1024
+"""Bytes of the largest batch once it is inflated: by default no broker takes a larger request
+(socket.request.max.bytes). 50 kB of zstd can say 1.5 GiB."""
+_FIRST_GUESS = 64 * 1024
+_USUAL_RATIO = 16
+_GROWTH = 8
+_FULL = "failed to write whole buffer"
+"""How cramjam says that the output does not fit."""
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _MASK = 0xFFFFFFFF
@@ -17,37 +26,63 @@ _PRIMES = (2654435761, 2246822519, 3266489917, 668265263, 374761393)  # xxHash32
 
 
 def inflate(codec: int, payload: Any, *, magic: int = 2) -> Any:
-    """The bytes that ``payload`` (any buffer) was made of. ``magic`` is the batch's format.
+    """The bytes that ``payload`` (any buffer) was made of, `LARGEST_BATCH` at most (uint8 or bytes).
+    ``magic`` is the batch's format.
 
-    Raises `Broken` when it is not of that codec, without saying where it came from.
+    Raises `Broken` when it is not of that codec or becomes larger, without saying where it came from.
     """
     try:
         if codec == _GZIP:
-            return cramjam.gzip.decompress(payload)
+            return _bounded(cramjam.gzip, payload)
         if codec == _SNAPPY:
             return _snappy(bytes(payload))
         if codec == _LZ4:
-            return cramjam.lz4.decompress(payload if magic else _with_right_checksum(bytes(payload)))
+            return _bounded(cramjam.lz4, payload if magic else _with_right_checksum(bytes(payload)))
         if codec == _ZSTD:
-            return cramjam.zstd.decompress(payload)
+            return _bounded(cramjam.zstd, payload)
     except (cramjam.DecompressionError, ValueError, OSError, struct.error, IndexError) as error:
         raise Broken(f"its records cannot be decompressed by codec {codec} ({error})") from error
     raise Broken(f"its codec {codec} is none of 1 gzip, 2 snappy, 3 lz4 and 4 zstd")
 
 
+def _bounded(codec: Any, payload: Any) -> Any:
+    """What a codec of cramjam makes of ``payload``, in a buffer that grows to `LARGEST_BATCH` at most."""
+    size = min(LARGEST_BATCH, max(_FIRST_GUESS, _USUAL_RATIO * len(payload)))
+    while True:
+        out = np.empty(size, dtype=np.uint8)
+        try:
+            return out[: codec.decompress_into(payload, out)]
+        except cramjam.DecompressionError as error:
+            if size == LARGEST_BATCH:
+                raise _too_large() if _FULL in str(error) else error from None
+            size = min(LARGEST_BATCH, _GROWTH * size)
+
+
+def _too_large() -> Broken:
+    return Broken(f"its records are more than {LARGEST_BATCH} bytes without compression")
+
+
 def _snappy(payload: bytes) -> Any:
     """Blocks behind the header of snappy-java, as Kafka's own clients write; else one plain block."""
     if not payload.startswith(_XERIAL):
-        return cramjam.snappy.decompress_raw(payload)
-    parts, at = [], _XERIAL_HEADER
+        return _snappy_block(payload, LARGEST_BATCH)
+    parts, at, left = [], _XERIAL_HEADER, LARGEST_BATCH
     while at < len(payload):
         (length,) = struct.unpack_from(">i", payload, at)
         at += 4
         if length < 0 or at + length > len(payload):
             raise ValueError(f"a block of {length} bytes at {at} of {len(payload)}")
-        parts.append(bytes(cramjam.snappy.decompress_raw(payload[at : at + length])))
+        parts.append(_snappy_block(payload[at : at + length], left))
+        left -= len(parts[-1])
         at += length
     return b"".join(parts)
+
+
+def _snappy_block(block: bytes, left: int) -> bytes:
+    """One block, which tells its size before it is inflated."""
+    if cramjam.snappy.decompress_raw_len(block) > left:
+        raise _too_large()
+    return bytes(cramjam.snappy.decompress_raw(block))
 
 
 def _with_right_checksum(frame: bytes) -> bytes:

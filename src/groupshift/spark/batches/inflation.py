@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,8 @@ from groupshift.spark.batches.headers import (
     read_headers,
 )
 
-_LARGEST = 2**31 - 1
+PIECE = 32 * 1024 * 1024
+"""Bytes of inflated batches that are held at a time, where not one batch alone is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,23 +58,31 @@ class Plain:
     table: Any
 
 
-def expand(log: Any, table: Any, origin: Origin) -> Plain:
+def expand(log: Any, table: Any, origin: Origin) -> Iterator[Plain]:
     """Inflate the compressed batches of ``table`` (see `headers`), each wrapper into its messages.
 
-    Raises `Broken` naming the batch that cannot be inflated.
+    Pieces of the table in order: one ends where its batches would together be more than `PIECE` bytes.
+    Raises `Broken` naming the batch that cannot be inflated or is larger than a batch may be.
     """
     parts: list[Any] = []
     tables: list[Any] = []
     done, size = 0, 0
     for number in np.flatnonzero(table[:, ATTRIBUTES] & CODEC_MASK):
         content, rows = _inflated(log, table[number], origin)
+        if parts and size + len(content) > PIECE:
+            yield _plain(log, parts, [*tables, table[done:number]])
+            parts, tables, done, size = [], [], int(number), 0
         rows[:, START] += size
         rows[:, END] += size
         tables += [table[done:number], rows]
         parts.append(content)
         done, size = int(number) + 1, size + len(content)
-    inflated = _frozen(np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8))
-    return Plain(log=_frozen(log), inflated=inflated, table=np.concatenate([*tables, table[done:]]))
+    yield _plain(log, parts, [*tables, table[done:]])
+
+
+def _plain(log: Any, parts: list[Any], tables: list[Any]) -> Plain:
+    inflated = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, dtype=np.uint8)])
+    return Plain(log=_frozen(log), inflated=_frozen(inflated), table=np.concatenate(tables))
 
 
 def _frozen(data: Any) -> Any:
@@ -90,8 +100,6 @@ def _inflated(log: Any, row: Any, origin: Origin) -> tuple[Any, Any]:
         content = np.frombuffer(inflate(codec, payload, magic=magic), dtype=np.uint8)
     except Broken as error:
         raise origin.broken(row, str(error)) from error
-    if len(content) > _LARGEST:
-        raise origin.broken(row, f"its records are {len(content)} bytes, more than a batch can hold")
     if magic < 2:
         return content, _messages(content, row, origin)
     if row[COUNT] > len(content) // SHORTEST_RECORD:

@@ -100,9 +100,9 @@ def read_records(log: Any, table: Any, origin: Origin) -> Iterator[Records]:
     Raises `Broken` for a batch that cannot be inflated, or whose records do not end where they should.
     """
     for piece in _pieces(table):
-        plain = expand(log, piece, origin)
-        for part in _halves(plain.table):
-            yield _filled(plain, part, origin)
+        for plain in expand(log, piece, origin):
+            for part in _halves(plain.table):
+                yield _filled(plain, part, origin)
 
 
 def _pieces(table: Any) -> Iterator[Any]:

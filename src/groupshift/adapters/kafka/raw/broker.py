@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from groupshift import __version__
-from groupshift.adapters.kafka.raw.channel import Channel, connect
+from groupshift.adapters.kafka.raw.channel import LARGEST, Channel, connect
 from groupshift.adapters.kafka.raw.login import log_in
 from groupshift.adapters.kafka.raw.wire import (
     Api,
@@ -27,6 +28,8 @@ from groupshift.adapters.kafka.raw.wire import (
     request_frame,
     versions_answer,
 )
+
+logger = logging.getLogger(__name__)
 
 _NEWEST_VERSIONS = 4
 """ApiVersions 4 shows features whose lowest level is 0 (group.version), which 3 hides."""
@@ -73,6 +76,7 @@ class BrokerConnection:
         except BaseException:
             self.close()
             raise
+        self._channel.largest = LARGEST
 
     def messages(self, api: Api, *, at_least: int = 0, at_most: int = 32_767) -> ModuleType:
         """Classes of the newest version of ``api`` that both sides know, within the bounds: kio's
@@ -130,6 +134,7 @@ class BrokerConnection:
 
     def _negotiate(self) -> tuple[Ranges, Mapping[str, int]]:
         """The broker's versions of every request, and the levels of the cluster's finalised features."""
+        logger.info("asking broker %s which requests it knows", self.address)
         version = _NEWEST_VERSIONS
         answer = self.ask(_versions_request(version))
         if answer.error_code == ErrorCode.unsupported_version:

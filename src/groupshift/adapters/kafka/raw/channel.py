@@ -9,7 +9,10 @@ import time
 from collections import deque
 
 _LENGTH = 4
-_LARGEST = 256 * 1024 * 1024
+LARGEST = 256 * 1024 * 1024
+"""Bytes of the largest answer that is taken."""
+LARGEST_OF_STRANGERS = 64 * 1024
+"""Bytes of the largest answer before a broker has told its versions and taken our login."""
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -30,9 +33,11 @@ def connect(host: str, port: int, context: ssl.SSLContext | None, timeout_s: flo
 
 class Channel:
     """Sends bytes and receives frames. While it sends it also receives, so a broker that cannot get rid of
-    its answers cannot block us; raises OSError at a deadline or when the connection ends."""
+    its answers cannot block us; raises OSError at a deadline or when the connection ends. ``largest`` bounds
+    the frames that are taken."""
 
     def __init__(self, opened: socket.socket) -> None:
+        self.largest = LARGEST_OF_STRANGERS
         self._socket = opened
         self._poll = select.poll()
         self._poll.register(opened, select.POLLIN)
@@ -94,7 +99,7 @@ class Channel:
             self._expect(_LENGTH, length=True)
             return
         size = int.from_bytes(self._buffer, "big", signed=True)
-        if not _LENGTH <= size <= _LARGEST:
+        if not _LENGTH <= size <= self.largest:
             raise ConnectionAbortedError(
                 f"an answer of {size} bytes is none of Kafka's: is this listener's security.protocol another?"
             )

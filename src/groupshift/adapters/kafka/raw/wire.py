@@ -24,6 +24,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import DecodeError
 from kio.static.constants import EntityType
 
+from groupshift.adapters.kafka.raw.bounds import hold
+
 _LENGTH = struct.Struct(">i")
 _CODE = struct.Struct(">h")
 
@@ -157,11 +159,13 @@ def answer_of(request: Any, body: bytes) -> tuple[int, Any]:
 
 
 def decoded(schema: Any, body: bytes) -> tuple[int, Any]:
-    """Correlation id and message of ``schema`` in the body of a frame. Raises `Malformed`."""
+    """Correlation id and message of ``schema`` in the body of a frame, whose lengths and counts are held
+    against its size first. Raises `Malformed`."""
     try:
+        hold(schema, body, hold(schema.__header_schema__, body, 0))
         header, size = entity_reader(schema.__header_schema__)(body, 0)
         message, _ = entity_reader(schema)(body, size)
-    except (DecodeError, ValueError) as wrong:
+    except (DecodeError, ValueError, OverflowError, KeyError) as wrong:  # kio knows not every tagged field
         name = schema.__name__
         raise Malformed(f"{name} version {schema.__version__} cannot be read ({wrong})") from wrong
     return int(header.correlation_id), message

@@ -1,0 +1,116 @@
+"""Logs of strangers: batches of every format and codec, and coordinator records, spoiled and read."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
+from coordinator_vectors import KEYS, VALUES
+from groupshift.domain.coordinator_log.decoding import decode
+from groupshift.domain.coordinator_log.records import LogRecord
+from groupshift.errors import Broken
+from groupshift.spark.batches.headers import read_headers
+from groupshift.spark.batches.inflation import Origin
+from groupshift.spark.batches.records import read_records
+from groupshift.spark.batches.transactions import resolve, spans
+from groupshift.spark.coordinator_arrow import decoded_batches
+from support.kafka_answers import spoiled
+
+RECORDS_AT_ONCE = 10
+MEMORY_MIB = 256
+PARTITIONS = 50
+
+
+def endure(inputs: int) -> str:
+    """Read ``inputs`` spoiled logs and records. Returns how many were read and how many refused.
+
+    Raises whatever a reader raises but `Broken`, and AssertionError when one input takes more than a second
+    or the process grows by more than 256 MiB."""
+    chance = random.Random(7)
+    logs = _logs()
+    keys, values = [bytes.fromhex(key) for key in KEYS.values()], _values()
+    _timed(lambda: [_read_log(log, check=True) for log in logs], limit_s=120)
+    _decoded(chance, keys, values, 1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read = refused = 0
+    while read + refused < inputs:
+        log = spoiled(chance.choice(logs), chance)
+        good = _timed(lambda log=log: _read_log(log, check=chance.random() < 0.3))
+        read, refused = read + good, refused + (not good)
+        _timed(lambda: _decoded(chance, keys, values, RECORDS_AT_ONCE))
+        read += RECORDS_AT_ONCE
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+    assert grown <= MEMORY_MIB, f"it grew by {grown} MiB"
+    return f"{read} {refused}"
+
+
+def _timed(call: Callable[[], object], limit_s: float = 1.0) -> bool:
+    began = time.monotonic()
+    try:
+        call()
+    except Broken:
+        return False
+    finally:
+        assert time.monotonic() - began <= limit_s
+    return True
+
+
+def _read_log(log: bytes, *, check: bool) -> None:
+    """Headers, transactions and records of a log, as the jobs read them."""
+    data = np.frombuffer(log, dtype=np.uint8)
+    headers = read_headers(data, check=check)
+    resolve([spans(headers.table)])
+    for part in read_records(data, headers.table, Origin(name="x.log")):
+        part.columns()
+
+
+def _decoded(chance: random.Random, keys: list[bytes], values: list[bytes], count: int) -> None:
+    """Coordinator records through the decoder in Python and the compiled one."""
+    pairs = [(_maybe(keys, chance), _maybe(values, chance)) for _ in range(count)]
+    for number, (key, value) in enumerate(pairs):
+        decode(
+            LogRecord(partition=0, offset=number, timestamp_ms=0, key=key, value=value), partitions=PARTITIONS
+        )
+    rows = {
+        "partition": pa.array(np.zeros(count, dtype=np.int32)),
+        "offset": pa.array(np.arange(count)),
+        "timestamp_ms": pa.array(np.zeros(count, dtype=np.int64)),
+        "key": pa.array([key for key, _ in pairs], pa.binary()),
+        "value": pa.array([value for _, value in pairs], pa.binary()),
+    }
+    for _ in decoded_batches(pa.record_batch(rows), PARTITIONS):
+        pass
+
+
+def _maybe(known: list[bytes], chance: random.Random) -> bytes | None:
+    if chance.random() < 0.05:
+        return None
+    one = chance.choice(known)
+    return spoiled(one, chance) if chance.random() < 0.8 else one
+
+
+def _values() -> list[bytes]:
+    return [bytes.fromhex(text) for _, text in VALUES.values()]
+
+
+def _logs() -> list[bytes]:
+    records = [
+        Record(
+            offset=number,
+            timestamp_ms=1_700_000_000_000 + number,
+            key=bytes.fromhex(list(KEYS.values())[number % len(KEYS)]),
+            value=_values()[number % len(VALUES)],
+        )
+        for number in range(20)
+    ]
+    sets = [
+        batch(records, codec, producer=7, attributes=0x10) + marker(20, 7, commit=True) for codec in CODECS
+    ]
+    sets += [message_set(records, magic, codec) for magic in (0, 1) for codec in CODECS if codec != "zstd"]
+    return [*sets, batch(records, attributes=APPEND_TIME), batch([], base=3, last=9)]
