@@ -12,15 +12,19 @@ import pyarrow as pa
 
 from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from coordinator_vectors import KEYS, VALUES
+from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
 from groupshift.domain.coordinator_log.decoding import decode
 from groupshift.domain.coordinator_log.records import LogRecord
-from groupshift.errors import Broken
+from groupshift.domain.group_map import parse_assignment
+from groupshift.domain.txnlog import parse
+from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.headers import read_headers
 from groupshift.spark.batches.inflation import Origin
 from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import resolve, spans
 from groupshift.spark.coordinator_arrow import decoded_batches
 from support.kafka_answers import spoiled
+from unit.domain import jute
 
 RECORDS_AT_ONCE = 10
 MEMORY_MIB = 256
@@ -114,3 +118,36 @@ def _logs() -> list[bytes]:
     ]
     sets += [message_set(records, magic, codec) for magic in (0, 1) for codec in CODECS if codec != "zstd"]
     return [*sets, batch(records, attributes=APPEND_TIME), batch([], base=3, last=9)]
+
+
+def endure_others(inputs: int) -> str:
+    """ZooKeeper's transaction logs, and what members of classic groups tell the coordinator, spoiled.
+
+    Returns how many were read and how many refused; raises whatever no caller expects."""
+    chance = random.Random(9)
+    kinds: list[tuple[Callable[[bytes], object], list[bytes], tuple[type[Exception], ...]]] = [
+        (parse, [_transaction_log()], (Broken,)),
+        (parse_assignment, [_ASSIGNMENT], (Rejected,)),
+        (assigned_partitions, [_ASSIGNMENT], (ValueError,)),
+        (subscribed_topics, [_SUBSCRIPTION], (ValueError,)),
+    ]
+    read = refused = 0
+    for _ in range(inputs):
+        reader, known, expected = chance.choice(kinds)
+        try:
+            _timed(lambda reader=reader, known=known: reader(spoiled(chance.choice(known), chance)))
+            read += 1
+        except expected:
+            refused += 1
+    return f"{read} {refused}"
+
+
+_ASSIGNMENT = bytes.fromhex("0001 00000002 0001 61 00000002 00000000 00000001 0003 626364 00000000 ffffffff")
+_SUBSCRIPTION = bytes.fromhex("0001 00000002 0001 61 0003 626364 ffffffff 00000000")
+
+
+def _transaction_log() -> bytes:
+    """A log of ZooKeeper with three entries, one of them a multi."""
+    multi = jute.multi((1, jute.create("/b")), (2, jute.delete("/c")))
+    first, last = jute.entry(1, 1, jute.create("/a", b"x")), jute.entry(3, -11, jute.paths("/e"))
+    return jute.log(first, jute.entry(2, 14, multi), last, padding=64)

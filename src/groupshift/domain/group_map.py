@@ -62,7 +62,8 @@ def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
             at += 6 + length + 4 * count
     except (struct.error, UnicodeDecodeError) as error:
         raise Rejected(
-            f"a member's assignment {data!r} cannot be read ({error}); update that client"
+            f"a member's assignment of {len(data)} bytes, {data[:40]!r}…, cannot be read ({error}); "
+            "update that client"
         ) from None
     if version < 0:
         raise Rejected(f"a member's assignment has version {version}; update that client")

@@ -201,6 +201,8 @@ def _changes(code: int, jute: _Jute) -> tuple[Change, ...]:
 
 def _multi(jute: _Jute) -> tuple[Change, ...]:
     parts = [(jute.int32(), jute.buffer()) for _ in range(jute.count())]
+    if any(code == Op.MULTI for code, _ in parts):
+        raise ValueError("a multi within a multi, which no server writes")
     if any(code == Op.ERROR for code, _ in parts):
         return ()
     return tuple(change for code, body in parts for change in _changes(code, _Jute(body)))

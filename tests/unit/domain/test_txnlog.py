@@ -122,3 +122,13 @@ def test_a_log_cut_at_any_byte_is_a_prefix() -> None:
         found = txnlog.parse(data[:cut] + bytes(32))
         whole = sum(1 for end in ends[1:] if end <= cut)
         assert [one.zxid for one in found.transactions] == list(range(1, whole + 1))
+
+
+def test_s03_multis_within_multis_are_refused_at_any_depth() -> None:
+    """No server writes one; a thousand of them would end the reader with a RecursionError."""
+    body = jute.create("/a")
+    code = CREATE
+    for _ in range(1500):
+        code, body = MULTI, jute.multi((code, body))
+    with pytest.raises(Broken, match="a multi within a multi"):
+        txnlog.parse(jute.log(jute.entry(1, MULTI, body)))
