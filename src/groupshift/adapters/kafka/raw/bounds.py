@@ -102,7 +102,7 @@ def _field(schema: Any, field: Any, *, tagged: bool) -> _Value:
     if get_origin(kind) is tuple:
         item, _ = _without_none(get_args(kind)[0])
         return _array(
-            _entity(item) if dataclasses.is_dataclass(item) else _primitive(field, schema), flexible
+            _entity(item) if dataclasses.is_dataclass(item) else _primitive(field, schema), flexible=flexible
         )
     if dataclasses.is_dataclass(kind):
         return _nullable(_entity(kind)) if optional and not tagged else _entity(kind)
@@ -159,7 +159,7 @@ def _nullable(value: _Value) -> _Value:
     return _Value(skip, 1)
 
 
-def _array(item: _Value, flexible: bool) -> _Value:  # noqa: FBT001 - as the schema has it
+def _array(item: _Value, *, flexible: bool) -> _Value:
     """An array with its count; as many items as it says have to fit into what is left."""
     each, least = item.skip, max(item.least, 1)
 

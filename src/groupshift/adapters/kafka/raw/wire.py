@@ -21,7 +21,7 @@ from kio.index import load_payload_module, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import DecodeError
+from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.raw.bounds import hold
@@ -165,7 +165,7 @@ def decoded(schema: Any, body: bytes) -> tuple[int, Any]:
         hold(schema, body, hold(schema.__header_schema__, body, 0))
         header, size = entity_reader(schema.__header_schema__)(body, 0)
         message, _ = entity_reader(schema)(body, size)
-    except (DecodeError, ValueError, OverflowError, KeyError) as wrong:  # kio knows not every tagged field
+    except (SerialError, ValueError, OverflowError, KeyError) as wrong:  # kio knows not every tagged field
         name = schema.__name__
         raise Malformed(f"{name} version {schema.__version__} cannot be read ({wrong})") from wrong
     return int(header.correlation_id), message
