@@ -91,7 +91,7 @@ COMMITS = (
         number="H44",
         bug="foreign leader epochs",
         title="a Java consumer reads nothing behind a committed leader epoch that its partition never had",
-        happens="with an epoch above the partition's it joins, heartbeats and reads nothing, and logs nothing;"
+        happens="with an epoch above the partition's it joins, heartbeats, reads nothing and logs nothing;"
         " with one that ended before the offset it goes back, or throws LogTruncationException",
         moves=GROUPS | {EXPANSION, CLUSTER},
         affected={Role.KAFKA_CLIENTS: (since("2.3.0", last="4.3.1"),)},
@@ -102,8 +102,8 @@ COMMITS = (
         source="https://cwiki.apache.org/confluence/display/KAFKA/KIP-320%3A+Allow+fetchers+to+detect+and"
         "+handle+log+truncation",
         sure=Sure.VERIFIED,
-        seen="4.3.1 takes any epoch unchecked; clients 4.3.1 (both protocols) and 3.9.2 stall at one too high;"
-        " classes: positions are validated from 2.3.0 on, not in 2.2.2; librdkafka 2.16.0 reads on",
+        seen="4.3.1 takes any epoch unchecked; clients 4.3.1 (both protocols) and 3.9.2 stall at one too"
+        " high; classes: positions are validated from 2.3.0 on, not in 2.2.2; librdkafka 2.16.0 reads on",
     ),
 )
 """H40 to H44."""
