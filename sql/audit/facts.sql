@@ -11,6 +11,7 @@ SELECT group_id, topic, partition, answered, logged, node_offset AS zookeeper, i
        overdue, silent, has_foreign, coalesce(moving, false) AS foreign_moving,
        coalesce(answered IS NOT NULL AND array_contains(foreign_offsets, answered), false) AS answers_foreign,
        coalesce(answered > log_end, false) AS beyond_end, coalesce(answered < log_start, false) AS below_start,
+       former_topic, no_partition, epoch_above, epoch_low,
        node_offset IS NOT NULL AS has_node, coalesce(troubled, false) AS nodes_unread,
        answered IS NULL AND agree AND node_offset IS NOT NULL AS only_node,
        coalesce(by_retention, false) AS expired, coalesce(NOT by_retention, false) AS removed,

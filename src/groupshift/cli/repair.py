@@ -1,4 +1,4 @@
-"""``groupshift repair placement``: offsets that an unprepared expansion lost, brought back from the log."""
+"""``groupshift repair``: offsets that an unprepared expansion lost; commits with foreign leader epochs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from groupshift.application.repair_epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
 from groupshift.application.repair_placement import PlannedRepair, Repaired, plan_repair, repair
 from groupshift.application.repair_shadows import UNDECIDED, ShadowTools, repair_shadows
 from groupshift.bootstrap.placement import log_erasing, offset_restoring, placement_views
 from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout, shown
+from groupshift.cli.clusters import Groups, Servers, Timeout, shown, wanted
 from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.options import Execute
 from groupshift.cli.placement import cluster_of
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.domain.commit_places import Stray
 from groupshift.domain.expansion.repair import Mend, Repair
 from groupshift.errors import Rejected
 from groupshift.settings import KafkaSettings
@@ -202,3 +204,94 @@ def _restarts(planned: PlannedRepair) -> str:
     return (
         f"restart brokers that run since before {since} (they may answer what was erased then), then: {_LOOK}"
     )
+
+
+@app.command("epochs")
+def epochs(
+    *,
+    groups: Groups = "",
+    execute: Execute = False,
+    bootstrap_servers: Servers = "",
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Find every commit whose leader epoch is not its partition's (a Java consumer then reads nothing, or
+    goes back); with --execute write it again without an epoch, same offset and metadata, and read it back.
+
+    Exit code 1: something is left to do, or was not read in full."""
+    kafka = cluster_of(bootstrap_servers, settings_file)
+    chosen = wanted("repair epochs", groups, every=not groups)
+    with closing(group_snapshots(kafka, timeout_s=timeout)) as reader:
+        planned, done = plan_epochs(reader, chosen), None
+        if execute:
+            with closing(offset_restoring(kafka, timeout_s=timeout)) as restoring:
+                done = repair_epochs(planned, restoring, reader)
+    then = _next_of_epochs(planned, done)
+    if as_json:
+        render.print_json({**_epochs_document(planned, done), "next": then})
+    else:
+        _show_epochs(Console(), planned, done)
+        render.next_command(Console(), then)
+    return 0 if _epochs_clean(planned, done) else 1
+
+
+def _epochs_clean(planned: EpochPlan, done: EpochsRepaired | None) -> bool:
+    if planned.problems or planned.left:
+        return False
+    return not planned.to_do if done is None else not (done.restored.differing or done.changed)
+
+
+def _epochs_document(planned: EpochPlan, done: EpochsRepaired | None) -> dict[str, Any]:
+    return {
+        "cluster_id": planned.cluster_id,
+        "offsets": planned.offsets,
+        "repairs": planned.repairs,
+        "problems": [each.problem for each in planned.problems],
+        "executed": done is not None,
+        "restored": None if done is None else done.restored.equal,
+        "not_restored": [] if done is None else (*done.restored.differing, *done.changed),
+    }
+
+
+def _show_epochs(console: Console, planned: EpochPlan, done: EpochsRepaired | None) -> None:
+    more = f", the first {_SHOWN} of {len(planned.repairs):,}" if len(planned.repairs) > _SHOWN else ""
+    table = Table(title=f"foreign leader epochs{more} (--json has all)", title_justify="left")
+    for name in ("group", "topic-partition", "offset", "epoch", "partition's", "a Java consumer", "what"):
+        table.add_column(name, justify="right" if name in {"offset", "epoch", "partition's"} else "left")
+    for each in planned.repairs[:_SHOWN]:
+        row = each.row
+        back = "goes back or stops" if each.end is None or each.end < 0 else f"goes back to {each.end:,}"
+        table.add_row(
+            escape(row.group),
+            escape(f"{row.topic}-{row.partition}"),
+            f"{row.offset:,}",
+            str(row.leader_epoch),
+            str(each.current),
+            "reads nothing" if each.stray is Stray.EPOCH_ABOVE else back,
+            escape(f"left: {each.left}" if each.left else "write it again with epoch -1"),
+        )
+    if planned.repairs:
+        console.print(table)
+    for problem in planned.problems[:_SHOWN]:
+        console.print(escape(f"problem: {problem.problem}"), style="yellow", soft_wrap=True)
+    if done is not None:
+        for one in (*done.restored.differing, *done.changed)[:_SHOWN]:
+            place = f"{one.wanted.group} {one.wanted.topic}-{one.wanted.partition}"
+            why = one.reason or "read back as something else"
+            console.print(escape(f"{place}: {why}"), style="red", soft_wrap=True)
+        console.print(f"[green]{done.restored.equal:,} written again and read back[/]")
+    console.print(
+        f"{planned.offsets:,} offsets: {len(planned.repairs):,} with a foreign leader epoch, "
+        f"{len(planned.left):,} of them left alone"
+    )
+
+
+def _next_of_epochs(planned: EpochPlan, done: EpochsRepaired | None) -> str:
+    if done is None and planned.to_do:
+        return "groupshift repair epochs --execute"
+    if planned.left or (done is not None and (done.changed or done.restored.differing)):
+        return "do what is said of those that are left, then: groupshift repair epochs --execute"
+    if planned.problems:
+        return "correct what the problems name, then: groupshift repair epochs"
+    return "start the consumers" if done is not None and done.restored.equal else "groupshift audit --all"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from groupshift.domain.audit_log import Key, Written
 from groupshift.domain.cluster_rows import LogEndRow, OffsetRow
+from groupshift.domain.commit_places import Stray
 from groupshift.domain.coordination import Mode
 from groupshift.domain.coordinator_log import DecodeStatus
 from groupshift.domain.coordinator_log.retention import retention_risks
@@ -69,6 +70,8 @@ class Case:
     zookeeper: ZookeeperGroup | None
     end: LogEndRow | None
     terms: Terms
+    strays: frozenset[Stray] = frozenset()
+    """What is wrong with where the answered offset belongs."""
 
     @property
     def answered(self) -> int | None:

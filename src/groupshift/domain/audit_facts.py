@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from groupshift.domain.audit_case import Case
+from groupshift.domain.commit_places import Stray
 
 
 class Fact(StrEnum):
@@ -37,6 +38,11 @@ class Fact(StrEnum):
     ANSWERS_FOREIGN = "answers_foreign"
     BEYOND_END = "beyond_end"
     BELOW_START = "below_start"
+    FORMER_TOPIC = "former_topic"
+    """The commit belongs to a former topic of the same name."""
+    NO_PARTITION = "no_partition"
+    EPOCH_ABOVE = "epoch_above"
+    EPOCH_LOW = "epoch_low"
     NODE = "has_node"
     """ZooKeeper has an offset node."""
     NODES_UNREAD = "nodes_unread"
@@ -94,6 +100,10 @@ FACTS: Mapping[Fact, Callable[[Case], bool]] = {
     Fact.ANSWERS_FOREIGN: _answers_foreign,
     Fact.BEYOND_END: _beyond_end,
     Fact.BELOW_START: _below_start,
+    Fact.FORMER_TOPIC: lambda case: Stray.FORMER_TOPIC in case.strays,
+    Fact.NO_PARTITION: lambda case: Stray.NO_PARTITION in case.strays,
+    Fact.EPOCH_ABOVE: lambda case: Stray.EPOCH_ABOVE in case.strays,
+    Fact.EPOCH_LOW: lambda case: Stray.EPOCH_LOW in case.strays,
     Fact.NODE: lambda case: case.znode is not None,
     Fact.NODES_UNREAD: lambda case: case.zookeeper is not None and bool(case.zookeeper.problems),
     Fact.ONLY_NODE: _only_node,

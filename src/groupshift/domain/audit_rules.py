@@ -33,6 +33,10 @@ class Kind(StrEnum):
     UNEXPLAINED = "unexplained"
     BEYOND_END = "beyond the log end"
     BELOW_START = "below the log start"
+    FORMER_TOPIC = "former topic"
+    NO_PARTITION = "no such partition"
+    EPOCH_ABOVE = "leader epoch too high"
+    EPOCH_LOW = "leader epoch too low"
     EXPIRED = "expired"
     REMOVED = "removed"
     TOMBSTONED = "tombstoned"
@@ -120,10 +124,39 @@ KAFKA_RULES = (
         remedy="compare the bytes of the record; a client may cut or extend them (a trailing NUL)",
     ),
     AuditRule(
+        number="A36", kind=Kind.FORMER_TOPIC, weight=_MISMATCH,
+        when=(Fact.FOLLOWS, Fact.FORMER_TOPIC),
+        reason="the commit belongs to a former topic of the same name: a client that asks by topic id is "
+        "told no offset, one that asks by name reads on at this number",
+        remedy="set the offset to where the group should go on in the topic of today, or delete it",
+    ),
+    AuditRule(
+        number="A37", kind=Kind.NO_PARTITION, weight=_MISMATCH,
+        when=(Fact.FOLLOWS, Fact.NO_PARTITION),
+        reason="the offset is committed for a partition that the topic does not have, or for a topic that "
+        "does not exist: once deleted it cannot be committed again",
+        remedy="delete the offset (kafka-consumer-groups.sh --delete-offsets), or make the topic again",
+    ),
+    AuditRule(
         number="A07", kind=Kind.BEYOND_END, weight=_MISMATCH,
         when=(Fact.FOLLOWS, Fact.BEYOND_END),
         reason="the committed offset is beyond the end of the topic's log (made anew, or truncated)",
         remedy="the next reader resets by its policy: set the offset to where it should go on",
+    ),
+    AuditRule(
+        number="A34", kind=Kind.EPOCH_ABOVE, weight=_MISMATCH,
+        when=(Fact.FOLLOWS, Fact.EPOCH_ABOVE),
+        reason="the commit's leader epoch is above the partition's: a Java consumer joins and reads nothing, "
+        "without an error, until the partition reaches that epoch",
+        remedy="stop the group's members, then: groupshift repair epochs --execute",
+    ),
+    AuditRule(
+        number="A35", kind=Kind.EPOCH_LOW, weight=_MISMATCH,
+        when=(Fact.FOLLOWS, Fact.EPOCH_LOW),
+        reason="the commit's leader epoch ended before its offset: a Java consumer goes back to that end, or "
+        "throws LogTruncationException",
+        remedy="if the log was truncated (unclean election) reset the offset to that end; else stop the "
+        "group's members, then: groupshift repair epochs --execute",
     ),
     AuditRule(
         number="A08", kind=Kind.IN_FLIGHT, weight=_EXPLAINED,

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
 from groupshift.domain.audit_log import Key, LogSide
 from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.commit_places import ZERO_ID, Stray
 from groupshift.domain.coordinator_log import DecodeStatus
-from groupshift.domain.coordinator_log.state import ForeignCommit
+from groupshift.domain.coordinator_log.state import Commit, ForeignCommit
 
 ENOUGH_TO_BE_SILENT = 2
 """Live commits of a partition of the log, none of them answered, from which on it is served empty."""
@@ -59,6 +60,7 @@ class Sources:
             and key not in self._foreign
             and (side is None or (node is not None and node.offset == answer.offset))
             and (end is None or end.log_start <= answer.offset <= end.log_end)
+            and not self._strays(key)
         )
 
     def case(self, key: Key) -> Case:
@@ -80,6 +82,7 @@ class Sources:
             zookeeper=self._zookeeper.get(key[0]),
             end=self._ends.get(key[1:]),
             terms=self._terms,
+            strays=self._strays(key),
         )
 
     def problems(self) -> Iterator[str]:
@@ -95,6 +98,18 @@ class Sources:
         """Partitions of the log that hold commits of these groups although they belong to another."""
         away = (one.commit for one in self._log.state.foreign_commits)
         return frozenset(one.src_partition for one in away if one.group_id in groups)
+
+    def _strays(self, key: Key) -> frozenset[Stray]:
+        """What is wrong with where the answered offset belongs; the log tells the id of its topic for
+        certain, where the record has one."""
+        answer, winner, topics = self._answers.get(key), self._winners.get(key), self._admin.topics
+        if answer is None or answer.offset < 0:
+            return frozenset()
+        found = topics.strays(answer)
+        if Stray.NO_PARTITION in found or winner is None or not winner.live or not _says_id(winner):
+            return found
+        former = {Stray.FORMER_TOPIC} if topics.is_former(key[1], winner.topic_id) else set[Stray]()
+        return frozenset(former | (found - {Stray.FORMER_TOPIC}))
 
     def _moves(self, foreign: ForeignCommit) -> bool:
         """Whether somebody commits to the wrong partition: within the bracket, or later than to the right
@@ -117,6 +132,10 @@ class Sources:
             for number, count in live.items()
             if count >= ENOUGH_TO_BE_SILENT and number not in answered
         )
+
+
+def _says_id(commit: Commit) -> bool:
+    return commit.topic_id not in {"", ZERO_ID}
 
 
 def told_problems(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> Iterator[str]:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from groupshift.domain.commit_places import Topics
+
 GONE = "Dead"
 """The state of a group that its coordinator does not know."""
 
@@ -77,7 +79,9 @@ class AssignmentRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRow:
     """A committed offset: next offset to read, leader epoch (None: not committed with one) and metadata
-    exactly as stored (UTF-8 on the wire; a trailing NUL stays)."""
+    exactly as stored (UTF-8 on the wire; a trailing NUL stays). ``topic_id`` is the id of the topic that it
+    belongs to, ``former`` for one that is gone, None where that is not known (brokers before 4.1): no part of
+    what was committed, so that two rows may be equal without it."""
 
     group: str
     topic: str
@@ -85,6 +89,7 @@ class OffsetRow:
     offset: int
     leader_epoch: int | None = None
     metadata: str | None = None
+    topic_id: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +161,12 @@ class Committed:
 class ClusterState:
     """A live snapshot, taken from ``taken_at_ms`` (epoch) on; rows in the order of their tables' keys.
 
-    ``requests`` is how many requests to brokers it took. With a problem about a group its rows are not
-    complete."""
+    ``requests`` is how many requests to brokers it took; ``topics`` what the brokers tell of the topics of
+    the offsets, where they were asked. With a problem about a group its rows are not complete."""
 
     cluster_id: str
     taken_at_ms: int
+    topics: Topics = field(default_factory=Topics)
     read_from: ReadFrom = ReadFrom.KAFKA
     requests: int = 0
     groups: Sequence[GroupRow] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode, effective_mode
@@ -70,20 +70,23 @@ class KafkaGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """A committed offset (next offset to read) in one store; ``metadata`` empty in ZooKeeper."""
+    """A committed offset (next offset to read) in one store; ``metadata`` empty in ZooKeeper, and
+    ``leader_epoch`` -1 there and where the commit has none."""
 
     partition: TopicPartition
     offset: int
     metadata: str = ""
+    leader_epoch: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """Log start and log end offset of a partition at the brokers."""
+    """Log start and log end offset of a partition at the brokers, and its leader epoch (-1: not told)."""
 
     partition: TopicPartition
     start: int
     end: int
+    leader_epoch: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from groupshift.domain.coordination import MemberKind, Mode
-from groupshift.domain.facts import Facts, OffsetTable
+from groupshift.domain.facts import Facts, OffsetTable, sentence_list
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Judgement, Readiness
 from groupshift.domain.moves import StageName
@@ -33,6 +33,7 @@ STAGES = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE, 
 NEEDS_FLEET = frozenset({"C18"})
 """Rules about places of the fleet: a scan asks no fleet driver, so it says nothing about them."""
 
+_NAMED = 5
 _AT_REST = frozenset({"", "Dead", "Empty"})
 _READINESS = {
     Verdict.PASS: Readiness.READY,
@@ -166,9 +167,25 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         zookeeper_offsets=len(view.zookeeper_offsets),
         kafka_offsets=len(view.kafka_offsets),
         readiness=readiness_of(view, before) if life is Life.ACTIVE else (),
-        problems=view.problems,
+        problems=(*view.problems, *foreign_epochs(view)),
         held=look_at(view),
     )
+
+
+def foreign_epochs(view: GroupView) -> tuple[str, ...]:
+    """A sentence about commits in Kafka whose leader epoch is above their partition's: a Java consumer reads
+    nothing from there (specs/verified-epochs-shares.md §A)."""
+    now = {end.partition: end.leader_epoch for end in view.log_ends if end.leader_epoch >= 0}
+    found = [
+        f"{each.partition} ({each.leader_epoch}, now {now[each.partition]})"
+        for each in view.kafka_offsets
+        if each.leader_epoch > now.get(each.partition, each.leader_epoch)
+    ]
+    text = (
+        f"the leader epoch of the commit is too high for {sentence_list(found, _NAMED)}: a Java consumer "
+        "would read nothing; stop the group, then: groupshift repair epochs --execute"
+    )
+    return (text,) if found else ()
 
 
 def life_of(view: GroupView) -> Life:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.snapshot_plan import PlanOf
 
 Progress = Callable[[str, int, int], None]
@@ -49,8 +50,17 @@ class CommittedOffsets(Protocol):
         ...
 
 
-class ClusterGroups(GroupSnapshots, CommittedOffsets, Protocol):
-    """Both, of one cluster."""
+class CommitPlaces(Protocol):
+    """Asks to which topics committed offsets belong."""
+
+    def places(self, rows: Collection[OffsetRow]) -> tuple[list[OffsetRow], Topics]:
+        """The rows with their topic ids where the coordinators tell them (since 4.1), and what brokers tell
+        of these topics now: ids, partitions, leader epochs. Raises as `GroupSnapshots`."""
+        ...
+
+
+class ClusterGroups(GroupSnapshots, CommittedOffsets, CommitPlaces, Protocol):
+    """All of them, of one cluster."""
 
 
 class ClusterSnapshotStore(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator_story import Line, commit, gone
+from coordinator_vectors import U
 from groupshift.domain.audit import Audit, Looked, Mismatch, Reading, audit, confirmed, unheard_of
 from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
 from groupshift.domain.audit_log import KEPT, read_log
@@ -376,3 +377,110 @@ def test_only_the_wanted_groups_and_the_recent_past_are_kept() -> None:
     assert len(history) <= 200 + 2 * KEPT
     assert list(side.state.groups) == ["g"]
     assert not side.state.foreign_commits
+
+
+def belonging(*answers: OffsetRow, winner: str = "", ends: Mapping[Any, int] | None = None) -> Looked:
+    """An audit of these answers, where topic t1 has the id U, two partitions and leader epochs 3 and 0; the
+    log agrees, with the topic id ``winner`` in its record."""
+    from groupshift.domain.commit_places import TopicNow, Topics
+
+    records = []
+    for number, each in enumerate(answers):
+        kind, key, _, value = commit(each.group, each.topic, each.partition, offset=each.offset, at=LONG_AGO)
+        assert value is not None
+        value |= {"leaderEpoch": -1 if each.leader_epoch is None else each.leader_epoch, "topicId": winner}
+        records.append(record((kind, key, 4 if winner else 3, value), number))
+    state = ClusterState(
+        cluster_id="c",
+        taken_at_ms=NOW,
+        groups=[GroupRow(group="g", type="classic", state="Empty")],
+        offsets=answers,
+        log_ends=[LogEndRow(topic="t1", partition=number, log_start=0, log_end=200) for number in (0, 1)],
+        topics=Topics(
+            now={
+                "t1": TopicNow(topic="t1", topic_id=U, epochs={0: 3, 1: 0}),
+                "gone": TopicNow(topic="gone", exists=False),
+            },
+            ends=ends or {},
+        ),
+    )
+    opened, closed = dict.fromkeys(range(PARTITIONS), 100), dict.fromkeys(range(PARTITIONS), 1000)
+    return audit(state, read_log(records, opened=opened, closed=closed), None, Terms(now_ms=NOW))
+
+
+def named(looked: Looked) -> list[tuple[str, str]]:
+    """Rule and kind of every difference."""
+    return [(one.rule, one.kind.value) for one in looked.mismatches]
+
+
+ABOVE, LOW = ("A34", "leader epoch too high"), ("A35", "leader epoch too low")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "partition", "ends", "expected"),
+    [
+        (4, 0, {}, [ABOVE]),  # one too high
+        (99, 0, {}, [ABOVE]),
+        (1, 1, {("t1", 1, 1): -1}, [ABOVE]),  # its leader knows no such epoch
+        (1, 1, {("t1", 1, 1): 160}, []),  # the leader is ahead of the broker that was asked
+        (3, 0, {}, []),  # the current one
+        (2, 0, {("t1", 0, 2): 180}, []),  # an earlier one that reached beyond the offset
+        (2, 0, {("t1", 0, 2): 150}, []),  # just so far
+        (0, 0, {("t1", 0, 0): 100}, [LOW]),
+        (0, 0, {("t1", 0, 0): -1}, [LOW]),
+        (0, 0, {}, []),  # its leader does not tell: nothing is claimed
+        (None, 0, {}, []),
+        (-1, 0, {}, []),
+    ],
+)
+def test_f10_a_foreign_leader_epoch_is_named(
+    epoch: int | None, partition: int, ends: Mapping[Any, int], expected: list[tuple[str, str]]
+) -> None:
+    """Above the partition's, or ended before the offset; nothing else, and nothing that is not known."""
+    looked = belonging(answer(150, leader_epoch=epoch, partition=partition), ends=ends)
+    assert named(looked) == expected
+    assert looked.agreeing == 1 - len(expected)
+
+
+OTHER = "pnZcymezThatEe9XU5FPyw"
+
+
+@pytest.mark.parametrize(
+    ("told", "logged", "expected"),
+    [
+        (None, U, []),
+        (U, U, []),
+        (None, "", []),  # a record of version 3 names no topic: nothing is claimed
+        (None, OTHER, [("A36", "former topic")]),
+        (U, OTHER, [("A36", "former topic")]),  # the log has the last word
+        ("former", "", [("A36", "former topic")]),
+        ("former", OTHER, [("A36", "former topic")]),
+        ("former", U, []),  # made anew between the two looks
+    ],
+)
+def test_f03_a_commit_of_a_former_topic_is_named(
+    told: str | None, logged: str, expected: list[tuple[str, str]]
+) -> None:
+    """By the id in its record, or by a coordinator that answers it by name and not by the topic's id."""
+    assert named(belonging(answer(150, topic_id=told), winner=logged)) == expected
+
+
+def test_f03_a_former_topic_comes_before_what_follows_from_it() -> None:
+    """Beyond the end of the new log, with an epoch of the old one: it is named for what it is."""
+    assert named(belonging(answer(999, leader_epoch=9), winner=OTHER)) == [("A36", "former topic")]
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "expected"),
+    [
+        ("t1", 1, []),
+        ("t1", 2, [("A37", "no such partition")]),
+        ("gone", 0, [("A37", "no such partition")]),
+        ("not told", 0, []),  # no rights to describe it: nothing is claimed
+    ],
+)
+def test_f09_a_committed_partition_that_the_topic_does_not_have_is_named(
+    topic: str, partition: int, expected: list[tuple[str, str]]
+) -> None:
+    """A topic that is gone, or has fewer partitions than the commit's."""
+    assert named(belonging(answer(5, topic=topic, partition=partition))) == expected

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode
-from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember
+from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, LogEnd
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
@@ -189,3 +189,22 @@ def test_differences_name_what_changed_and_never_the_progress() -> None:
     assert [change.aspect for change in restarted] == [Aspect.MOVED]
     assert appeared(old).after == "active, 3 old"
     assert vanished("g", old).before == "active, 3 old"
+
+
+@pytest.mark.parametrize(
+    ("committed", "current", "said"),
+    [(1, 0, 1), (99, 3, 1), (3, 3, 0), (0, 3, 0), (-1, 0, 0), (5, -1, 0)],
+)
+def test_f10_a_scan_names_commits_with_a_leader_epoch_too_high(
+    committed: int, current: int, said: int
+) -> None:
+    """Above the partition's; an epoch that is not known is nothing to hold it against."""
+    at = TopicPartition("orders", 0)
+    seen = replace(
+        bare(log_ends=(LogEnd(partition=at, start=0, end=9, leader_epoch=current),)),
+        kafka_offsets=(CommittedOffset(partition=at, offset=5, leader_epoch=committed),),
+    )
+    named = [each for each in state(seen).problems if "groupshift repair epochs" in each]
+    assert len(named) == said
+    if said:
+        assert f"orders-0 ({committed}, now {current})" in named[0]

@@ -183,8 +183,13 @@ def _offsets(
                 f"({for_code(at.error_code).__name__}): whether it exists is unknown; read the group again"
             )
         elif at.committed_offset >= 0:
-            metadata = at.metadata or ""
+            epoch = getattr(at, "committed_leader_epoch", None)
             offsets.append(
-                CommittedOffset(partition=partition, offset=at.committed_offset, metadata=metadata)
+                CommittedOffset(
+                    partition=partition,
+                    offset=at.committed_offset,
+                    metadata=at.metadata or "",
+                    leader_epoch=-1 if epoch is None else epoch,
+                )
             )
     return tuple(offsets), tuple(problems)

@@ -15,6 +15,7 @@ from groupshift.domain.group import LogEnd
 from groupshift.domain.partitions import TopicPartition
 
 _LEADER_NOT_AVAILABLE = 5
+_NO_EPOCH = -1
 
 
 async def ends_of(
@@ -35,23 +36,35 @@ async def ends_of(
         for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
     ]
     found: dict[Any, dict[TopicPartition, int]] = defaultdict(dict)
+    epochs: dict[TopicPartition, int] = {}
     for spec, waiting in sent:
-        for at, offset, code in _each(await waiting):
+        for at, offset, epoch, code in _each(await waiting):
             if code or offset < 0:
                 failed[at] = code or _LEADER_NOT_AVAILABLE
             else:
                 found[spec][at] = offset
+                epochs[at] = max(epoch, epochs.get(at, _NO_EPOCH))
     starts, ends = found[OffsetSpec.EARLIEST], found[OffsetSpec.LATEST]
-    known = {at: LogEnd(partition=at, start=starts[at], end=ends[at]) for at in starts if at in ends}
+    known = {
+        at: LogEnd(partition=at, start=starts[at], end=ends[at], leader_epoch=epochs[at])
+        for at in starts
+        if at in ends
+    }
     return known, [_sentence(at, code) for at, code in sorted(failed.items())]
 
 
-def _each(answer: Any) -> list[tuple[TopicPartition, int, int]]:
+def _each(answer: Any) -> list[tuple[TopicPartition, int, int, int]]:
+    """Partition, offset, leader epoch (brokers before 2.1 tell none) and error code."""
     return [
-        (TopicPartition(topic.name, each.partition_index), each.offset, each.error_code)
+        (TopicPartition(topic.name, each.partition_index), each.offset, _epoch(each), each.error_code)
         for topic in answer.topics
         for each in topic.partitions
     ]
+
+
+def _epoch(answer: Any) -> int:
+    found = getattr(answer, "leader_epoch", None)
+    return _NO_EPOCH if found is None else int(found)
 
 
 def _sentence(at: TopicPartition, code: int) -> str:

@@ -66,6 +66,7 @@ class ParquetClusterSnapshots:
         return tuple(found)
 
 
+_TOPIC_ID = "topic_id"
 _TOLD = frozenset(each.name for each in fields(OffsetRow))
 
 
@@ -141,10 +142,12 @@ def _files(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEntry
 
 
 def _arrow(table: Table, rows: Sequence[Any]) -> pa.Table:
-    """The columns that such rows have. Those that a live snapshot cannot know (when an offset was committed)
-    are left out, which is not the same as null."""
+    """The columns that such rows have. Those that a live snapshot cannot know (when an offset was committed;
+    topic ids, of brokers before 4.1) are left out, which is not the same as null."""
     known = schema_of(table)
     told = {each.name for each in fields(ROWS[table.name])}
+    if all(getattr(row, _TOPIC_ID, None) is None for row in rows):
+        told.discard(_TOPIC_ID)
     names = [name for name in known.names if name in told]
     schema = pa.schema([known.field(name) for name in names])
     columns: Mapping[str, list[Any]] = {name: [*map(attrgetter(name), rows)] for name in names}

@@ -8,9 +8,9 @@ from groupshift.domain.hazards import Facts, Met, Role, Trait, look
 from groupshift.domain.verdict import Finding
 
 _MEMBERS = frozenset({Role.LIBRDKAFKA, Role.KAFKA_CLIENTS, Role.MIRROR_MAKER})
-_CURED = frozenset({"H34", "H35", "H38", "H39"})
+_CURED = frozenset({"H34", "H35", "H38", "H39", "H43"})
 """Those whose remedy is what a run does: it stops groups, deletes those that move, large ones in parts, waits
-for the tombstones and restarts every broker."""
+for the tombstones and restarts every broker; and commits of former topics (H43), which a rule names."""
 
 
 def bugs(facts: PlacementFacts) -> tuple[Finding, ...]:

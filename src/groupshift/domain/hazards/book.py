@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards.clients import CLIENTS
 from groupshift.domain.hazards.clusters import CLUSTERS
+from groupshift.domain.hazards.commits import COMMITS
 from groupshift.domain.hazards.coordinators import COORDINATORS
 from groupshift.domain.hazards.downgrades import DOWNGRADES
 from groupshift.domain.hazards.model import (
@@ -24,7 +25,7 @@ from groupshift.domain.hazards.model import (
 from groupshift.domain.hazards.versions import Span, Touch, Version
 from groupshift.domain.verdict import Finding
 
-BOOK = (*DOWNGRADES, *COORDINATORS, *CLIENTS, *CLUSTERS)
+BOOK = (*DOWNGRADES, *COORDINATORS, *CLIENTS, *CLUSTERS, *COMMITS)
 """Every hazard, in the order of its number."""
 
 UNKNOWN = "H00"

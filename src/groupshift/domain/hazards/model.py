@@ -47,6 +47,9 @@ class Trait(StrEnum):
     FORMATTED_NEWER = "formatted-newer"
     COMMIT_METADATA = "commit-metadata"
     OLD_BROKER_PROTOCOL = "old-broker-protocol"
+    OFFSETS_IN_TRANSACTIONS = "offsets-in-transactions"
+    FORMER_TOPIC = "former-topic"
+    FOREIGN_EPOCHS = "foreign-epochs"
 
 
 MEANS: Mapping[Trait, str] = {
@@ -68,6 +71,9 @@ MEANS: Mapping[Trait, str] = {
     Trait.FORMATTED_NEWER: "storage was formatted by the kafka-storage tool of 4.4 or newer",
     Trait.COMMIT_METADATA: "commits carry metadata",
     Trait.OLD_BROKER_PROTOCOL: "inter.broker.protocol.version is older than 2.1",
+    Trait.OFFSETS_IN_TRANSACTIONS: "transactions commit offsets of the groups",
+    Trait.FORMER_TOPIC: "a committed offset belongs to a former topic of the same name",
+    Trait.FOREIGN_EPOCHS: "a commit carries a leader epoch that is not its partition's",
 }
 """Each condition as half a sentence."""
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards.clients import CLIENTS
 from groupshift.domain.hazards.clusters import CLUSTERS
+from groupshift.domain.hazards.commits import COMMITS
 from groupshift.domain.hazards.coordinators import COORDINATORS
 from groupshift.domain.hazards.downgrades import DOWNGRADES
 from groupshift.domain.hazards.model import MEANS, Hazard, Role
@@ -19,6 +20,7 @@ _CHAPTERS = (
     ("The new group coordinator", COORDINATORS),
     ("Clients", CLIENTS),
     ("Other stores, more partitions, other clusters", CLUSTERS),
+    ("Commits and members", COMMITS),
 )
 _HEAD = f"""# The hazard book
 

@@ -12,10 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.domain.audit import Reading
 from groupshift.domain.audit_case import ZookeeperGroup
 from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.commit_places import Stray
 
 _TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
 _KEY = {"group_id": _TEXT, "topic": _TEXT, "partition": _INT}
-_ANSWERS = {**_KEY, "offset": _LONG, "leader_epoch": _INT, "metadata": _TEXT}
+_STRAYS = (Stray.FORMER_TOPIC, Stray.NO_PARTITION, Stray.EPOCH_ABOVE, Stray.EPOCH_LOW)
+_ANSWERS = {
+    **_KEY, "offset": _LONG, "leader_epoch": _INT, "metadata": _TEXT,
+    "former": pa.bool_(), "lacking": pa.bool_(), "epoch_above": pa.bool_(), "epoch_low": pa.bool_(),
+}  # fmt: skip
+_TOPICS = {"topic": _TEXT, "topic_id": _TEXT}
 _ENDS = {"topic": _TEXT, "partition": _INT, "log_start": _LONG, "log_end": _LONG}
 _ENSEMBLE = {"group_id": _TEXT, "mode": _TEXT, "members": _INT, "aware": _INT, "troubled": pa.bool_()}
 _NODES = {**_KEY, "offset": _LONG, "mtime_ms": _LONG}
@@ -25,13 +31,14 @@ _Row = tuple[Any, ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
     """All sources but the log. ``answers`` are committed offsets as the coordinators tell them, ``asked`` the
-    groups of which they told all, ``ends`` the topics' log starts and ends, ``opened`` the position of the
-    coordinators' log before they were asked; ``ensemble`` is one row a group in ZooKeeper, ``nodes`` one
-    an offset node."""
+    groups of which they told all, ``ends`` the topics' log starts and ends, ``topics`` their ids now,
+    ``opened`` the position of the coordinators' log before they were asked; ``ensemble`` is one row a group
+    in ZooKeeper, ``nodes`` one an offset node."""
 
     answers: DataFrame
     asked: DataFrame
     ends: DataFrame
+    topics: DataFrame
     opened: DataFrame
     ensemble: DataFrame
     nodes: DataFrame
@@ -46,6 +53,7 @@ def sides(spark: SparkSession, reading: Reading) -> Sides:
         ends=frame(
             spark, _ENDS, ((row.topic, row.partition, row.log_start, row.log_end) for row in admin.log_ends)
         ),
+        topics=frame(spark, _TOPICS, ((each.topic, each.topic_id) for each in admin.topics.now.values())),
         opened=frame(spark, {"partition": _INT, "opened": _LONG}, reading.opened.items()),
         ensemble=frame(spark, _ENSEMBLE, _ensemble(zookeeper)),
         nodes=frame(spark, _NODES, _nodes(zookeeper)),
@@ -66,7 +74,9 @@ def frame(spark: SparkSession, columns: Mapping[str, pa.DataType], rows: Iterabl
 
 def _answers(admin: ClusterState) -> Iterable[_Row]:
     for row in admin.offsets:
-        yield row.group, row.topic, row.partition, row.offset, row.leader_epoch, row.metadata
+        found = admin.topics.strays(row) if row.offset >= 0 else ()
+        strays = (each in found for each in _STRAYS)
+        yield row.group, row.topic, row.partition, row.offset, row.leader_epoch, row.metadata, *strays
 
 
 def _asked(admin: ClusterState) -> set[str]:

@@ -49,6 +49,7 @@ def keys(commits: DataFrame, sides: Sides) -> DataFrame:
         "nodes": sides.nodes,
         "ensemble": sides.ensemble,
         "ends": sides.ends,
+        "topics": sides.topics,
     }
     return _run("keys", used)
 

@@ -41,6 +41,11 @@ AFFECTED = (
     ("H37", Role.MIRROR_MAKER, "2.4.0 3.2.3", "3.3.0 4.3.1"),
     ("H38", Role.BROKER, "3.9.2 4.0.2", "4.1.0 4.3.1"),
     ("H39", Role.BROKER, "3.9.2 4.0.2", "4.1.0 4.3.1"),
+    ("H40", Role.BROKER, "3.8.1 3.9.1 4.0.0 4.0.2 4.1.0 4.1.2", "3.6.2 4.2.0 4.2.1 4.3.1 4.4.0"),
+    ("H41", Role.BROKER, "3.8.1 3.9.1 4.0.0", "4.0.1 4.0.2 4.1.0 4.3.1"),
+    ("H42", Role.BROKER, "3.8.1 3.9.1 4.0.0", "4.0.1 4.0.2 4.1.0 4.3.1"),
+    ("H43", Role.BROKER, "4.1.0 4.1.2 4.3.1 4.4.0", "3.9.2 4.0.2"),
+    ("H44", Role.KAFKA_CLIENTS, "2.3.0 3.9.2 4.3.1", "2.0.1 2.2.2"),
 )
 """Number, role, releases that have it, releases that have it not."""
 
@@ -89,3 +94,27 @@ def test_what_ends_somewhere_is_written_down_twice() -> None:
         if span.before is not None
     }
     assert ending - listed == set(only_in_the_book)
+
+
+FIELD = {
+    "KAFKA-19233": ("H40", Role.BROKER, "4.1.2", "4.2.0"),
+    "KAFKA-19163": ("H41", Role.BROKER, "4.0.0", "4.0.1"),
+    "KAFKA-19164": ("H42", Role.BROKER, "4.0.0", "4.0.1"),
+    "KAFKA-19154": ("H43", Role.BROKER, "4.1.0", "4.0.2"),
+    "foreign leader epochs": ("H44", Role.KAFKA_CLIENTS, "2.3.0", "2.2.2"),
+}
+
+
+@pytest.mark.parametrize("bug", FIELD)
+def test_f10_the_book_knows_the_hazard_at_both_sides_of_its_border(bug: str) -> None:
+    """The release that was read with it, and the one that was read without it."""
+    (hazard,) = [each for each in BOOK if each.bug == bug]
+    number, role, affected, spared = FIELD[bug]
+    assert hazard.number == number
+    assert [
+        {
+            span.touch(Version.parse(text)).value
+            for span in hazard.affected.get(role) or hazard.affected[Role.LOADER]
+        }
+        for text in (affected, spared)
+    ] == [{"yes"}, {"no"}]

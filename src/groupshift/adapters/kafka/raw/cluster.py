@@ -14,8 +14,9 @@ from groupshift.adapters.kafka.properties import client_settings
 from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.raw.coordinator_calls import coordinators_told
 from groupshift.adapters.kafka.raw.login import LoginRefused
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, fill
+from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, fill, id_text
 from groupshift.adapters.kafka.sentences import refused, silent, unusable_address, without_secrets
+from groupshift.domain.commit_places import TopicNow
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 
@@ -24,6 +25,9 @@ T = TypeVar("T")
 _PAUSE_S = 0.1
 _METADATA = {"at_least": 4, "at_most": 9}
 """From 4 on a request can forbid making the topics it names; after 9 topics are named by id too."""
+_METADATA_IDS = {"at_least": 4, "at_most": 12}
+"""From 7 on the answer has leader epochs, from 10 on ids of topics."""
+_UNKNOWN_TOPIC = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,27 @@ class KafkaCluster:
             str(topic.name): int(topic.error_code) for topic in answer.topics if topic.error_code
         }
 
+    def topics_now(self, topics: Collection[str]) -> dict[str, TopicNow]:
+        """Ids and leader epochs of ``topics``, by name; one that does not exist is said not to, one that the
+        broker does not tell (no rights) is absent."""
+        if not topics:
+            return {}
+        found: dict[str, TopicNow] = {}
+        for each in self._metadata(self._any(), sorted(topics), _METADATA_IDS).topics:
+            code, name = int(each.error_code), str(each.name)
+            if code == _UNKNOWN_TOPIC:
+                found[name] = TopicNow(topic=name, exists=False)
+            elif not code:
+                found[name] = TopicNow(
+                    topic=name,
+                    topic_id=id_text(getattr(each, "topic_id", None)),
+                    epochs={
+                        int(at.partition_index): int(getattr(at, "leader_epoch", -1))
+                        for at in each.partitions
+                    },
+                )
+        return found
+
     def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
         """Node id of each group's coordinator, and the error code of each group that has none now."""
         connection = self._any()
@@ -226,14 +251,19 @@ class KafkaCluster:
                 failed = why
         raise failed
 
-    def _metadata(self, connection: BrokerConnection, topics: Sequence[str] | None) -> Any:
+    def _metadata(
+        self,
+        connection: BrokerConnection,
+        topics: Sequence[str] | None,
+        versions: Mapping[str, int] = _METADATA,
+    ) -> Any:
         """The answer about these topics (None: all), after its brokers were noted."""
-        schema = connection.messages(Api.METADATA, **_METADATA)
+        schema = connection.messages(Api.METADATA, **versions)
         asked = fill(
             schema.MetadataRequest,
             topics=None
             if topics is None
-            else tuple(schema.MetadataRequestTopic(name=name) for name in topics),
+            else tuple(fill(schema.MetadataRequestTopic, topic_id=None, name=name) for name in topics),
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,

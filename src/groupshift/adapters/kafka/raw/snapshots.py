@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from groupshift.adapters.kafka.raw.cluster import BrokerNode, KafkaCluster
+from groupshift.adapters.kafka.raw.commit_places import topics_now, with_topic_ids
 from groupshift.adapters.kafka.raw.group_rows import within_logs
 from groupshift.adapters.kafka.raw.log_ends import LogEnds
 from groupshift.adapters.kafka.raw.reading import Listed, Reading, listing
@@ -18,8 +19,10 @@ from groupshift.domain.cluster_rows import (
     ClusterState,
     Committed,
     LogEndRow,
+    OffsetRow,
     ProblemRow,
 )
+from groupshift.domain.commit_places import Topics
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import Progress
 
@@ -62,10 +65,13 @@ class LiveGroupSnapshots:
         self._in_rounds(reading, lambda: reading.round(self._cluster, done))
         ends, missing = self.log_ends(_topics(reading))
         tell("log ends", len(ends), len(ends))
+        offsets, topics = self._places(_offsets(reading))
         return _state(
             reading,
             ends,
             missing,
+            offsets=offsets,
+            topics=topics,
             brokers=_broker_rows(brokers, counts, reading),
             cluster_id=self._cluster.cluster_id,
             taken_at_ms=taken_at_ms,
@@ -77,8 +83,17 @@ class LiveGroupSnapshots:
         reading = Reading(groups=sorted(set(groups)), members=False)
         self._cluster.attempt(self._cluster.refuse_several)
         self._in_rounds(reading, lambda: reading.round(self._cluster, lambda: None))
-        offsets = [row for group in reading.groups for row in reading.offsets.get(group, ())]
-        return Committed(offsets=offsets, problems=reading.problems)
+        return Committed(offsets=_offsets(reading), problems=reading.problems)
+
+    def places(self, rows: Collection[OffsetRow]) -> tuple[list[OffsetRow], Topics]:
+        """See the port."""
+        self._cluster.attempt(self._cluster.refuse_several)
+        return self._places(list(rows))
+
+    def _places(self, rows: list[OffsetRow]) -> tuple[list[OffsetRow], Topics]:
+        topics = self._cluster.attempt(lambda: topics_now(self._cluster, rows))
+        again = lambda groups: self.committed(groups).offsets  # noqa: E731
+        return self._cluster.attempt(lambda: with_topic_ids(self._cluster, rows, topics, again)), topics
 
     @property
     def requests(self) -> int:
@@ -114,6 +129,10 @@ class LiveGroupSnapshots:
             elif time.monotonic() >= deadline:
                 asked.give_up()
             self._clock.sleep(_PAUSE_S)
+
+
+def _offsets(reading: Reading) -> list[OffsetRow]:
+    return [row for group in reading.groups for row in reading.offsets.get(group, ())]
 
 
 def _topics(reading: Reading) -> set[str]:
@@ -164,7 +183,6 @@ def _state(reading: Reading, ends: list[LogEndRow], missing: list[ProblemRow], *
         members=[row for found in described for row in found.members],
         subscriptions=[row for found in described for row in found.subscriptions],
         assignments=within_logs((row for found in described for row in found.assignments), ends),
-        offsets=[row for group in reading.groups for row in reading.offsets.get(group, ())],
         log_ends=ends,
         problems=[*reading.problems, *_listed_elsewhere(reading.listed, reading), *missing],
         **more,

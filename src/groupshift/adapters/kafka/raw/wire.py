@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import io
 import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 from kio.index import load_payload_module, load_response_schema
 from kio.schema.errors import ErrorCode
@@ -45,6 +47,7 @@ class Api(IntEnum):
     API_VERSIONS = 18
     DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
+    OFFSET_FOR_LEADER_EPOCH = 23
     OFFSET_DELETE = 47
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
@@ -133,6 +136,16 @@ def fill(schema: type[Any], **values: Any) -> Any:
     so the caller must not need them there."""
     known = {field.name for field in dataclasses.fields(schema)}
     return schema(**{name: value for name, value in values.items() if name in known})
+
+
+def id_text(found: UUID | None) -> str:
+    """A topic's id as Kafka's tools print it (URL-safe base64 without padding); empty for none."""
+    return urlsafe_b64encode(found.bytes).decode().rstrip("=") if found else ""
+
+
+def id_of(text: str) -> UUID:
+    """The id that `id_text` wrote."""
+    return UUID(bytes=urlsafe_b64decode(f"{text}=="))
 
 
 def request_frame(request: Any, correlation_id: int, client_id: str) -> bytes:
