@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from groupshift.application.audit import AuditOptions
 from groupshift.cli import render
 from groupshift.cli.clusters import Groups, Servers, Timeout, ensemble, one_cluster, shown, wanted
 from groupshift.cli.placement import placement
 from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.audit import Audit, Mismatch
 from groupshift.domain.audit_rules import Weight
 from groupshift.domain.audit_table import summary
+from groupshift.domain.foreign_text import shell
 from groupshift.errors import Rejected
 from groupshift.sandbox.java import java_home
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
@@ -147,49 +147,49 @@ def _show(console: Console, found: Audit, output: str | None, limit: int) -> Non
     if suspicious:
         console.print(_rows(suspicious))
     for remedy in dict.fromkeys(f"{one.kind} ({one.rule}): {one.reason}; {one.remedy}" for one in suspicious):
-        console.print(escape(remedy), soft_wrap=True)
+        console.print(remedy)
     for problem in looked.problems[:limit]:
-        console.print(escape(f"problem: {problem}"), style="yellow", soft_wrap=True)
+        console.print(f"problem: {problem}", style="yellow")
     sources = "three sources" if found.zookeeper else "two sources (no ZooKeeper)"
     explained = len(looked.mismatches) - len(looked.suspicious)
     also = f", {explained:,} differ as explained" if explained else ""
-    console.print(
-        f"{_verdict(found)}: {looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}{also}"
+    console.line(
+        _verdict(found),
+        f": {looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}{also}",
     )
     if output is not None:
-        console.print(escape(f"differences: {output}"), soft_wrap=True)
+        console.print(f"differences: {output}")
     render.next_command(console, _next(found, output))
 
 
-def _verdict(found: Audit) -> str:
+def _verdict(found: Audit) -> Text:
     if found.clean:
-        return "[green]clean[/]"
+        return styled("clean", "green")
     unexplained = len(found.looked.suspicious)
-    return f"[red]{unexplained:,} not explained[/]" if unexplained else "[magenta]not proven[/]"
+    return styled(f"{unexplained:,} not explained", "red") if unexplained else styled("not proven", "magenta")
 
 
 def _counts(found: Audit) -> Table:
-    table = Table(title="differences by kind", title_justify="left")
-    for name in ("rule", "kind", "weight", "offsets", "reason"):
-        table.add_column(name, justify="right" if name == "offsets" else "left", overflow="fold")
+    table = Table(
+        "differences by kind", ("rule", "kind", "weight", "offsets", "reason"), numbers=("offsets",)
+    )
     first = {one.rule: one for one in found.looked.mismatches}
     for rule, count in sorted(Counter(one.rule for one in found.looked.mismatches).items()):
         one = first[rule]
-        weight = f"[{_COLOUR[one.weight]}]{one.weight}[/]"
-        table.add_row(rule, str(one.kind), weight, f"{count:,}", escape(one.reason))
+        weight = styled(one.weight, _COLOUR[one.weight])
+        table.add_row(rule, str(one.kind), weight, f"{count:,}", one.reason)
     return table
 
 
 def _rows(rows: list[Mismatch]) -> Table:
-    table = Table(title="not explained", title_justify="left")
-    for name in ("group", "topic-partition", "kind", "coordinator", "log", "zookeeper", "mode"):
-        number = name in {"coordinator", "log", "zookeeper"}
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    numbers = ("coordinator", "log", "zookeeper")
+    columns = ("group", "topic-partition", "kind", *numbers, "mode")
+    table = Table("not explained", columns, numbers=numbers)
     for one in rows:
         said = [_said(each) for each in (one.answered, one.logged, one.zookeeper)]
-        place = escape(f"{one.topic}-{one.partition}")
-        kind = f"[{_COLOUR[one.weight]}]{one.kind}[/]"
-        table.add_row(escape(one.group), place, kind, *said, one.mode or "-")
+        place = f"{one.topic}-{one.partition}"
+        kind = styled(one.kind, _COLOUR[one.weight])
+        table.add_row(one.group, place, kind, *said, one.mode or "-")
     return table
 
 
@@ -207,4 +207,4 @@ def _next(found: Audit, output: str | None) -> str:
             f"{place}correct what the problems name, and audit again: what no source told is not proven equal"
         )
     named = ",".join(dict.fromkeys(one.group for one in found.looked.suspicious[:5]))
-    return f"{place}see docs/audit.md for each kind, and: groupshift audit --groups {named}"
+    return f"{place}see docs/audit.md for each kind, and: groupshift audit --groups {shell(named)}"

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
+from groupshift.cli.terminal import Console, progress_bar
 from groupshift.errors import Rejected
 from groupshift.ports.group_snapshots import Progress
 from groupshift.settings import ZookeeperSettings
@@ -70,11 +68,5 @@ def ensemble(zookeeper: str) -> ZookeeperSettings:
 @contextmanager
 def shown(console: Console) -> Iterator[Progress]:
     """Something to be told of progress, which a terminal shows as a bar."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("listing groups", total=None)
-
-        def told(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of)
-
+    with progress_bar(console, "listing groups") as told:
         yield told

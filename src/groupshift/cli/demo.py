@@ -11,11 +11,10 @@ from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from groupshift.bootstrap import build
 from groupshift.cli.evidence import written
+from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.moves import Until
 from groupshift.domain.verdict import Verdict
 from groupshift.sandbox.airflow import USERS
@@ -57,7 +56,7 @@ def demo(
     url = running.prepare()
     try:
         logins = " or ".join(f"{user} / {user}" for user in USERS)
-        _console.print(f"Airflow: [bold]{url}[/bold]  login {logins}", soft_wrap=True)
+        _console.line("Airflow: ", styled(url, "bold"), f"  login {logins}")
         result = running.move()
         _show(result, _report(home, result.migration))
         if sys.stdin.isatty() and sys.stdout.isatty():
@@ -80,7 +79,7 @@ def _teller() -> Callable[[str], None]:
 
     def told(line: str) -> None:
         minutes, seconds = divmod(int(time.monotonic() - start), 60)
-        _console.print(f"[dim]{minutes:02d}:{seconds:02d}[/dim] {line}", soft_wrap=True, highlight=False)
+        _console.line(styled(f"{minutes:02d}:{seconds:02d}", "dim"), f" {line}")
 
     return told
 
@@ -109,29 +108,29 @@ def _show(result: DemoResult, report: str) -> None:
     _show_audit(result.audit)
     _console.print("Reports:")
     for row in result.rows:
-        _console.print(f"  {row.stage:12} {row.report}", soft_wrap=True, highlight=False)
-    _console.print(f"  {'audit':12} {result.audit_report}", soft_wrap=True, highlight=False)
-    _console.print(f"  {'everything':12} {report}", soft_wrap=True, highlight=False)
+        _console.print(f"  {row.stage:12} {row.report}")
+    _console.print(f"  {'audit':12} {result.audit_report}")
+    _console.print(f"  {'everything':12} {report}")
     if result.passed:
-        _console.print("[green]Every verdict is pass.[/green] Next: groupshift sandbox up")
+        _console.line(styled("Every verdict is pass.", "green"), " Next: groupshift sandbox up")
     else:
         runs = ", ".join(f"{dag} ended as {state}" for dag, state in result.runs.items())
-        _console.print(
-            f"[red]Not every verdict is pass[/red] ({runs}). Next: read the first red report above."
+        _console.line(
+            styled("Not every verdict is pass", "red"), f" ({runs}). Next: read the first red report above."
         )
 
 
 def _table(result: DemoResult) -> Table:
-    table = Table(
+    columns = (
         "stage", "wall time", "verdict", "moved", "unowned", "twice", "lost",
-        title=f"Migration {result.migration}: ZooKeeper → Kafka → ZooKeeper",
     )  # fmt: skip
+    table = Table(f"Migration {result.migration}: ZooKeeper → Kafka → ZooKeeper", columns)
     for row in result.rows:
         colour = _COLOURS[row.verdict]
         table.add_row(
             row.stage,
             f"{row.wall_s:.0f} s",
-            f"[{colour}]{row.verdict.value}[/{colour}]",
+            styled(row.verdict.value, colour),
             str(row.moved),
             f"{row.unowned_ms} ms",
             str(row.duplicates),
@@ -142,8 +141,9 @@ def _table(result: DemoResult) -> Table:
 
 def _show_audit(audit: Mapping[str, Any]) -> None:
     verdict = Verdict(audit["verdict"])
-    _console.print(
-        f"Audit of every delivery: [{_COLOURS[verdict]}]{verdict.value}[/{_COLOURS[verdict]}]"
+    _console.line(
+        "Audit of every delivery: ",
+        styled(verdict.value, _COLOURS[verdict]),
         f"  lost {audit['lost']}, delivered twice {audit['duplicates']}"
-        f" (unexplained {audit['unexplained']}), overlapping owners {audit['overlaps']}"
+        f" (unexplained {audit['unexplained']}), overlapping owners {audit['overlaps']}",
     )

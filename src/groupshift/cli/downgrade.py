@@ -7,9 +7,6 @@ from contextlib import closing
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from groupshift.application.downgrade import DowngradeAssessment, DowngradeRequest, assess_downgrade
 from groupshift.application.downgrade_run import MOVE
@@ -20,9 +17,11 @@ from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.downgrade_run import BrokersOnly, back, run, status
 from groupshift.cli.run_report import report_of
 from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.terminal import Console, Table
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.levels import METADATA, name_of
 from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.verdict import Verdict
 from groupshift.settings import KafkaSettings
@@ -138,7 +137,7 @@ def _group(kinds: frozenset[Any], state: str, protocol_type: str) -> dict[str, A
 
 
 def _show(console: Console, found: DowngradeAssessment, asked: DowngradeRequest, *, everything: bool) -> None:
-    console.print(escape(_met(found)), soft_wrap=True)
+    console.print(_met(found))
     shown_findings = [
         each
         for each in found.judgement.findings
@@ -151,7 +150,7 @@ def _show(console: Console, found: DowngradeAssessment, asked: DowngradeRequest,
     passed = sum(each.verdict is Verdict.PASS for each in found.judgement.findings)
     way = "open" if found.open else "not open"
     verdict = render.verdict_text(found.judgement.verdict)
-    console.print(f"{verdict}: the way to {asked.target} is {way}; {passed} rules passed (--all shows them)")
+    console.line(verdict, f": the way to {asked.target} is {way}; {passed} rules passed (--all shows them)")
 
 
 def _met(found: DowngradeAssessment) -> str:
@@ -167,12 +166,13 @@ def _met(found: DowngradeAssessment) -> str:
 
 
 def _steps(found: DowngradeAssessment) -> Table:
-    table = Table(title="the plan; groupshift downgrade run does it", title_justify="left")
-    for name in ("#", "step", "of", "what is done", "proof before the next", "way back"):
-        table.add_column(name, overflow="fold")
+    table = Table(
+        "the plan; groupshift downgrade run does it",
+        ("#", "step", "of", "what is done", "proof before the next", "way back"),
+    )
     for number, step in enumerate(found.steps, 1):
         texts = (step.act.value, step.subject or "-", step.does, step.proof, step.inverse or "-")
-        table.add_row(str(number), *(escape(text) for text in texts))
+        table.add_row(str(number), *(text for text in texts))
     return table
 
 
@@ -180,7 +180,7 @@ def _again(to: str, runs: str, coordinator: Coordinator | None, segments: str) -
     """The command, to be typed again; where the brokers are is left to the person."""
     given = {"to": to, "from": runs, "coordinator": coordinator or "", "segments": segments}
     return "groupshift downgrade assess" + "".join(
-        f" --{name} {each}" for name, each in given.items() if each
+        f" --{name} {shell(each)}" for name, each in given.items() if each
     )
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from groupshift.application import downgrade_run
 from groupshift.application.downgrade import DowngradeRequest
@@ -33,6 +31,7 @@ from groupshift.cli.run_options import (
 )
 from groupshift.cli.run_show import finish, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.terminal import Console
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import from_json
@@ -158,7 +157,7 @@ def back(  # noqa: PLR0913 - the options of a verb
         console = Console(stderr=True)
         if not execute:
             for number, step in enumerate(downgrade_run.undoing(tools.runs, opened), 1):
-                console.print(escape(f"{number}. {step.does}"), soft_wrap=True)
+                console.print(f"{number}. {step.does}")
             render.next_command(console, "groupshift downgrade back --execute")
             return 0
         terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)

@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
@@ -22,6 +18,8 @@ from groupshift.cli.options import MigrationId
 from groupshift.cli.pages import Output, write_page
 from groupshift.cli.run_report import verified_run
 from groupshift.cli.session import Json, SettingsFile, open_app
+from groupshift.cli.terminal import Console, Table, progress_bar, styled
+from groupshift.domain.foreign_text import visible
 from groupshift.domain.pack import Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
@@ -62,10 +60,10 @@ def report(
     else:
         console = Console()
         console.print(render.reports_table(found))
-        console.print(f"report of the migration: {shown}", soft_wrap=True)
+        console.print(f"report of the migration: {shown}")
         render.next_command(console, f"groupshift verify-evidence {migration}")
     for trouble in troubles:
-        print(f"broken: {trouble}", file=sys.stderr)
+        print(f"broken: {visible(trouble)}", file=sys.stderr)
     return Broken.exit_code if troubles else 0
 
 
@@ -93,14 +91,8 @@ def verify_evidence(
     RUN is that of a downgrade or an expansion. A FOLDER (with a slash in it) is checked without journal and
     settings, wherever it was copied to."""
     console = Console(stderr=True)
-    columns = (TextColumn("hashing"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("hashing", total=None)
-
-        def told(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        found, verbs = _checked(what, settings, public_key, told)
+    with progress_bar(console, "hashing") as bar:
+        found, verbs = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
     if as_json:
         render.print_json({**render.plain(found), "sound": not found.troubles})
     else:
@@ -137,22 +129,20 @@ def _show(console: Console, found: Verification, verbs: str) -> None:
     counts = Counter(check.state for check in found.checks)
     shown = [check for check in found.checks if check.state is not State.SOUND]
     if shown:
-        table = Table(title=f"evidence of {found.migration}", title_justify="left")
-        for name in ("file", "state", "why"):
-            table.add_column(name, overflow="fold")
+        table = Table(f"evidence of {found.migration}", ("file", "state", "why"))
         for check in shown:
             colour = _COLOUR.get(check.state, "red")
-            table.add_row(escape(check.path), f"[{colour}]{check.state}[/]", escape(check.reason))
+            table.add_row(check.path, styled(check.state, colour), check.reason)
         console.print(table)
     said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
-    console.print(f"{len(found.checks)} checks: {said}", soft_wrap=True)
-    console.print(f"pack sealed with SHA-256 {found.digest}, plan hash {found.plan_hash}", soft_wrap=True)
+    console.print(f"{len(found.checks)} checks: {said}")
+    console.print(f"pack sealed with SHA-256 {found.digest}, plan hash {found.plan_hash}")
     if found.troubles:
-        console.print("[red]broken[/]: take no decision on this evidence before a person knows why")
+        console.line(styled("broken", "red"), ": take no decision on this evidence before a person knows why")
         render.next_command(
             console, f"{verbs} status {found.migration}" if verbs == "groupshift" else f"{verbs} status"
         )
     else:
         signed = "signed" if found.signed else "not signed"
-        console.print(f"[green]sound[/]: every file is the one that was sealed ({signed})")
+        console.line(styled("sound", "green"), f": every file is the one that was sealed ({signed})")
         render.next_command(console, f"{verbs} report {found.migration}")

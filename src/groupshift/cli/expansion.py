@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.bootstrap.placement import placement_views
@@ -18,6 +15,7 @@ from groupshift.cli.clusters import Servers, Timeout, shown
 from groupshift.cli.downgrade_log import log_at, needing_spark
 from groupshift.cli.placement import All, NoLog, brokers_of, cluster_of, counting_table, show_findings
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.terminal import Console, Table
 from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.verdict import Verdict
 
@@ -59,7 +57,7 @@ def expansion(  # noqa: PLR0913 - the options of a verb
     else:
         _show(Console(), found, everything=everything)
         if report is not None:
-            Console().print(f"report: {escape(str(report))}", soft_wrap=True)
+            Console().print(f"report: {report!s}")
         render.next_command(Console(), following)
     return 0 if found.open else 1
 
@@ -103,37 +101,42 @@ def _show(console: Console, found: PlannedExpansion, *, everything: bool) -> Non
     passed = sum(each.verdict is Verdict.PASS for each in found.judgement.findings)
     moving = f"{len(found.movers):,} of {len(found.facts.hashed.groups):,} groups move"
     verdict, way = render.verdict_text(found.judgement.verdict), "may" if found.open else "may not"
-    console.print(
-        f"{verdict}: {moving} from {found.facts.before} to {found.to} partitions; it {way} begin; "
-        f"{passed} rules passed (--all shows them)"
+    console.line(
+        verdict,
+        f": {moving} from {found.facts.before} to {found.to} partitions; it {way} begin; "
+        f"{passed} rules passed (--all shows them)",
     )
 
 
 def _costs(found: PlannedExpansion) -> Table:
-    table = Table(title="what a count costs", title_justify="left")
-    for name in ("partitions", "names that stay", "groups that move", ""):
-        table.add_column(name, justify="left" if not name else "right")
+    table = Table(
+        "what a count costs",
+        ("partitions", "names that stay", "groups that move", ""),
+        numbers=("partitions", "names that stay", "groups that move"),
+    )
     for each in found.costs:
         note = "asked for" if each.count == found.to else ""
-        kind = "multiple" if each.multiple else "[yellow]no multiple[/]"
+        kind = "multiple" if each.multiple else "no multiple"
         table.add_row(str(each.count), f"{each.stays:.1%}", f"{each.moving:,}", f"{kind} {note}".strip())
     return table
 
 
 def _loads(found: PlannedExpansion) -> Table:
     """The busiest partition and the mean, now and then: all partitions are in --json and --report."""
-    table = Table(title="live load by partition", title_justify="left")
-    for name in (
-        "",
-        "partitions",
-        "groups: busiest",
-        "mean",
-        "records: busiest",
-        "mean",
-        "bytes: busiest",
-        "mean",
-    ):
-        table.add_column(name, justify="right" if name else "left")
+    table = Table(
+        "live load by partition",
+        (
+            "",
+            "partitions",
+            "groups: busiest",
+            "mean",
+            "records: busiest",
+            "mean",
+            "bytes: busiest",
+            "mean",
+        ),
+        numbers=("partitions", "groups: busiest", "mean", "records: busiest", "bytes: busiest"),
+    )
     for said, loads in (("now", found.before), ("then", found.after)):
         cells: list[str] = []
         for values in (

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from groupshift.application import expansion_run
 from groupshift.application.expansion_run import MOVE, PlannedRun
@@ -34,6 +32,7 @@ from groupshift.cli.run_options import (
 from groupshift.cli.run_report import report_of
 from groupshift.cli.run_show import finish, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.terminal import Console
 from groupshift.domain.expansion.run_plan import from_json
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
@@ -142,7 +141,7 @@ def back(  # noqa: PLR0913 - the options of a verb
             if opened.state is RunState.OPEN:
                 expansion_run.may_turn_back(tools, opened)
             for number, step in enumerate(expansion_run.undoing(tools.runs, opened), 1):
-                console.print(escape(f"{number}. {step.does}"), soft_wrap=True)
+                console.print(f"{number}. {step.does}")
             render.next_command(console, "groupshift expansion back --execute")
             return 0
         terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)

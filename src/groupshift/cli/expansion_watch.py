@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from groupshift.application.expansion_watch import Watched
 from groupshift.cli import render
 from groupshift.cli.placement import document_of, following_of, show_audit
+from groupshift.cli.terminal import Console, Table
 
 Run = Annotated[
     str,
@@ -33,10 +31,10 @@ def show_watched(found: Watched, *, as_json: bool) -> int:
         if found.fallen:
             console.print(_table(found))
         if found.strays:
-            console.print(escape(f"groups that moved, with something elsewhere: {_named(found.strays)}"))
+            console.print(f"groups that moved, with something elsewhere: {_named(found.strays)}")
         state = "over" if found.over else "not over"
         said = f"{found.compared:,} offsets of run {found.run} compared, {len(found.fallen):,} fell"
-        console.print(escape(f"{said}; watch until {_day(found)} ({state})"), soft_wrap=True)
+        console.print(f"{said}; watch until {_day(found)} ({state})")
         render.next_command(console, following)
     return 0 if found.clean else 1
 
@@ -57,14 +55,12 @@ def _document(found: Watched) -> dict[str, Any]:
 
 def _table(found: Watched) -> Table:
     more = f" (the first {_SHOWN} of {len(found.fallen):,}; --json has all)" * (len(found.fallen) > _SHOWN)
-    table = Table(title=f"offsets that fell since their group moved{more}", title_justify="left")
-    table.add_column("group", overflow="fold")
-    table.add_column("partition", overflow="fold")
-    for name in ("when it moved", "now"):
-        table.add_column(name, justify="right")
+    numbers = ("when it moved", "now")
+    title = f"offsets that fell since their group moved{more}"
+    table = Table(title, ("group", "topic-partition", *numbers), numbers=numbers)
     for each in found.fallen[:_SHOWN]:
         now = "nothing" if each.now is None else f"{each.now:,}"
-        table.add_row(escape(each.group), f"{escape(each.topic)}-{each.partition}", f"{each.kept:,}", now)
+        table.add_row(each.group, f"{each.topic}-{each.partition}", f"{each.kept:,}", now)
     return table
 
 

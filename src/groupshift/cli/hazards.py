@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from groupshift.cli import render
 from groupshift.cli.session import Json
+from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import Facts, Trait, hazards_of
 from groupshift.domain.hazards.model import Action
@@ -75,12 +73,10 @@ def _does(finding: Finding) -> str:
 
 
 def _table(findings: Sequence[Finding], move: Comparison) -> Table:
-    table = Table(title=f"hazards of the move {move}", title_justify="left")
-    for name in ("hazard", "groupshift", "reason", "remedy"):
-        table.add_column(name, overflow="fold")
+    table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"))
     for finding in findings:
-        does = f"[{render.COLOUR[finding.verdict]}]{_does(finding)}[/]"
-        table.add_row(finding.rule, does, escape(finding.reason), escape(finding.hint))
+        does = styled(_does(finding), render.COLOUR[finding.verdict])
+        table.add_row(finding.rule, does, finding.reason, finding.hint)
     return table
 
 

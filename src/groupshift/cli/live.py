@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rich.console import Console
-from rich.markup import escape
-from rich.prompt import Prompt
 from rich.status import Status
 
 from groupshift.application.brief_text import step_text
 from groupshift.cli.render import verdict_text
+from groupshift.cli.terminal import Console, choose, joined, styled
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, ActState, GateBrief, Judgement
 from groupshift.domain.moves import Choice, Gate
@@ -45,34 +43,33 @@ class LiveListener:
     def stage(self, stage: Stage) -> None:
         """A heading."""
         self._began = time.monotonic()
-        self.console.print(f"[bold]{stage.name}[/bold]  {escape(step_text(stage.step))}")
+        self.console.line(styled(stage.name, "bold"), f"  {step_text(stage.step)}")
         self._status.start()
 
     def doing(self, text: str) -> None:
         """The spinner; without a terminal a line when it changes."""
-        self._status.update(f"  {escape(text)}")
+        self._status.update(joined(f"  {text}"))
         if not self.console.is_terminal and text != self._last:
-            self.console.print(f"  [dim]{escape(text)}[/dim]", soft_wrap=True)
+            self.console.line(styled(f"  {text}", "dim"))
         self._last = text
 
     def acted(self, stage: Stage, outcome: ActOutcome) -> None:
         """What was done, or what a person has to do."""
-        self.console.print(f"  act {stage.name}: {outcome.state}, {escape(outcome.detail)}", soft_wrap=True)
+        self.console.print(f"  act {stage.name}: {outcome.state}, {outcome.detail}")
         if outcome.state is ActState.PENDING:
-            _print_markdown(self.console, outcome.instruction)
+            self.console.markdown(outcome.instruction)
 
     def judged(self, stage: Stage, moment: Moment, judged: Judgement) -> None:
         """The verdict, and why it is not pass."""
-        self.console.print(
-            f"  {moment} {stage.name}: {verdict_text(judged.verdict)} ({len(judged.findings)} findings)"
-        )
+        said = verdict_text(judged.verdict)
+        self.console.line(f"  {moment} {stage.name}: ", said, f" ({len(judged.findings)} findings)")
         for reason in judged.reasons:
-            self.console.print(f"    {escape(reason)}", soft_wrap=True)
+            self.console.print(f"    {reason}")
 
     def ended(self, stage: Stage) -> None:
         """How long it took."""
         self._status.stop()
-        self.console.print(f"  [dim]{stage.name} took {time.monotonic() - self._began:.1f} s[/dim]")
+        self.console.line(styled(f"  {stage.name} took {time.monotonic() - self._began:.1f} s", "dim"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +82,13 @@ class Prompted:
         """Show the brief and ask. Raises `Waiting` when nobody can be asked."""
         console = self.listener.console
         self.listener.stop()
-        console.rule(escape(brief.subject))
-        _print_markdown(console, brief.body)
+        console.heading(brief.subject)
+        console.markdown(brief.body)
         if not console.is_terminal:
             raise Waiting(f"gate {brief.gate} waits for a person: answer it in a terminal, or use --yes")
         choices = [choice.value for choice in _CHOICES[brief.gate]]
         default = Choice.KEEP.value if brief.gate is Gate.FINALISE else Choice.REJECT.value
-        return Choice(Prompt.ask(brief.subject, choices=choices, default=default, console=console))
+        return Choice(choose(console, brief.subject, choices, default))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +102,6 @@ class Agreed:
         if brief.gate is Gate.FINALISE:
             return Choice.FINALISE if self.finalise else Choice.KEEP
         return Choice.REJECT if brief.gate is Gate.REVIEW else Choice.APPROVE
-
-
-def _print_markdown(console: Console, text: str) -> None:
-    from rich.markdown import Markdown  # slow to import, and most runs show none
-
-    console.print(Markdown(text))
 
 
 class Waiting(Rejected):

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from groupshift.domain.foreign_text import visible
 from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
@@ -28,13 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return consume(arguments[1:])
         return _tool(arguments)
     except GroupshiftError as error:
-        print(f"{type(error).__name__.lower()}: {error}", file=sys.stderr)
+        print(f"{type(error).__name__.lower()}: {visible(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted; every verb is safe to repeat", file=sys.stderr)
         return 130
     except Exception as error:  # noqa: BLE001 - exit code 1 would say that a verdict failed
-        traceback.print_exc()
+        for line in traceback.format_exc().splitlines():
+            print(visible(line) if line else "", file=sys.stderr)
         print(f"broken: {_UNFORESEEN} ({type(error).__name__})", file=sys.stderr)
         return Broken.exit_code
 

@@ -7,8 +7,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from groupshift.adapters.clock import SystemClock
 from groupshift.bootstrap import App
 from groupshift.cli import render
@@ -16,6 +14,8 @@ from groupshift.cli.live import Agreed, LiveListener, Prompted
 from groupshift.cli.options import repeated
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.session import open_app, who
+from groupshift.cli.terminal import Console, styled
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.judgement import Closing
 from groupshift.domain.moves import MoveRequest
 from groupshift.domain.phases import Phase
@@ -32,7 +32,9 @@ def show_plan(asked: MoveRequest, settings: Path | None, *, as_json: bool, again
         planned = opened.plan(signed(asked))
     follow = f"groupshift run --migration {planned.migration}"
     if not asked.execute:
-        usual = f"groupshift run --group {asked.group} --until {asked.until}{repeated(asked)} --execute"
+        usual = (
+            f"groupshift run --group {shell(asked.group)} --until {asked.until}{repeated(asked)} --execute"
+        )
         follow = again or usual
     if as_json:
         render.print_json({**render.plain(planned), "next": follow})
@@ -67,7 +69,7 @@ def runner_of(
         clock=SystemClock(),
         settle_s=parsed.thresholds.settle_s,
     )
-    console.print(f"migration [bold]{migration}[/bold]", soft_wrap=True)
+    console.line("migration ", styled(migration, "bold"))
     return runner, console
 
 

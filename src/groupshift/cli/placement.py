@@ -6,9 +6,6 @@ from contextlib import closing
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.bootstrap.placement import placement_views
@@ -16,6 +13,7 @@ from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
 from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.domain.expansion.view import configured
@@ -65,9 +63,9 @@ def cluster_of(bootstrap_servers: str, settings_file: Any) -> KafkaSettings:
 def counting_table(facts: PlacementFacts) -> Table:
     """What every broker counts, row by row."""
     counted, count = facts.told, facts.view.count
-    table = Table(title=f"__consumer_offsets: {count} partitions", title_justify="left")
-    for name in ("broker", "coordinator", "counts", "configured", "leads", "groups listed"):
-        table.add_column(name, justify="left" if name == "coordinator" else "right")
+    numbers = ("counts", "configured", "leads", "groups listed")
+    title = f"__consumer_offsets: {count} partitions"
+    table = Table(title, ("broker", "coordinator", *numbers), numbers=("broker", *numbers))
     for broker in facts.view.cluster.brokers:
         counts = sorted(counted.get(broker.node_id, ()))
         colour = "green" if count in counts else "red"
@@ -76,7 +74,7 @@ def counting_table(facts: PlacementFacts) -> Table:
         table.add_row(
             str(broker.node_id),
             broker.coordinator.value.upper(),
-            f"[{colour}]{shown_counts or '-'}[/]",
+            styled(shown_counts or "-", colour),
             "-" if static is None else str(static),
             str(facts.view.topic.leaders.count(broker.node_id)),
             f"{len(broker.groups):,}",
@@ -140,7 +138,7 @@ def show_audit(console: Console, found: PlacementAudit, *, everything: bool) -> 
     read = "the log was not read" if facts.log is None else f"{facts.log.records:,} records read"
     groups = f"{len(facts.hashed.groups):,} groups, {read}"
     verdict = render.verdict_text(found.judgement.verdict)
-    console.print(f"{verdict}: {escape(groups)}; {passed} rules passed (--all shows them)")
+    console.line(verdict, f": {groups}; {passed} rules passed (--all shows them)")
 
 
 def show_findings(console: Console, findings: Any, title: str, *, everything: bool) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from groupshift.application.protocol import (
     ProtocolAssessment,
@@ -25,6 +23,8 @@ from groupshift.cli.protocol_counts import counts
 from groupshift.cli.protocol_run import Offline, To, run
 from groupshift.cli.protocol_watch import watch
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.terminal import Console, Table
+from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.hazards.named import broker_versions, client_versions
 from groupshift.domain.protocol.model import Way
 from groupshift.domain.protocol.settled import Wanted
@@ -106,8 +106,8 @@ def settled(  # noqa: PLR0913 - the options of a verb
     else:
         console = Console()
         console.print(render.findings_table(judged.findings, _title(found.view)))
-        compare = f"groupshift snapshot --groups {group} --output AFTER, then compare --move protocol"
-        again = f"groupshift protocol settled --group {group} --to {to} --within 60"
+        compare = f"groupshift snapshot --groups {shell(group)} --output AFTER, then compare --move protocol"
+        again = f"groupshift protocol settled --group {shell(group)} --to {to} --within 60"
         render.next_command(console, compare if passed else again)
     return 0 if passed else 1
 
@@ -115,7 +115,7 @@ def settled(  # noqa: PLR0913 - the options of a verb
 def _title(view: ProtocolView) -> str:
     group = view.group
     epoch = f", epoch {group.epoch}" if group.epoch is not None else ""
-    return f"group {group.group}: {group.kind}, {group.state}{epoch}, members: {len(group.members)}"
+    return f"group {visible(group.group)}: {group.kind}, {group.state}{epoch}, members: {len(group.members)}"
 
 
 def _show(console: Console, asked: ProtocolRequest, found: ProtocolAssessment, following: str) -> None:
@@ -125,14 +125,12 @@ def _show(console: Console, asked: ProtocolRequest, found: ProtocolAssessment, f
     console.print(render.findings_table(shown, _title(found.view)))
     verdict = render.verdict_text(found.judgement.verdict)
     ready = "ready" if found.ready else "not ready"
-    console.print(f"{verdict}: {ready} to move to the {asked.to} protocol {asked.way}")
+    console.line(verdict, f": {ready} to move to the {asked.to} protocol {asked.way}")
     render.next_command(console, following)
 
 
 def _members(view: ProtocolView) -> Table:
-    table = Table(title="members", title_justify="left")
-    for name in ("member", "client id", "instance id", "host", "speaks", "epoch", "partitions"):
-        table.add_column(name, overflow="fold")
+    table = Table("members", ("member", "client id", "instance id", "host", "speaks", "epoch", "partitions"))
     for member in view.group.members:
         epoch = "-" if member.epoch is None else str(member.epoch)
         told = (member.member_id, member.client_id, member.instance_id or "-", member.host)
@@ -145,7 +143,9 @@ def _following(asked: ProtocolRequest, found: ProtocolAssessment) -> str:
     if found.ready:
         switch = f"set group.protocol={asked.to}"
         how = "in all members while they are stopped" if asked.way is Way.OFFLINE else "member by member"
-        return f"{switch} {how}, then: groupshift protocol settled --group {asked.group} --to {asked.to}"
+        return (
+            f"{switch} {how}, then: groupshift protocol settled --group {shell(asked.group)} --to {asked.to}"
+        )
     bad = [finding for finding in found.judgement.findings if finding.verdict.rank > 1]
     remedy = next((finding.hint for finding in bad if finding.hint), "see the findings")
-    return f"{remedy}; then: groupshift protocol assess --group {asked.group} --to {asked.to}"
+    return f"{remedy}; then: groupshift protocol assess --group {shell(asked.group)} --to {asked.to}"

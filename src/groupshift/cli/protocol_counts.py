@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from groupshift.application.group_counts import Counted, count_groups
 from groupshift.bootstrap.protocol import clock, coordinator_gauges, group_lists
@@ -18,6 +16,7 @@ from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.looking import named_kafka
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.terminal import Console, Table
 from groupshift.domain.protocol.counts import CountView
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
@@ -108,9 +107,7 @@ def _show(console: Console, found: Counted) -> None:
         for kind in kinds
         if any(kind in {*(each["counted"] or {}), *each["listed"]} for each in documents)
     ]
-    table = Table(title="groups: counted / listed", title_justify="left")
-    for name in ("broker", "release", "coordinator", *used):
-        table.add_column(name, overflow="fold")
+    table = Table("groups: counted / listed", ("broker", "release", "coordinator", *used))
     for each in documents:
         counted = each["counted"]
         numbers = [

@@ -10,6 +10,7 @@ from groupshift.cli.hazards import Broker, Client
 from groupshift.cli.moving import finish, runner_of, show_plan, signed
 from groupshift.cli.options import Canary, Driver, Execute, Group, Soak
 from groupshift.cli.session import Json, SettingsFile, open_app
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.moves import MoveName, MoveRequest, Until
 from groupshift.domain.protocol.model import Protocol, Way
 
@@ -67,12 +68,12 @@ def _again(asked: MoveRequest) -> str:
     """The command as it was typed, without what was left at its default."""
     given = (
         ("--offline", asked.way is Way.OFFLINE),
-        (f"--driver {asked.driver}", bool(asked.driver)),
+        (f"--driver {shell(asked.driver)}", bool(asked.driver)),
         (f"--canary {asked.canary}", asked.canary != 1),
         ("--canary-only", asked.until is Until.CANARY),
         (f"--soak {asked.soak_s}", asked.soak_s != SOAK_S),
-        *((f"--client {each}", True) for each in asked.clients),
-        *((f"--broker {each}", True) for each in asked.brokers),
+        *((f"--client {shell(each)}", True) for each in asked.clients),
+        *((f"--broker {shell(each)}", True) for each in asked.brokers),
     )
     options = "".join(f" {text}" for text, wanted in given if wanted)
-    return f"groupshift protocol run --group {asked.group} --to {asked.to}{options}"
+    return f"groupshift protocol run --group {shell(asked.group)} --to {asked.to}{options}"

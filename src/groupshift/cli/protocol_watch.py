@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from groupshift.application.protocol_watch import Watched, WatchRequest, watch_members
 from groupshift.bootstrap.protocol import clock
@@ -20,6 +18,8 @@ from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.looking import looking
 from groupshift.cli.options import Group
 from groupshift.cli.session import SettingsFile
+from groupshift.cli.terminal import Console, styled
+from groupshift.domain.foreign_text import json_text, visible
 from groupshift.domain.protocol.silence import UNANSWERED
 from groupshift.domain.verdict import Finding
 
@@ -67,7 +67,7 @@ def watch(  # noqa: PLR0913 - the options of a verb
         closing(group_snapshots(kafka, timeout_s=timeout)) as snapshots,
     ):
         looks = watch_members(views, snapshots, clock(), asked)
-        told = _json_lines(looks) if as_json else _lines(looks, Console(soft_wrap=True))
+        told = _json_lines(looks) if as_json else _lines(looks, Console())
         noticed: dict[Finding, None] = {}
         for each in told:
             noticed |= dict.fromkeys(each.noticed)
@@ -81,7 +81,8 @@ def watch(  # noqa: PLR0913 - the options of a verb
 def _json_lines(looks: Iterator[Watched]) -> Iterator[Watched]:
     for look in looks:
         line = {"at_ms": look.at_ms, **_group(look), "findings": look.noticed}
-        print(json.dumps(render.plain(line), separators=(",", ":"), ensure_ascii=False), flush=True)
+        document = json.dumps(render.plain(line), separators=(",", ":"), ensure_ascii=False)
+        print(json_text(document), flush=True)
         yield look
 
 
@@ -109,7 +110,7 @@ def _lines(looks: Iterator[Watched], console: Console) -> Iterator[Watched]:
             if finding not in said:
                 said.add(finding)
                 verdict = render.verdict_text(finding.verdict)
-                console.print(f"{_time(look)}  {verdict} {finding.rule}: {escape(finding.reason)}")
+                console.line(f"{_time(look)}  ", verdict, f" {finding.rule}: {finding.reason}")
         yield look
 
 
@@ -119,7 +120,7 @@ def _time(look: Watched) -> str:
 
 def _end(console: Console, asked: WatchRequest, noticed: tuple[Finding, ...]) -> None:
     if not noticed:
-        console.print(f"[green]pass[/green]: nothing was noticed of group {escape(asked.group)}")
+        console.line(styled("pass", "green"), f": nothing was noticed of group {visible(asked.group)}")
         return
-    console.print(render.findings_table(noticed, f"group {asked.group}: noticed"))
+    console.print(render.findings_table(noticed, f"group {visible(asked.group)}: noticed"))
     render.next_command(console, next((each.hint for each in noticed if each.hint), "look at the brokers"))

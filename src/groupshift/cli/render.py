@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from groupshift.application.brief_text import canary_text, step_text
 from groupshift.application.status import MigrationStatus, StageProgress
+from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.evidence import Moment
+from groupshift.domain.foreign_text import json_text, visible
 from groupshift.domain.judgement import Assessment, Closing, Planned, Readiness
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan
@@ -48,26 +48,24 @@ def plain(value: object) -> Any:
 
 def print_json(data: Mapping[str, Any]) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(plain(data), indent=2, ensure_ascii=False))
+    print(json_text(json.dumps(plain(data), indent=2, ensure_ascii=False)))
 
 
 def next_command(console: Console, command: str) -> None:
     """What to do next."""
-    console.print(f"[dim]next:[/dim] [bold]{escape(command)}[/bold]", soft_wrap=True)
+    console.line(styled("next:", "dim"), " ", styled(command, "bold"))
 
 
-def verdict_text(verdict: Verdict | None) -> str:
+def verdict_text(verdict: Verdict | None) -> Text:
     """A verdict in its colour; a dash for none."""
-    return "-" if verdict is None else f"[{COLOUR[verdict]}]{verdict}[/]"
+    return styled("-", "") if verdict is None else styled(verdict, COLOUR[verdict])
 
 
 def findings_table(findings: Iterable[Finding], title: str) -> Table:
     """One row a finding, passed ones included."""
-    table = Table(title=title, title_justify="left")
-    for name in ("rule", "verdict", "reason", "hint"):
-        table.add_column(name, overflow="fold")
+    table = Table(title, ("rule", "verdict", "reason", "hint"))
     for finding in findings:
-        reason, hint = escape(finding.reason), escape(finding.hint)
+        reason, hint = finding.reason, finding.hint
         table.add_row(finding.rule, verdict_text(finding.verdict), reason, hint)
     return table
 
@@ -75,20 +73,21 @@ def findings_table(findings: Iterable[Finding], title: str) -> Table:
 def show_assessment(console: Console, assessment: Assessment) -> None:
     """Findings and readiness."""
     view = assessment.view
-    console.print(findings_table(assessment.findings, f"group {view.group}"))
+    console.print(findings_table(assessment.findings, f"group {visible(view.group)}"))
     ready = assessment.readiness
-    console.print(
-        f"[{_READY[ready]}]{ready}[/]: {len(view.members)} members, {len(view.partitions)} partitions, "
-        f"{view.effective_mode} mode"
+    console.line(
+        styled(ready, _READY[ready]),
+        f": {len(view.members)} members, {len(view.partitions)} partitions, {view.effective_mode} mode",
     )
 
 
 def plan_table(plan: Plan) -> Table:
     """The stages of a plan."""
     to = f"to the {plan.to} protocol {plan.way}, " if plan.to else ""
-    table = Table(title=f"plan for group {plan.group}, {to}until {plan.until}", title_justify="left")
-    for name in ("#", "stage", "step", "gate", "way back"):
-        table.add_column(name, overflow="fold")
+    table = Table(
+        f"plan for group {visible(plan.group)}, {to}until {plan.until}",
+        ("#", "stage", "step", "gate", "way back"),
+    )
     for number, stage in enumerate(plan.stages, 1):
         back = step_text(stage.step.inverse) if stage.step.inverse else "-"
         table.add_row(str(number), stage.name, step_text(stage.step), stage.gate or "-", back)
@@ -100,21 +99,19 @@ def show_planned(console: Console, planned: Planned) -> None:
     console.print(plan_table(planned.plan))
     if canary_text(planned.plan):
         console.print(canary_text(planned.plan))
-    console.print(
-        f"migration [bold]{planned.migration}[/bold], plan hash {planned.plan_hash}", soft_wrap=True
-    )
+    console.line("migration ", styled(planned.migration, "bold"), f", plan hash {planned.plan_hash}")
 
 
 def show_closing(console: Console, closing: Closing) -> None:
     """How a run ended."""
-    console.print(f"{verdict_text(closing.verdict)} [bold]{closing.phase}[/bold]: {escape(closing.reason)}")
+    console.line(verdict_text(closing.verdict), " ", styled(closing.phase, "bold"), f": {closing.reason}")
 
 
 def status_table(status: MigrationStatus) -> Table:
     """The stages of one migration."""
-    table = Table(title=f"migration {status.migration}", title_justify="left")
-    for name in ("stage", "step", "act", "before", "after", "began (UTC)", "took"):
-        table.add_column(name, overflow="fold")
+    table = Table(
+        f"migration {status.migration}", ("stage", "step", "act", "before", "after", "began (UTC)", "took")
+    )
     for progress in status.stages:
         table.add_row(
             progress.stage.name,
@@ -130,22 +127,16 @@ def status_table(status: MigrationStatus) -> Table:
 
 def list_table(found: Iterable[MigrationStatus]) -> Table:
     """The latest migrations."""
-    table = Table(title="migrations", title_justify="left")
-    for name in ("migration", "group", "until", "phase", "verdict", "reason"):
-        table.add_column(name, overflow="fold")
+    table = Table("migrations", ("migration", "group", "until", "phase", "verdict", "reason"))
     for each in found:
-        phase = f"[{_PHASE.get(each.phase, 'blue')}]{each.phase}[/]"
-        table.add_row(
-            each.migration, each.group, each.until, phase, verdict_text(each.verdict), escape(each.reason)
-        )
+        phase = styled(each.phase, _PHASE.get(each.phase, "blue"))
+        table.add_row(each.migration, each.group, each.until, phase, verdict_text(each.verdict), each.reason)
     return table
 
 
 def reports_table(status: MigrationStatus) -> Table:
     """Every validation with the path of its report."""
-    table = Table(title=f"reports of {status.migration}", title_justify="left")
-    for name in ("stage", "moment", "verdict", "report"):
-        table.add_column(name, overflow="fold")
+    table = Table(f"reports of {status.migration}", ("stage", "moment", "verdict", "report"))
     for progress in status.stages:
         for each in progress.validations:
             table.add_row(progress.stage.name, each.moment, verdict_text(each.verdict), each.report)

@@ -8,9 +8,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from groupshift.application.repair_epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
 from groupshift.application.repair_placement import PlannedRepair, Repaired, plan_repair, repair
@@ -23,6 +20,7 @@ from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.options import Execute
 from groupshift.cli.placement import cluster_of
 from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.expansion.repair import Mend, Repair
 from groupshift.errors import Rejected
@@ -141,38 +139,38 @@ def _show(console: Console, planned: PlannedRepair, done: Repaired | None) -> No
     if done is None and planned.of(Mend.RESTORE):
         console.print(_table("to be restored", planned.of(Mend.RESTORE)))
     if planned.against:
-        console.print(escape(f"nothing may be committed: {planned.against}"), style="red", soft_wrap=True)
+        console.print(f"nothing may be committed: {planned.against}", style="red")
     counts = ", ".join(f"{number:,} {mend}" for mend, number in planned.counts.items())
     console.print(f"offsets elsewhere: {counts}")
     if done is not None:
         for each in (*done.restored.differing, *done.changed)[:_SHOWN]:
             place = f"{each.wanted.group} {each.wanted.topic}-{each.wanted.partition}"
             why = each.reason or "read back as something else"
-            console.print(escape(f"{place}: {why}"), style="red", soft_wrap=True)
-        console.print(f"[green]{done.restored.equal:,} restored and read back[/]")
+            console.print(f"{place}: {why}", style="red")
+        console.line(styled(f"{done.restored.equal:,} restored and read back", "green"))
     if done is not None and done.erased:
         console.print(f"strays of {len(done.erased):,} groups have tombstones now")
     if done is not None:
         for group, why in list(done.strays_left.items())[:_SHOWN]:
-            console.print(escape(f"strays of {group} stay: {why}"), style="yellow", soft_wrap=True)
+            console.print(f"strays of {group} stay: {why}", style="yellow")
 
 
 def _table(title: str, found: Any) -> Table:
     rows: list[Repair] = list(found)
     more = f", the first {_SHOWN} of {len(rows):,}" if len(rows) > _SHOWN else ""
-    table = Table(title=f"{title}{more} (--json has all)", title_justify="left")
-    for name in ("group", "topic-partition", "what", "offset", "from partition", "at home", "why"):
-        table.add_column(name, justify="right" if name in {"offset", "from partition", "at home"} else "left")
+    numbers = ("offset", "from partition", "at home")
+    columns = ("group", "topic-partition", "what", *numbers, "why")
+    table = Table(f"{title}{more} (--json has all)", columns, numbers=numbers)
     for each in rows[:_SHOWN]:
         chosen = each.chosen
         table.add_row(
-            escape(chosen.group),
-            escape(f"{chosen.topic}-{chosen.partition}"),
-            f"[{_COLOUR[each.mend]}]{each.mend}[/]",
+            chosen.group,
+            f"{chosen.topic}-{chosen.partition}",
+            styled(each.mend, _COLOUR[each.mend]),
             "-" if chosen.offset is None else f"{chosen.offset:,}",
             str(chosen.found),
             "-" if chosen.at_home is None else f"{chosen.at_home:,}",
-            escape(each.reason),
+            each.reason,
         )
     return table
 
@@ -256,31 +254,33 @@ def _epochs_document(planned: EpochPlan, done: EpochsRepaired | None) -> dict[st
 
 def _show_epochs(console: Console, planned: EpochPlan, done: EpochsRepaired | None) -> None:
     more = f", the first {_SHOWN} of {len(planned.repairs):,}" if len(planned.repairs) > _SHOWN else ""
-    table = Table(title=f"foreign leader epochs{more} (--json has all)", title_justify="left")
-    for name in ("group", "topic-partition", "offset", "epoch", "partition's", "a Java consumer", "what"):
-        table.add_column(name, justify="right" if name in {"offset", "epoch", "partition's"} else "left")
+    table = Table(
+        f"foreign leader epochs{more} (--json has all)",
+        ("group", "topic-partition", "offset", "epoch", "partition's", "a Java consumer", "what"),
+        numbers=("offset", "epoch", "partition's"),
+    )
     for each in planned.repairs[:_SHOWN]:
         row = each.row
         back = "goes back or stops" if each.end is None or each.end < 0 else f"goes back to {each.end:,}"
         table.add_row(
-            escape(row.group),
-            escape(f"{row.topic}-{row.partition}"),
+            row.group,
+            f"{row.topic}-{row.partition}",
             f"{row.offset:,}",
             str(row.leader_epoch),
             str(each.current),
             "reads nothing" if each.stray is Stray.EPOCH_ABOVE else back,
-            escape(f"left: {each.left}" if each.left else "write it again with epoch -1"),
+            f"left: {each.left}" if each.left else "write it again with epoch -1",
         )
     if planned.repairs:
         console.print(table)
     for problem in planned.problems[:_SHOWN]:
-        console.print(escape(f"problem: {problem.problem}"), style="yellow", soft_wrap=True)
+        console.line(styled(f"problem: {problem.problem}", "yellow"))
     if done is not None:
         for one in (*done.restored.differing, *done.changed)[:_SHOWN]:
             place = f"{one.wanted.group} {one.wanted.topic}-{one.wanted.partition}"
             why = one.reason or "read back as something else"
-            console.print(escape(f"{place}: {why}"), style="red", soft_wrap=True)
-        console.print(f"[green]{done.restored.equal:,} written again and read back[/]")
+            console.line(styled(f"{place}: {why}", "red"))
+        console.line(styled(f"{done.restored.equal:,} written again and read back", "green"))
     console.print(
         f"{planned.offsets:,} offsets: {len(planned.repairs):,} with a foreign leader epoch, "
         f"{len(planned.left):,} of them left alone"

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.prompt import Confirm
 
 from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
@@ -18,6 +15,7 @@ from groupshift.cli.clusters import one_cluster
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.run_show import plan_table
 from groupshift.cli.session import settings, who
+from groupshift.cli.terminal import Console, confirm
 from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRuns
@@ -121,7 +119,7 @@ def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> R
         line = f"{step.key}: {detail}"
         if said[-1:] != [line]:
             said.append(line)
-            console.print(escape(line), soft_wrap=True)
+            console.print(line)
 
     def decide(asked: Question) -> bool | None:
         if yes:
@@ -129,8 +127,6 @@ def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> R
         console.print(plan_table(asked.plan.steps, {}))
         if not console.is_terminal:
             return None
-        return Confirm.ask(
-            f"{asked.step.does} (plan {asked.plan.hash[:12]})?", default=False, console=console
-        )
+        return confirm(console, f"{asked.step.does} (plan {asked.plan.hash[:12]})?")
 
     return RunTerms(decide=decide, who=who(), seen=seen, patience_s=patience_s, told=told)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from groupshift.application.pack import Verification
 from groupshift.application.run_accounts import MOVES
@@ -23,6 +22,7 @@ from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.pages import Output, write_page
 from groupshift.cli.run_options import State, folder_of, place_of
 from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.terminal import Console
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
 from groupshift.ports.run_sealing import SEALED
@@ -55,7 +55,7 @@ def report_of(move: Move[W]) -> Callable[..., int]:
             render.print_json({"run": found.run, "state": found.state, "report": shown, "sealed": sealed})
             return 0
         console = Console()
-        console.print(f"report of the {move.name}: {shown}", soft_wrap=True, markup=False)
+        console.print(f"report of the {move.name}: {shown}", markup=False)
         render.next_command(console, _following(found, where, sealed=sealed, known=state is None))
         return 0
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from groupshift.application import run_engine
 from groupshift.application.run_account import RunAccount, trouble, waiting
 from groupshift.application.run_accounts import account_of
 from groupshift.application.run_engine import Ended, Move, RunOutcome, StepStatus, W
 from groupshift.application.run_work import AnyPlan
 from groupshift.cli import render
+from groupshift.cli.terminal import Console, Table
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.verdict import Finding
@@ -29,12 +26,10 @@ _MARKS = {Stand.DONE: "done", Stand.ACTED: "read back", Stand.INTENDED: "begun",
 
 def plan_table(steps: tuple[RunStep, ...], marks: dict[str, str]) -> Table:
     """The steps of a plan, with how far each is (``marks``, by key)."""
-    table = Table(title="the plan", title_justify="left")
-    for name in ("step", "what is done", "proof before the next", "way back", "now"):
-        table.add_column(name, overflow="fold")
+    table = Table("the plan", ("step", "what is done", "proof before the next", "way back", "now"))
     for step in steps:
         texts = (step.key, step.does, step.proof or "-", step.inverse or "-", marks.get(step.key, ""))
-        table.add_row(*(escape(text) for text in texts))
+        table.add_row(*(text for text in texts))
     return table
 
 
@@ -84,7 +79,7 @@ def show_planned(
         console.print(render.findings_table(shown, "what the rules say of it"))
     console.print(plan_table(planned.plan.steps, {}))
     if said:
-        console.print(escape(said), soft_wrap=True)
+        console.print(said)
     render.next_command(console, following)
     return code
 
@@ -131,7 +126,7 @@ def _print_run(console: Console, found: ClusterRun, steps: Sequence[StepStatus],
     marks = {each.step.key: _MARKS[each.stand] for each in steps}
     console.print(plan_table(tuple(each.step for each in steps), marks))
     for line in (f"run {found.run} of cluster {found.cluster_id}: {found.state}", *lines):
-        console.print(escape(line), soft_wrap=True)
+        console.print(line)
 
 
 def _others(found: Sequence[ClusterRun]) -> list[str]:
@@ -159,11 +154,11 @@ def finish(move: Move[W], runs: ClusterRuns, outcome: RunOutcome, *, as_json: bo
         return _CODES[outcome.ended]
     console = Console()
     where = f" at step {outcome.step}" if outcome.step else ""
-    console.print(escape(f"run {outcome.run}: {outcome.ended}{where}"), soft_wrap=True)
+    console.print(f"run {outcome.run}: {outcome.ended}{where}")
     if outcome.detail:
-        console.print(escape(outcome.detail), soft_wrap=True)
+        console.print(outcome.detail)
     for number, text in enumerate(outcome.undo if outcome.ended is Ended.FAILED else (), 1):
-        console.print(escape(f"way back {number}: {text}"), soft_wrap=True)
+        console.print(f"way back {number}: {text}")
     render.next_command(console, following)
     return _CODES[outcome.ended]
 

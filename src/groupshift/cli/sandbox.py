@@ -10,9 +10,9 @@ from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from groupshift.cli.terminal import Console, Table, styled
+from groupshift.domain.foreign_text import command, shell
 from groupshift.sandbox.airflow import USERS
 from groupshift.sandbox.down import down as end_sandbox
 from groupshift.sandbox.home import Home
@@ -49,7 +49,7 @@ def up(
     home = Home.from_environment()
     progress = Console(stderr=True)
     options = UpOptions(members=members, partitions=partitions, rate=rate, airflow=airflow)
-    bring_up(home, options, lambda line: progress.print(f"[dim]sandbox:[/dim] {line}"))
+    bring_up(home, options, lambda line: progress.line(styled("sandbox:", "dim"), f" {line}"))
     _show(look(home), as_json=as_json)
 
 
@@ -79,32 +79,30 @@ def _show(found: SandboxStatus, *, as_json: bool) -> None:
         print(json.dumps({**asdict(found), "up": found.up}))
         return
     if not found.processes:
-        _console.print(f"No sandbox in {found.home}.\nNext: groupshift sandbox up")
+        _console.print(f"No sandbox in {found.home}.")
+        _console.print("Next: groupshift sandbox up")
         return
     _console.print(_processes(found))
     if found.slots:
         _console.print(_members(found))
     if "airflow" in found.addresses:
         logins = " or ".join(f"{user} / {user}" for user in USERS)
-        _console.print(f"Airflow: {found.addresses['airflow']}  login {logins}", soft_wrap=True)
+        _console.print(f"Airflow: {found.addresses['airflow']}  login {logins}")
     if not found.up:
         _console.print("Not everything runs. Next: groupshift sandbox down")
         return
-    _console.print(
-        f"Next: export GROUPSHIFT_SETTINGS={found.settings}\n"
-        f"      groupshift assess --group {found.group}\n"
-        "      groupshift sandbox down",
-        soft_wrap=True,
-    )
+    _console.print(f"Next: export GROUPSHIFT_SETTINGS={shell(str(found.settings))}")
+    _console.print(f"      {command('groupshift', 'assess', '--group', found.group or '')}")
+    _console.print("      groupshift sandbox down")
 
 
 def _processes(found: SandboxStatus) -> Table:
-    table = Table("process", "state", "pid", "address", "log", title=f"Sandbox in {found.home}")
+    table = Table(f"Sandbox in {found.home}", ("process", "state", "pid", "address", "log"))
     for process in found.processes:
         colour = "green" if process.state == "running" else "red"
         table.add_row(
             process.name,
-            f"[{colour}]{process.state}[/{colour}]",
+            styled(process.state, colour),
             str(process.pid or ""),
             found.addresses.get(process.name, ""),
             Path(process.log).name,
@@ -113,13 +111,13 @@ def _processes(found: SandboxStatus) -> Table:
 
 
 def _members(found: SandboxStatus) -> Table:
-    table = Table("slot", "kind", "state", "member", "pid", title=f"Group {found.group}")
+    table = Table(f"Group {found.group}", ("slot", "kind", "state", "member", "pid"))
     for slot in found.slots:
         colour = "green" if slot["state"] == "running" else "yellow"
         table.add_row(
             slot["name"],
             slot["kind"],
-            f"[{colour}]{slot['state']}[/{colour}]",
+            styled(slot["state"], colour),
             slot["member_id"] or "",
             str(slot["pid"] or ""),
         )

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.application.scan import ScanReport
@@ -17,6 +13,7 @@ from groupshift.application.scan_waves import WaveReport
 from groupshift.bootstrap import build_scans
 from groupshift.cli import scan_render as render
 from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.terminal import Console, progress_bar
 from groupshift.domain.scan_waves import WaveRules
 from groupshift.errors import Rejected
 from groupshift.ports.scans import ToggleState
@@ -111,16 +108,8 @@ def brake(
 
 
 def _scanned(scans: FleetScans, console: Console) -> ScanReport:
-    with _bar(console) as bar:
-        task = bar.add_task("scanning", total=None)
-        return scans.scan(lambda done, total: bar.update(task, completed=done, total=total))
-
-
-@contextmanager
-def _bar(console: Console) -> Iterator[Progress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        yield bar
+    with progress_bar(console, "scanning") as told:
+        return scans.scan(lambda done, total: told("scanning", done, total))
 
 
 def _show(

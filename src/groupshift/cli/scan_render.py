@@ -12,15 +12,15 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.application.scan import ScanReport
 from groupshift.application.scan_waves import WaveReport
 from groupshift.cli.render import next_command, plain, verdict_text
+from groupshift.cli.terminal import Console, Table, joined, styled
 from groupshift.domain.coordination import Mode
+from groupshift.domain.foreign_text import command, json_text, visible
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.moves import StageName
 from groupshift.domain.scan import GroupState, Life
@@ -56,7 +56,7 @@ class ToggleLines:
         if toggle.state is not ToggleState.PLANNED:
             reason = f": {toggle.reason}" if toggle.reason else ""
             line = f"wave {toggle.wave} {toggle.group} → {toggle.to}: {toggle.state}{reason}"
-            self.console.print(f"[{_TOGGLE[toggle.state]}]{escape(line)}[/]", soft_wrap=True)
+            self.console.line(styled(line, _TOGGLE[toggle.state]))
 
 
 def rest_text(state: GroupState) -> str:
@@ -82,53 +82,54 @@ def show_groups(
     """The groups that need most attention, or those of the patterns with every rule."""
     wanted = (s for s in states if not patterns or any(fnmatchcase(s.group, each) for each in patterns))
     chosen = heapq.nsmallest(limit, wanted, key=_rank)
-    table = Table(title="groups", title_justify="left")
-    for name in ("group", "life", "members", "mode", "at rest", "lag", "offsets zk/kafka", "next", "why not"):
-        table.add_column(name, overflow="fold", justify="right" if name == "lag" else "left")
+    table = Table(
+        "groups",
+        ("group", "life", "members", "mode", "at rest", "lag", "offsets zk/kafka", "next", "why not"),
+        numbers=("lag",),
+    )
     for state in chosen:
         table.add_row(*_row(state))
     console.print(table)
     if len(chosen) == limit:
-        console.print(f"[dim]the first {limit} by urgency; --limit shows more, --json all[/dim]")
+        console.line(styled(f"the first {limit} by urgency; --limit shows more, --json all", "dim"))
     for state in chosen if patterns else ():
         _show_rules(console, state)
 
 
-def _row(state: GroupState) -> tuple[str, ...]:
+def _row(state: GroupState) -> tuple[str | Text, ...]:
     following = state.next
     said = following.findings[0] if following and following.findings else None
     why = (
         state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else _IDLE[state.life]
     )
     return (
-        escape(state.group),
-        f"[{_LIFE[state.life]}]{state.life}[/]",
+        state.group,
+        styled(state.life, _LIFE[state.life]),
         members_text(state),
         state.mode if state.life is Life.ACTIVE else "-",
         rest_text(state),
         "?" if state.lag is None else str(state.lag),
         f"{state.zookeeper_offsets}/{state.kafka_offsets} of {state.partitions}",
-        f"{following.stage}: [{_READY[following.state]}]{following.state}[/]" if following else "-",
-        escape(why),
+        joined(f"{following.stage}: ", styled(following.state, _READY[following.state]))
+        if following
+        else "-",
+        why,
     )
 
 
 def _show_rules(console: Console, state: GroupState) -> None:
-    table = Table(title=f"group {state.group}, rule by rule", title_justify="left")
-    for name in ("stage", "readiness", "passed", "rule", "verdict", "reason", "hint"):
-        table.add_column(name, overflow="fold")
+    columns = ("stage", "readiness", "passed", "rule", "verdict", "reason", "hint")
+    table = Table(f"group {visible(state.group)}, rule by rule", columns)
     for stage in state.readiness:
-        first = (stage.stage.value, f"[{_READY[stage.state]}]{stage.state}[/]", " ".join(stage.passed))
+        first = (stage.stage.value, styled(stage.state, _READY[stage.state]), " ".join(stage.passed))
         if not stage.findings:
             table.add_row(*first, "", "", "", "")
         for number, said in enumerate(stage.findings):
             opening = ("", "", "") if number else first
-            table.add_row(
-                *opening, said.rule, verdict_text(said.verdict), escape(said.reason), escape(said.hint)
-            )
+            table.add_row(*opening, said.rule, verdict_text(said.verdict), said.reason, said.hint)
     console.print(table)
     for problem in state.problems:
-        console.print(f"[red]{escape(problem)}[/red]", soft_wrap=True)
+        console.line(styled(problem, "red"))
 
 
 def show_changes(console: Console, report: ScanReport, changes: Iterator[Change], limit: int) -> None:
@@ -141,11 +142,9 @@ def show_changes(console: Console, report: ScanReport, changes: Iterator[Change]
     if not shown:
         console.print(f"no difference from scan {report.former.number} ({since})")
         return
-    table = Table(title=f"different from scan {report.former.number} ({since})", title_justify="left")
-    for name in ("group", "what", "was", "is"):
-        table.add_column(name, overflow="fold")
+    table = Table(f"different from scan {report.former.number} ({since})", ("group", "what", "was", "is"))
     for each in shown:
-        table.add_row(escape(each.group), each.aspect, escape(each.before), escape(each.after))
+        table.add_row(each.group, each.aspect, each.before, each.after)
     console.print(table)
 
 
@@ -153,27 +152,25 @@ def show_totals(console: Console, report: ScanReport) -> None:
     """One line of counts."""
     record, totals = report.record, report.record.totals
     took = ((record.ended_at_ms or record.began_at_ms) - record.began_at_ms) / 1000
-    lives = ", ".join(f"{totals[life]} [{_LIFE[life]}]{life}[/]" for life in Life if totals.get(life))
-    console.print(
-        f"scan {record.number} of {escape(record.ensemble)}: {totals.get('groups', 0)} groups "
-        f"({lives or 'none'}), {totals.get('changes', 0)} differences, {took:.1f} s",
-        soft_wrap=True,
+    lives = [joined(f"{totals[life]} ", styled(life, _LIFE[life])) for life in Life if totals.get(life)]
+    console.line(
+        f"scan {record.number} of {record.ensemble}: {totals.get('groups', 0)} groups (",
+        Text(", ").join(lives) if lives else "none",
+        f"), {totals.get('changes', 0)} differences, {took:.1f} s",
     )
 
 
 def show_waves(console: Console, waves: WaveReport) -> None:
     """Every group of the waves, and why the rest was left."""
     title = "waves" if waves.execute else "waves, planned only: nothing was changed"
-    table = Table(title=title, title_justify="left")
-    for name in ("wave", "group", "to", "state", "reason"):
-        table.add_column(name, overflow="fold")
+    table = Table(title, ("wave", "group", "to", "state", "reason"))
     for each in waves.toggles:
-        state = f"[{_TOGGLE[each.state]}]{each.state}[/]"
-        table.add_row(str(each.wave), escape(each.group), each.to, state, escape(each.reason))
+        state = styled(each.state, _TOGGLE[each.state])
+        table.add_row(str(each.wave), each.group, each.to, state, each.reason)
     console.print(table if waves.toggles else "no group is fit to be toggled")
     if waves.stopped:
         left = f"{len(waves.left)} groups were not started"
-        console.print(f"[red]stopped: {escape(waves.stopped)}; {left}[/red]", soft_wrap=True)
+        console.line(styled(f"stopped: {waves.stopped}; {left}", "red"))
 
 
 def show_next(
@@ -195,16 +192,16 @@ def _next(waves: WaveReport | None, fit: tuple[str, ...], states: Iterable[Group
     for state in states:
         following = state.next
         if following and following.state is Readiness.READY and following.stage is StageName.CANARY:
-            return f"groupshift run --group {state.group}"
+            return command("groupshift", "run", "--group", state.group)
         if following and following.state is not Readiness.READY:
-            return f"groupshift scan --last --group {state.group}"
+            return command("groupshift", "scan", "--last", "--group", state.group)
     return "groupshift scan"
 
 
 def show_brake(console: Console, reason: str) -> None:
     """Whether it is pulled."""
     if reason:
-        console.print(f"[red]the brake is pulled[/red]: {escape(reason)}", soft_wrap=True)
+        console.line(styled("the brake is pulled", "red"), f": {reason}")
         next_command(console, "groupshift brake --release")
     else:
         console.print("the brake is released")
@@ -213,7 +210,7 @@ def show_brake(console: Console, reason: str) -> None:
 
 def print_document(data: dict[str, Any]) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(data, indent=2, ensure_ascii=False))
+    print(json_text(json.dumps(data, indent=2, ensure_ascii=False)))
 
 
 def print_json(scans: FleetScans, report: ScanReport, waves: WaveReport | None) -> None:
@@ -229,7 +226,7 @@ def print_json(scans: FleetScans, report: ScanReport, waves: WaveReport | None) 
 def _write_list(name: str, values: Iterator[Any]) -> None:
     sys.stdout.write(f', "{name}": [')
     for number, value in enumerate(values):
-        sys.stdout.write((",\n" if number else "\n") + json.dumps(value, ensure_ascii=False))
+        sys.stdout.write((",\n" if number else "\n") + json_text(json.dumps(value, ensure_ascii=False)))
     sys.stdout.write("]")
 
 

@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from groupshift.application.snapshot_cluster import snapshot_cluster
 from groupshift.bootstrap.snapshots import cluster_snapshot_store, ensemble_snapshots, group_snapshots
@@ -25,8 +22,10 @@ from groupshift.cli.clusters import (
     wanted,
 )
 from groupshift.cli.session import Json, SettingsFile, open_app, settings
+from groupshift.cli.terminal import Console, Table
 from groupshift.domain.cluster_rows import GONE, ClusterState, ReadFrom
 from groupshift.domain.cluster_snapshot import ClusterManifest
+from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.errors import Rejected
 from groupshift.ports.group_snapshots import GroupSnapshots
@@ -71,7 +70,7 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
             )
     finally:
         reader.close()
-    following = f"groupshift compare {output} LATER --move MOVE"
+    following = f"groupshift compare {shell(str(output))} LATER --move MOVE"
     if as_json:
         render.print_json({**_summary(state, manifest), "output": str(output), "next": following})
     else:
@@ -133,18 +132,14 @@ def _unknown(state: ClusterState) -> list[str]:
 
 
 def _show(console: Console, state: ClusterState, output: Path) -> None:
-    table = Table(title=f"snapshot of cluster {state.cluster_id}", title_justify="left")
-    table.add_column("table")
-    table.add_column("rows", justify="right")
+    table = Table(f"snapshot of cluster {state.cluster_id}", ("table", "rows"), numbers=("rows",))
     for name, rows in state.tables().items():
         table.add_row(name, f"{len(rows):,}")
     console.print(table)
     for group in _unknown(state)[:_SHOWN]:
-        console.print(
-            escape(f"group {group!r}: its coordinator does not know it"), style="yellow", soft_wrap=True
-        )
+        console.print(f"group {visible(group)}: its coordinator does not know it", style="yellow")
     for row in state.problems[:_SHOWN]:
-        console.print(escape(f"problem: {row.problem}"), style="yellow", soft_wrap=True)
+        console.print(f"problem: {row.problem}", style="yellow")
     if len(state.problems) > _SHOWN:
         console.print(f"… and {len(state.problems) - _SHOWN:,} more in table problems", style="yellow")
-    console.print(escape(f"{output}: written in {state.requests:,} requests"), soft_wrap=True)
+    console.print(f"{output}: written in {state.requests:,} requests")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from groupshift.cli import render
 from groupshift.cli.audit import app as audit
@@ -36,7 +35,9 @@ from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
 from groupshift.cli.snapshot import snapshot
+from groupshift.cli.terminal import Console
 from groupshift.domain.evidence import Moment
+from groupshift.domain.foreign_text import command
 from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
@@ -98,8 +99,8 @@ def assess(*, group: Group, driver: Driver = "", settings: SettingsFile = None, 
     else:
         console = Console()
         render.show_assessment(console, found)
-        again = f"groupshift assess --group {group}"
-        render.next_command(console, f"groupshift run --group {group}" if found.ready else again)
+        again = command("groupshift", "assess", "--group", group)
+        render.next_command(console, command("groupshift", "run", "--group", group) if found.ready else again)
     return 0 if found.ready else 1
 
 
@@ -245,6 +246,6 @@ def validate(
     else:
         console = Console()
         console.print(render.findings_table(judged.findings, f"{stage}/{moment}: {judged.verdict}"))
-        console.print(f"report: {request.output}/report.html", soft_wrap=True)
+        console.print(f"report: {request.output}/report.html")
         render.next_command(console, f"groupshift status {migration}")
     return 0 if judged.verdict is Verdict.PASS else 1

@@ -10,6 +10,7 @@ from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import InventoryGroup, of_kind
 from groupshift.domain.downgrade.releases import SHARE, STREAMS
 from groupshift.domain.facts import Complaint, sentence_list
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 
@@ -48,7 +49,7 @@ def consumers(facts: DowngradeFacts) -> Iterator[Complaint]:
     if busy:
         why = f"{facts.target} does not serve them: members are told 35 and end, and the group becomes simple"
         reason = f"{_counted(busy, Kind.CONSUMER)} with members; {why}"
-        ready = f"groupshift protocol assess --to classic --group {busy[0].group}"
+        ready = f"groupshift protocol assess --to classic --group {shell(busy[0].group)}"
         yield Verdict.FAIL, reason, f"restart the members with group.protocol=classic: {ready}"
     if left:
         why = "their records stay in the log, and the older coordinator expires their offsets by another rule"

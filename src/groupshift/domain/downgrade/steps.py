@@ -16,6 +16,7 @@ from groupshift.domain.downgrade.inventory import of_kind
 from groupshift.domain.downgrade.path import Compaction
 from groupshift.domain.downgrade.properties import INTER_BROKER, misfits, speaks_newer
 from groupshift.domain.downgrade.view import ClusterView
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.protocol.model import Kind
 
 FORWARD_ONLY = "forward only"
@@ -95,7 +96,7 @@ def _conversions(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
                 act=Act.CONVERT,
                 subject=each.group,
                 does="restart the members one by one with group.protocol=classic and one common assignor",
-                proof=f"groupshift protocol settled --group {each.group} --to classic",
+                proof=f"groupshift protocol settled --group {shell(each.group)} --to classic",
                 inverse="restart the members one by one with group.protocol=consumer",
             )
     if found:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from groupshift.application.account import Account
 from groupshift.domain.books import BOOKS
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.moves import MoveName, Until
 from groupshift.domain.phases import Phase
 from groupshift.domain.protocol.model import Way
@@ -154,6 +155,6 @@ def _verb(account: Account, verb: str) -> str:
     """What to type for this group and this move."""
     plan, group = account.plan, account.status.group
     if plan.move is not MoveName.PROTOCOL:
-        return f"groupshift {verb} --group {group}"
+        return f"groupshift {verb} --group {shell(group)}"
     offline = " --offline" if plan.way is Way.OFFLINE else ""
-    return f"groupshift protocol {verb} --group {group} --to {plan.to}{offline}"
+    return f"groupshift protocol {verb} --group {shell(group)} --to {plan.to}{offline}"

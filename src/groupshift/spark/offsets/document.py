@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from groupshift.domain.audit import Audit, Mismatch
 from groupshift.domain.audit_rules import Weight
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.html import (
     Markup,
@@ -106,7 +107,7 @@ def _todo(audit: Audit) -> Iterable[object]:
         yield "Then audit again."
         return
     more = "" if len(groups) <= NAMED else f" (and the other {len(groups) - NAMED:,})"
-    command = tag("code", f"groupshift audit --groups {','.join(groups[:NAMED])}")
+    command = tag("code", f"groupshift audit --groups {shell(','.join(groups[:NAMED]))}")
     yield tag("span", "Then see that it is gone: ", command, more)
 
 
