@@ -16,6 +16,7 @@ from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli.clusters import one_cluster
 from groupshift.cli.downgrade_log import needing_spark
+from groupshift.cli.moving import run_name
 from groupshift.cli.run_show import plan_table
 from groupshift.cli.session import settings, who
 from groupshift.domain.cluster_run.steps import RunStep
@@ -133,4 +134,6 @@ def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> R
             f"{asked.step.does} (plan {asked.plan.hash[:12]})?", default=False, console=console
         )
 
-    return RunTerms(decide=decide, who=who(), seen=seen, patience_s=patience_s, told=told)
+    return RunTerms(
+        decide=decide, who=who(), holder=run_name("run"), seen=seen, patience_s=patience_s, told=told
+    )
