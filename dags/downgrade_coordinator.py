@@ -22,6 +22,7 @@ file that the environment variable `GROUPSHIFT_NODES` names; without it a person
 from airflow.sdk import DAG, TriggerRule, chain
 
 from groupshift_airflow import downgrades, form
+from groupshift_airflow.operators import planned
 from groupshift_airflow.retries import DEFAULT_ARGS
 
 with DAG(
@@ -36,8 +37,9 @@ with DAG(
     max_active_runs=1,
     tags=["groupshift"],
 ):
+    plan = downgrades.Plan(task_id="plan")
     chain(
-        downgrades.Plan(task_id="plan"),
+        plan,
         downgrades.Approval(task_id="approve_plan"),
         downgrades.Walk(task_id="convert", acts=downgrades.CONVERT),
         downgrades.Approval(task_id="approve_forward_only"),
@@ -47,3 +49,4 @@ with DAG(
         downgrades.Walk(task_id="brokers", acts=downgrades.BROKERS),
         downgrades.Verdict(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
     )
+    plan >> planned()

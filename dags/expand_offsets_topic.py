@@ -24,6 +24,7 @@ in the file that the environment variable `GROUPSHIFT_NODES` names; without it a
 from airflow.sdk import DAG, TriggerRule, chain
 
 from groupshift_airflow import expansions, form
+from groupshift_airflow.operators import planned
 from groupshift_airflow.retries import DEFAULT_ARGS
 
 with DAG(
@@ -38,8 +39,9 @@ with DAG(
     max_active_runs=1,
     tags=["groupshift"],
 ):
+    plan = expansions.Plan(task_id="plan")
     chain(
-        expansions.Plan(task_id="plan"),
+        plan,
         expansions.Walk(task_id="drain", acts=expansions.DRAIN, patience="drain_s"),
         expansions.Walk(task_id="snapshot", acts=expansions.SNAPSHOT),
         expansions.Approval(task_id="approve_plan"),
@@ -50,3 +52,4 @@ with DAG(
         expansions.Walk(task_id="verify", acts=expansions.VERIFY, accepting=False),
         expansions.Verdict(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
     )
+    plan >> planned()

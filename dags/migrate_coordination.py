@@ -57,4 +57,5 @@ with DAG(
         way_back(),
         verdict,
     )
+    plan >> operators.planned()
     approved >> soaked  # stages that were not asked for are skipped; the soak follows what was done

@@ -38,13 +38,14 @@ with DAG(
     catchup=False,
     tags=["groupshift"],
 ):
+    plan = operators.Plan(task_id="plan")
     approved = gates.Approval(task_id="approve_plan", gate=Gate.PLAN)
     emptied = stage(StageName.EMPTY, entered=LATER, move=PROTOCOL)
     soaked = stage(StageName.SOAK, entered=LATER, move=PROTOCOL)
 
     chain(
         operators.Assess(task_id="assess"),
-        operators.Plan(task_id="plan"),
+        plan,
         approved,
         stage(StageName.CANARY, move=PROTOCOL),
         stage(StageName.ROLL, move=PROTOCOL),
@@ -55,4 +56,5 @@ with DAG(
         way_back(PROTOCOL),
         operators.Close(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
     )
+    plan >> operators.planned()
     approved >> [emptied, soaked]  # online nothing is emptied, offline nothing is rolled

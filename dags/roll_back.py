@@ -27,10 +27,12 @@ with DAG(
     catchup=False,
     tags=["groupshift"],
 ):
+    plan = operators.BeginRollBack(
+        task_id="plan", migration="{{ params.migration }}", token="", to="{{ params.to }}"
+    )
     chain(
-        operators.BeginRollBack(
-            task_id="plan", migration="{{ params.migration }}", token="", to="{{ params.to }}"
-        ),
+        plan,
         *undo_stages(),
         operators.Close(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE),
     )
+    plan >> operators.planned()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.errors import Transient
+from groupshift.errors import Fenced, Transient
 from groupshift_airflow.gates import APPROVE, DEPLOYED, NOBODY, REJECT, STOP
 from groupshift_airflow.operators import UNKNOWN, require_execute
 from groupshift_airflow.retries import LATE
@@ -57,18 +57,38 @@ class RunTask(BaseOperator):
     def move(self) -> Any:
         """What kind of run (`groupshift.application.run_engine.Move`)."""
 
-    template_fields: Sequence[str] = ("run_id", "kafka_conn_id")
+    template_fields: Sequence[str] = ("run_id", "holder", "kafka_conn_id")
 
     def __init__(
         self,
         *,
         run_id: str = "{{ ti.xcom_pull(task_ids='plan') }}",
+        holder: str = "{{ dag.dag_id }}/{{ run_id }}",
         kafka_conn_id: str = "{{ params.kafka_conn_id }}",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.run_id = run_id
+        self.holder = holder
         self.kafka_conn_id = kafka_conn_id
+
+    @contextmanager
+    def ours(self) -> Iterator[Any]:
+        """The ports, while this run of the DAG has the run; else the task is skipped with the sentence that
+        says who took it over, and nothing is asked."""
+        from groupshift.application.run_demands import demand_held
+
+        with self.opened() as tools:
+            try:
+                demand_held(tools.runs, self.run_id, self.holder)
+                yield tools
+            except Fenced as lost:
+                raise AirflowSkipException(str(lost)) from lost
+
+    def take(self, tools: Any, run: str) -> str:
+        """Claim the run for this run of the DAG; the last one to do so has it."""
+        tools.runs.claim(run, self.holder, tools.clock.now_ms())
+        return run
 
     def terms(
         self, acts: Collection[RunAct], *, yes: Answer = NO_ANSWER, patience_s: float = _PATIENCE_S
@@ -79,6 +99,8 @@ class RunTask(BaseOperator):
         return RunTerms(
             decide=lambda asked: yes.said if asked.step.key == yes.step else None,
             who=yes.who,
+            holder=self.holder,
+            taking=False,
             seen=bool(yes.said),
             seen_of=yes.step,
             acts=frozenset(acts),
@@ -92,7 +114,7 @@ class RunTask(BaseOperator):
         from groupshift.application.run_demands import demand_forward
         from groupshift.application.run_engine import Ended, go_on
 
-        with self.opened() as tools:
+        with self.ours() as tools:
             run = tools.runs.find(self.run_id)
             demand_forward(run)
             outcome = go_on(self.move(), tools, terms, run)
@@ -128,7 +150,11 @@ class Asking(RunTask, HITLOperator):
         step = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
         if not step:
             raise Transient(f"nothing tells what {who} was shown; the next try asks again")
-        return Answer(step=str(step), said=answer["chosen_options"][0] == yes, who=who)
+        try:
+            with self.ours():
+                return Answer(step=str(step), said=answer["chosen_options"][0] == yes, who=who)
+        except AirflowSkipException as lost:
+            raise AirflowFailException(f"the answer of {who} is not taken: {lost}") from lost
 
 
 class Approval(Asking):
@@ -144,7 +170,7 @@ class Approval(Asking):
         from groupshift.domain.cluster_run.progress import Stand
 
         require_execute(context)
-        with self.opened() as tools:
+        with self.ours() as tools:
             run = tools.runs.find(self.run_id)
             demand_forward(run)
             found = statuses(self.move(), tools.runs, run)
@@ -215,23 +241,31 @@ class Verdict(RunTask):
         """Log where it ended."""
         from groupshift.application.run_account import accepted
         from groupshift.application.run_accounts import account_of
+        from groupshift.application.run_demands import lost_to
         from groupshift.ports.cluster_runs import RunState
 
         if self.run_id in {"", UNKNOWN}:
             if context["params"]["execute"]:
-                raise AirflowFailException("no run was begun and nothing was changed; the task plan says why")
+                raise AirflowSkipException(
+                    "no run was begun and nothing was changed: the red task plan says why"
+                )
             self.log.info("nothing was changed: trigger again with 'execute' to act on this plan")
             return
         with self.opened() as tools:
             run = tools.runs.find(self.run_id)
             found = accepted(account_of(run, tools.runs.steps(run.run)))
+            lost = lost_to(tools.runs, run.run, self.holder)
         self.log.info("run %s is %s", run.run, run.state)
         if context["params"]["execute"] and run.state is not RunState.DONE:
             then = "trigger again to go on, or take it back" if run.open else "trigger again to plan anew"
-            raise AirflowFailException(f"run {run.run} is {run.state}: {then}")
+            raise AirflowFailException(f"run {run.run} is {run.state}: {lost or then}")
         if context["params"]["execute"] and found:
             wrong = "; ".join(f"{each.what} (accepted by {each.who})" for each in found)
             raise AirflowFailException(
                 f"run {run.run} is {run.state}, and not all is as it has to be: {wrong}; what to do says: "
                 f"groupshift {run.move} report {run.run}"
+            )
+        if context["params"]["execute"] and lost:
+            raise AirflowFailException(
+                f"run {run.run} is {run.state}, but not by this run of the DAG: {lost}"
             )

@@ -64,7 +64,7 @@ class Plan(OfDowngrades):
             if going is not None:
                 demand_same(going, _wanted(params))
                 self.log.info("run %s of this cluster is open: it is gone on with", going.run)
-                return going.run
+                return self.take(tools, going.run) if params["execute"] else going.run
             planned = plan_run(tools, _request(params), live=params["live"])
             for finding in planned.judgement.findings:
                 self.log.info("%-12s %s: %s", finding.verdict, finding.rule, finding.reason)
@@ -72,7 +72,7 @@ class Plan(OfDowngrades):
                 self.log.info("%s: %s", step.key, step.does)
             if not params["execute"] and planned.possible:
                 return UNKNOWN
-            return begin(tools, planned).run
+            return self.take(tools, begin(tools, planned).run)
 
 
 def _coordinator(params: Any) -> Any:

@@ -80,7 +80,7 @@ class Plan(OfExpansions):
             if going is not None:
                 demand_same(going, params["to"])
                 self.log.info("run %s of this cluster is open: it is gone on with", going.run)
-                return going.run
+                return self.take(tools, going.run) if params["execute"] else going.run
             planned = plan_run(tools, params["to"])
             for finding in planned.planned.judgement.findings:
                 self.log.info("%-12s %s: %s", finding.verdict, finding.rule, finding.reason)
@@ -90,7 +90,7 @@ class Plan(OfExpansions):
                 self.log.info("%s: %s", step.key, step.does)
             if not params["execute"] and planned.possible:
                 return UNKNOWN
-            return begin(tools, planned).run
+            return self.take(tools, begin(tools, planned).run)
 
 
 class Watch(OfExpansions):

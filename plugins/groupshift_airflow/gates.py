@@ -13,13 +13,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLBranchOperator, HITLOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActState, GateBrief, Judgement
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.verdict import Verdict
-from groupshift.errors import Transient
+from groupshift.errors import Fenced, Transient
 from groupshift_airflow.operators import UseCase, require_execute
 from groupshift_airflow.retries import LATE
 
@@ -46,8 +46,17 @@ class Asks(UseCase, HITLOperator):
     # Not subject and body: what the App wrote is shown as it is, never rendered as a template.
     template_fields: Sequence[str] = UseCase.template_fields
 
+    answered = ""
+    """Who answered; empty while nobody has."""
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"subject": "groupshift", **kwargs})
+
+    def lost(self, fenced: Fenced) -> AirflowException:
+        """Nobody is asked; who had been asked is told that the answer does not count."""
+        if not self.answered:
+            return super().lost(fenced)
+        return AirflowFailException(f"the answer of {self.answered} is not taken: {fenced}")
 
     def ask(self, context: Context, brief: GateBrief, options: list[str] | None = None) -> Any:
         """Park with this brief; ``options`` narrows what can be chosen now. Does not return."""
@@ -62,6 +71,9 @@ class Asks(UseCase, HITLOperator):
         answer = HITLOperator.execute_complete(self, context, event)
         user = answer["responded_by_user"]
         who = (user.get("name") or user.get("id")) if user else NOBODY
+        self.answered = str(who)
+        with self.app():
+            pass  # an answer at a gate of a run that was taken over is for nothing
         shown = context["ti"].xcom_pull(task_ids=self.task_id, key=FINGERPRINT)
         return answer["chosen_options"][0], str(who), str(shown or "")
 

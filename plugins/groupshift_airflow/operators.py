@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from groupshift.adapters.spark_submit.shipping import submit_files
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.errors import Fenced
 from groupshift_airflow import submitting
 from groupshift_airflow.hooks import build_app, require_spark, spark_settings
 from groupshift_airflow.links import MigrationLink
@@ -31,6 +34,7 @@ TOKEN = "token"
 _LONGEST = timedelta(minutes=30)
 UNKNOWN = "None"
 """What an id renders to when the task that makes it failed."""
+_NO_TOKEN = frozenset({"", UNKNOWN})
 
 
 class UseCase(BaseOperator):
@@ -54,9 +58,19 @@ class UseCase(BaseOperator):
         self.kafka_conn_id = kafka_conn_id
         self.zookeeper_conn_id = zookeeper_conn_id
 
-    def app(self) -> App:
-        """A fresh App; use it in a ``with`` statement."""
-        return build_app(self.kafka_conn_id, self.zookeeper_conn_id)
+    @contextmanager
+    def app(self) -> Iterator[App]:
+        """A fresh App, under the claim of this run where it has one: once another run took the migration
+        over, this task does and asks nothing, and is skipped with the sentence that says who did."""
+        with build_app(self.kafka_conn_id, self.zookeeper_conn_id) as opened:
+            try:
+                yield opened.under(self.migration, int(self.token)) if self.token not in _NO_TOKEN else opened
+            except Fenced as lost:
+                raise self.lost(lost) from lost
+
+    def lost(self, fenced: Fenced) -> AirflowException:
+        """How this task ends when another run took the migration over."""
+        return AirflowSkipException(str(fenced))
 
     def require_stage(self, app: App, stage: StageName | str) -> None:
         """Skip this task, and with it the stage, when the plan has no such stage."""
@@ -117,6 +131,12 @@ def require_execute(context: Context) -> None:
 def run_key(dag_id: str, run_id: str) -> str:
     """How the journal names an Airflow run."""
     return f"{dag_id}/{run_id}"
+
+
+def planned() -> EmptyOperator:
+    """A leaf behind the plan alone, which no worker runs: the run is red when there is no plan, although
+    every later task is skipped."""
+    return EmptyOperator(task_id="planned")
 
 
 class Assess(UseCase):
@@ -248,6 +268,8 @@ class WayBack(UseCase):
 
     def execute(self, context: Context) -> None:  # noqa: ARG002
         """Skip when nothing is to be taken back."""
+        if self.migration == UNKNOWN:
+            raise AirflowSkipException("no plan was made, so nothing is to be taken back")
         with self.app() as app:
             stages = [stage for stage in StageName if stage.undoes and app.has_stage(self.migration, stage)]
         if not stages:
@@ -256,12 +278,17 @@ class WayBack(UseCase):
 
 
 class Close(UseCase):
-    """The last task of every run: it raises on a bad verdict, for a run is green when its leaf is."""
+    """The last task of every run: it raises on a bad verdict, for a run is green when its leaf is. Where no
+    plan was made the leaf `planned` makes the run red, and the one red task is the one that says why."""
+
+    def lost(self, fenced: Fenced) -> AirflowException:
+        """The run ends red here."""
+        return AirflowFailException(str(fenced))
 
     def execute(self, context: Context) -> None:
         """Log phase and reason; fail the run unless what was asked for was reached."""
         if self.migration == UNKNOWN:
-            raise AirflowFailException("no plan was made and nothing was changed; the failed task says why")
+            raise AirflowSkipException("no plan was made and nothing was changed: the red task says why")
         if not context["params"]["execute"]:
             self.log.info("nothing was changed: trigger again with 'execute' to act on this plan")
             return

@@ -1,4 +1,4 @@
-SELECT token, run
+SELECT token, run, at_ms
 FROM claim
 WHERE migration = :migration
 ORDER BY token DESC

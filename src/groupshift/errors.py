@@ -35,6 +35,10 @@ class Void(Conflict):
     """An approval no longer holds, because what it was given for changed; approve again to go on."""
 
 
+class Fenced(Conflict):
+    """Another run took over what this one worked on: it may neither change nor ask anything any more."""
+
+
 class Transient(GroupshiftError):
     """A dependency failed after a bounded retry; repeating the call is safe."""
 

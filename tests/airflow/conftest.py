@@ -51,7 +51,7 @@ from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan, Stage
 from groupshift.domain.steps import Soak
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.errors import Conflict, Rejected
+from groupshift.errors import Conflict, Fenced, Rejected
 from longest_first import longest_first
 
 
@@ -68,7 +68,7 @@ class ScriptedApp:
     """Plays the use cases for tests of the wiring alone; what they do is tested elsewhere.
 
     ``verdicts`` is what judge says by ``<stage>/<moment>`` (default pass); ``calls`` is what was
-    asked, in order; ``changed`` makes every approval void.
+    asked, in order; ``changed`` makes every approval void; ``lost_to`` took the migration over.
     """
 
     until: Until = Until.TOGGLE
@@ -82,6 +82,7 @@ class ScriptedApp:
     because: str = ""
     reason: str = "not everything that was asked for was reached"
     planned: tuple[str, ...] = ()
+    lost_to: str = ""
 
     def __enter__(self) -> ScriptedApp:
         return self
@@ -125,6 +126,12 @@ class ScriptedApp:
     def claim(self, migration: str, run: str) -> int:
         self._note("claim", migration, run)
         return 7
+
+    def under(self, migration: str, token: int) -> ScriptedApp:
+        assert token == 7
+        if self.lost_to:
+            raise Fenced(f"run {self.lost_to} took this migration over at 12:00: look there")
+        return self
 
     def brief(self, migration: str, gate: Gate, stage: str | None = None) -> GateBrief:
         return GateBrief(gate=gate, subject=f"{gate}?", body="| a | b |", fingerprint="print-1")

@@ -111,10 +111,13 @@ def test_every_parameter_has_a_title_a_section_and_an_explanation(dagbag: Any) -
         "expand_offsets_topic",
     ],
 )
-def test_the_verdict_is_the_only_leaf_and_always_runs(dagbag: Any, dag: str) -> None:
-    """A run is green when its leaves are, so the only leaf is the task that raises on a bad verdict."""
-    leaves = [task for task in dagbag.dags[dag].tasks if not task.downstream_task_ids]
-    assert [(task.task_id, task.trigger_rule.value) for task in leaves] == [("verdict", "all_done")]
+def test_the_verdict_is_the_only_leaf_that_does_anything_and_always_runs(dagbag: Any, dag: str) -> None:
+    """A run is green when its leaves are: the task that raises on a bad verdict, and one right behind the
+    plan that does nothing, so that a run without a plan is red by its plan alone."""
+    leaves = {task.task_id: task for task in dagbag.dags[dag].tasks if not task.downstream_task_ids}
+    assert set(leaves) == {"verdict", "planned"}
+    assert leaves["verdict"].trigger_rule.value == "all_done"
+    assert (leaves["planned"].task_type, leaves["planned"].upstream_task_ids) == ("EmptyOperator", {"plan"})
 
 
 def test_a_watch_is_one_task_that_is_red_by_itself(dagbag: Any) -> None:

@@ -55,7 +55,7 @@ class _Scribe:
         phase: Phase | None = None,
     ) -> None:
         """One event, with the step's and the migration's new state, in one transaction."""
-        self._env.journal.append(
+        self._env.append(
             Entry(
                 migration=self._found.id,
                 at_ms=self._env.clock.now_ms(),

@@ -66,7 +66,7 @@ def limits(thresholds: Thresholds) -> CanaryLimits:
 
 
 def _journal(env: Environment, found: Migration, look: Look) -> None:
-    env.journal.append(
+    env.append(
         Entry(
             migration=found.id,
             at_ms=env.clock.now_ms(),

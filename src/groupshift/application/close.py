@@ -20,7 +20,7 @@ def close(env: Environment, migration: str, token: int) -> Closing:
     """See `App.close`."""
     found = load(env, migration)
     closing = _closing(env, found, token)
-    env.journal.append(
+    env.append(
         Entry(
             migration=migration,
             at_ms=env.clock.now_ms(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from groupshift.domain.holder import Holder
 from groupshift.domain.moves import MoveName
 from groupshift.ports.access import Access, NobodyAsks
 from groupshift.ports.clock import Clock
@@ -12,7 +13,7 @@ from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.fleet import FleetDriver
 from groupshift.ports.groups import GroupReader
-from groupshift.ports.journal import Journal
+from groupshift.ports.journal import Entry, Journal
 from groupshift.ports.ledger import Ledger
 from groupshift.ports.mode import ModeSwitch
 from groupshift.ports.proof import ProofRunner
@@ -35,7 +36,9 @@ class Environment:
     that is not configured; ``driver`` is the name taken where a request has none; ``job`` is the path of
     the Spark job ``validate.py``; ``signer`` signs evidence packs, None where the settings name no key.
 
-    ``sides`` open those of moves that meet a group in another way; opened again they are the same."""
+    ``sides`` open those of moves that meet a group in another way; opened again they are the same.
+    ``held`` is the claim of the run that calls: use cases of its migration do and ask nothing once another
+    run has claimed it (`groupshift.application.claim.demand_held`). None: whoever calls only reads."""
 
     groups: GroupReader
     mode: ModeSwitch
@@ -53,6 +56,14 @@ class Environment:
     signer: Signer | None = None
     closing: tuple[Callable[[], None], ...] = ()
     sides: Mapping[MoveName, Callable[[], GroupSide]] = field(default_factory=dict)
+    held: Holder | None = None
+
+    def append(self, entry: Entry) -> None:
+        """Journal under the caller's claim. Raises as `Journal.append`."""
+        ours = self.held is not None and self.held.migration == entry.migration
+        if self.held is not None and ours and entry.token is None:
+            entry = replace(entry, token=self.held.token)
+        self.journal.append(entry)
 
     def of(self, move: MoveName) -> Environment:
         """The same environment as this move meets it."""

@@ -54,7 +54,7 @@ def _moved(env: Environment, found: Migration, token: int, reason: str) -> Closi
 
 def _write(env: Environment, found: Migration, token: int, what: tuple[EventKind, Phase, str]) -> None:
     kind, phase, reason = what
-    env.journal.append(
+    env.append(
         Entry(
             migration=found.id,
             at_ms=env.clock.now_ms(),

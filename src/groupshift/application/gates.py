@@ -31,7 +31,7 @@ def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None 
     seen = look(env, found.record.group, found.plan.driver, rules, book.aim(request))
     findings = ask(rules, seen) if again or gate is not Gate.PLAN else book.assess(request, seen)
     mark = current(env, found)
-    env.journal.append(
+    env.append(
         Entry(
             migration=migration,
             at_ms=env.clock.now_ms(),
@@ -65,7 +65,7 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
         return
     if given.choice is not Choice.REJECT:
         _demand_fresh(env, found, gate, given)
-    env.journal.append(
+    env.append(
         Entry(
             migration=migration,
             at_ms=env.clock.now_ms(),
@@ -84,8 +84,9 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
 
 def approved(env: Environment, migration: str, gate: Gate) -> bool:
     """See `App.approved`."""
+    found = load(env, migration)
     try:
-        demand_approved(env, load(env, migration), gate)
+        demand_approved(env, found, gate)
     except Conflict:
         return False
     return True

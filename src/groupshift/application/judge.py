@@ -33,7 +33,7 @@ def judge(env: Environment, migration: str, name: StageName, moment: Moment) -> 
         *_live(env, found, stage, moment),
     )
     judged = Judgement(findings=findings)
-    env.journal.append(
+    env.append(
         Entry(
             migration=migration,
             at_ms=env.clock.now_ms(),

@@ -77,7 +77,7 @@ def seal(env: Environment, migration: str) -> Pack:
     signature = env.signer.sign(text.encode()) if env.signer else ""
     body = {"digest": _sha256(text), "files": len(pack.files), "signed": bool(signature)}
     now = pack.sealed_at_ms
-    env.journal.append(Entry(migration=migration, at_ms=now, kind=EventKind.SEALED, body=body))
+    env.append(Entry(migration=migration, at_ms=now, kind=EventKind.SEALED, body=body))
     env.evidence.write_text(migration, PACK, text=text)
     if signature or env.evidence.read_text(migration, SIGNATURE):
         env.evidence.write_text(migration, SIGNATURE, text=signature)

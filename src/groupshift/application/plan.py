@@ -126,7 +126,7 @@ def _journal(env: Environment, request: MoveRequest, made: Plan) -> Planned:
     except Conflict as taken:
         raise Rejected(str(taken)) from taken
     body = {"plan_hash": made.hash, "actor": request.actor, "stages": [s.name.value for s in made.stages]}
-    env.journal.append(Entry(migration=record.migration, at_ms=now, kind=EventKind.PLANNED, body=body))
+    env.append(Entry(migration=record.migration, at_ms=now, kind=EventKind.PLANNED, body=body))
     return Planned(migration=record.migration, plan=made, plan_hash=made.hash)
 
 

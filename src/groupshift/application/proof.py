@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from groupshift.application.claim import demand_held
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration, load
 from groupshift.domain.equality import (
@@ -45,13 +46,12 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
     if restores(found, stage, moment):
         node = after["group"][0]["mode_text"]
         changes = restored_changes(changes, None if node is None else "zookeeper")
+    demand_held(env, migration)
     text = json.dumps(changes.to_data(), indent=1, sort_keys=True)
     rules = env.evidence.write_text(migration, stage.value, folder(moment), RULES_FILE, text=text)
     body = {"moment": moment.value, "against": [compared[0].value, compared[1].value]}
     now = env.clock.now_ms()
-    env.journal.append(
-        Entry(migration=migration, at_ms=now, kind=EventKind.PROOF_REQUESTED, stage=stage, body=body)
-    )
+    env.append(Entry(migration=migration, at_ms=now, kind=EventKind.PROOF_REQUESTED, stage=stage, body=body))
     snapshots = ((compared[0].value, compared[1].value), (stage.value, moment.value))
     paths = tuple(env.evidence.path(migration, *each) for each in snapshots)
     return _request(env, found, (stage, moment), (*paths, rules))

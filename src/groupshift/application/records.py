@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from groupshift.application.claim import demand_held
 from groupshift.application.environment import Environment
 from groupshift.domain.books import BOOKS, Book, Wanted
 from groupshift.domain.evidence import Moment
@@ -112,7 +113,9 @@ def move_of(env: Environment, migration: str) -> MoveName:
 
 
 def load(env: Environment, migration: str) -> Migration:
-    """The migration. Raises `Rejected` when there is none of that id."""
+    """The migration. Raises `Rejected` when there is none of that id, `Fenced` when the run that calls lost
+    its claim."""
+    demand_held(env, migration)
     record = env.journal.find(migration)
     return Migration(
         record=record,

@@ -28,7 +28,7 @@ def rehearse(env: Environment, migration: str) -> Judgement:
         way = f"the way back of mode {toggle.step.to} is mode {toggle.step.inverse.to}"
         findings = (Finding(rule="R01", verdict=Verdict.PASS, reason=way), *judged.findings)
         findings = (*findings, *identities(env.access.prove(seen.view)))
-    env.journal.append(
+    env.append(
         Entry(
             migration=migration,
             at_ms=env.clock.now_ms(),

@@ -29,7 +29,7 @@ def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: 
     _fence(env, found, token)
     seen = facts(env, found.record.group, found.plan.driver)
     stages = found.book.way_back(found.plan, frozenset(found.steps), seen.view, seen.places, to)
-    env.journal.append(
+    env.append(
         Entry(
             migration=migration,
             at_ms=env.clock.now_ms(),

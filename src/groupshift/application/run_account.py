@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from groupshift.application.run_engine import STOPPED, StepStatus
-from groupshift.application.run_work import AnyPlan
+from groupshift.application.run_engine import StepStatus
+from groupshift.application.run_work import STOPPED, AnyPlan
 from groupshift.domain.cluster_run.progress import Seen, Stand, ends
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.verdict import Verdict

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from groupshift.application.run_work import RunTools
-from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.cluster_runs import ClusterRun, RunState
+from groupshift.application.run_work import STOPPED, RunTools
+from groupshift.domain.holder import taken_over
+from groupshift.errors import Conflict, Fenced, Rejected, Transient
+from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
 
 
 def demand_cluster(tools: RunTools, run: ClusterRun) -> None:
@@ -39,3 +40,23 @@ def demand_move(run: ClusterRun, name: str) -> None:
             f"run {run.run} of this cluster is open: end it first, with groupshift {run.move} run --execute "
             f"or groupshift {run.move} back --execute; nothing was changed"
         )
+
+
+def lost_to(runs: ClusterRuns, run: str, holder: str) -> str:
+    """Who took the run over from ``holder``, as a sentence; empty while ``holder`` has it, or may have it: a
+    process that stopped by itself, waiting for somebody, holds it no longer."""
+    claim = runs.held(run)
+    if claim is None or claim.holder == holder:
+        return ""
+    stopped = runs.steps(run).get(STOPPED)
+    if stopped is not None and stopped.token == claim.token:
+        return ""
+    return taken_over("run", claim.holder, claim.at_ms)
+
+
+def demand_held(runs: ClusterRuns, run: str, holder: str) -> None:
+    """Raises `Fenced` when another run than ``holder`` drives this one: it may neither change nor ask. Of a
+    closed one nothing is changed or asked by anybody."""
+    lost = lost_to(runs, run, holder)
+    if lost and runs.find(run).open:
+        raise Fenced(f"{lost}; run {run} is driven from there, and nothing more is done or asked here")

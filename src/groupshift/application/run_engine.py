@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from groupshift.application.run_demands import demand_cluster
+from groupshift.application.run_demands import demand_cluster, demand_held
 from groupshift.application.run_work import (
+    STOPPED,
     AnyPlan,
     Handler,
     Look,
@@ -63,9 +64,6 @@ class Ended(StrEnum):
 
 
 _REACHED = {RunState.DONE: Ended.DONE, RunState.TAKEN_BACK: Ended.TAKEN_BACK}
-STOPPED = "stopped"
-"""The name under which the journal of a run keeps where a process stopped last, what it saw there, and the
-detail in words; no step has it."""
 _DETAIL = 2_000
 _ENDS = {
     Seen.PERSON: Ended.WAITING,
@@ -120,13 +118,15 @@ def go_on(move: Move[W], tools: RunTools, terms: RunTerms, run: ClusterRun) -> R
     """Drive a run from where its journal says it stands, as far as it goes; one that reached its end is left
     alone, for the process that brought it there may have died before it could say so.
 
-    Raises `Conflict` when another process claimed it or turned it since ``run`` was read, or an approval is
-    void, `Transient` when something does not answer (run again), `Rejected` when a broker or the driver
-    refuses, or another cluster's brokers answer."""
+    Raises `Fenced` when another process claimed it, `Conflict` when it was turned since ``run`` was read, or
+    an approval is void, `Transient` when something does not answer (run again), `Rejected` when a broker or
+    the driver refuses, or another cluster's brokers answer."""
     demand_cluster(tools, run)
     if run.state in _REACHED:
         return RunOutcome(run=run.run, ended=_REACHED[run.state])
-    token = tools.runs.claim(run.run, terms.who, tools.clock.now_ms())
+    if not terms.taking:
+        demand_held(tools.runs, run.run, terms.holder)
+    token = tools.runs.claim(run.run, terms.holder or terms.who, tools.clock.now_ms())
     now = tools.runs.find(run.run).state
     if now is not run.state:
         raise Conflict(
@@ -221,6 +221,7 @@ def statuses(move: Move[W], runs: ClusterRuns, run: ClusterRun) -> tuple[StepSta
 
 def _advance(work: W, following: Next, handler: Handler[W]) -> Look | None:
     """One transition; a look when the run stops there."""
+    work.demand_token()
     step, crash = following.step, work.tools.crash
     record = work.tools.runs.steps(work.run).get(step.key)
     match following.doing:
@@ -264,6 +265,7 @@ def _awaited(work: W, step: RunStep, record: RunStepRecord, handler: Handler[W])
         if look.seen is not Seen.NOT_YET or clock.now_ms() >= end:
             return look
         clock.sleep(work.terms.every_s)
+        work.demand_token()
 
 
 def _put(

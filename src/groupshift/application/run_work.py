@@ -13,7 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from groupshift.domain.cluster_rows import ProblemRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.errors import Conflict
+from groupshift.domain.holder import taken_over
+from groupshift.errors import Conflict, Fenced
 from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
@@ -88,10 +89,14 @@ class RunTerms:
     """How this process goes on: who answers (None: nobody can now), whether somebody says that what the run
     waits for was seen (``seen``; only where nothing else can tell; ``seen_of``: of this step only), how long
     a step may take (``patience_s``) and how often it is looked at, and who is told. ``acts`` are the kinds of
-    steps that it does; it pauses before the first other one."""
+    steps that it does; it pauses before the first other one. ``holder`` names the claim (empty: ``who``).
+    Unless ``taking``, this process goes on with a claim of that name: when another one has the run, nothing
+    is done or asked."""
 
     decide: Callable[[Question], bool | None]
     who: str
+    holder: str = ""
+    taking: bool = True
     seen: bool = False
     seen_of: str = ""
     patience_s: float = 1800.0
@@ -100,6 +105,9 @@ class RunTerms:
     acts: frozenset[RunAct] = frozenset(RunAct)
 
 
+STOPPED = "stopped"
+"""The name under which the journal of a run keeps where a process stopped last, what it saw there, and the
+detail in words; no step has it."""
 _TAKING = frozenset({RunAct.SNAPSHOT, RunAct.COMPARE})
 
 
@@ -179,6 +187,13 @@ class RunWork(ABC):
         What remains: a process that stops between this and its request, and wakes up much later, is held up
         by nothing but the driver of nodes, which knows the token; brokers know none."""
         self.tools.runs.put(self.run, replace(record, token=self.token, at_ms=self.tools.clock.now_ms()))
+
+    def demand_token(self) -> None:
+        """Raises `Fenced` when another process has the run: nothing is looked at or asked any more."""
+        claim = self.tools.runs.held(self.run)
+        if claim is not None and claim.token != self.token:
+            said = taken_over("run", claim.holder, claim.at_ms)
+            raise Fenced(f"{said}; token {self.token} of run {self.run} is void, nothing more is done here")
 
     def hold_again(self, step: RunStep) -> None:
         """As `hold`, in the middle of a long act: before each of its requests. Raises likewise."""

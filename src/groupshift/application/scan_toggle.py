@@ -7,18 +7,19 @@ group to itself, survives a crash (the next scan goes on with it), and `groupshi
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from groupshift.application import roll_back
 from groupshift.application.act import act
-from groupshift.application.claim import claim
+from groupshift.application.claim import claim, demand_held
 from groupshift.application.close import close
 from groupshift.application.environment import Environment
 from groupshift.application.finalise import keep
 from groupshift.application.observe import facts
 from groupshift.application.records import canonical
 from groupshift.domain.coordination import Mode
+from groupshift.domain.holder import Holder
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.moves import StageName, Until, WayBack
 from groupshift.domain.phases import Phase
@@ -66,7 +67,10 @@ def start(env: Environment, group: str, to: Mode, run: str) -> Toggle:
 
 
 def look(env: Environment, toggle: Toggle) -> Judgement:
-    """What the rules after the toggle say of the live group now."""
+    """What the rules after the toggle say of the live group now. Raises `Fenced` when somebody took the
+    group's migration over: it is his to look at."""
+    holder = Holder(migration=toggle.migration, token=toggle.token)
+    demand_held(replace(env, held=holder), toggle.migration)
     stage = StageName.TOGGLE if toggle.to is Mode.KAFKA else StageName.UNDO_TOGGLE
     seen = facts(env, toggle.group, DRIVER, MODE_WANTED[stage])
     return Judgement(findings=ask(AFTER[stage], seen))
@@ -184,12 +188,12 @@ def _create(env: Environment, group: str, run: str, phase: Phase) -> MigrationRe
     )
     env.journal.create(record)
     body = {"plan_hash": plan.hash, "actor": "scan", "stages": [StageName.TOGGLE.value]}
-    env.journal.append(Entry(migration=record.migration, at_ms=now, kind=EventKind.PLANNED, body=body))
+    env.append(Entry(migration=record.migration, at_ms=now, kind=EventKind.PLANNED, body=body))
     return record
 
 
 def _close_back(env: Environment, toggle: Toggle, reason: str, verdict: Verdict = Verdict.PASS) -> None:
-    env.journal.append(
+    env.append(
         Entry(
             migration=toggle.migration,
             at_ms=env.clock.now_ms(),

@@ -11,7 +11,7 @@ from groupshift.application.observe import LOOK_AGAIN_S
 from groupshift.application.scan_toggle import Toggle
 from groupshift.domain.coordination import Mode
 from groupshift.domain.scan_waves import Progress, WaveRules, check, next_wave
-from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.ports.ensemble import Brake
 from groupshift.ports.scans import ScanRecord, Scans, ToggleRecord, ToggleState
 
@@ -113,7 +113,11 @@ class Waves:
         deadline = self.env.clock.now_ms() + self.settle_s * 1000
         while waiting and self.env.clock.now_ms() < deadline:
             for group, toggle in list(waiting.items()):
-                reasons[group] = self._look(toggle)
+                try:
+                    reasons[group] = self._look(toggle)
+                except Fenced as lost:
+                    ended[group] = replace(waiting.pop(group), state=ToggleState.FAILED, reason=str(lost))
+                    continue
                 if not reasons[group]:
                     ended[group] = self._finish(waiting.pop(group))
             if waiting:

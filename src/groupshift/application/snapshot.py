@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from groupshift.application.claim import demand_held
 from groupshift.application.environment import Environment
 from groupshift.application.observe import LOOK_AGAIN_S, patient
 from groupshift.application.records import Migration, load
@@ -34,8 +35,9 @@ def snapshot(env: Environment, migration: str, stage: StageName, moment: Moment)
     driver, rules, wanted = found.plan.driver, *_calm(found, stage, moment)
     view = patient(env, found.record.group, driver, rules, wanted)[0].view
     rows = snapshot_rows(view, _delivered(env, view))
+    demand_held(env, migration)  # a look may take long
     manifest = env.evidence.write((migration, stage.value, moment), view.taken_at_ms, rows)
-    env.journal.append(
+    env.append(
         Entry(
             migration=migration,
             at_ms=env.clock.now_ms(),

@@ -32,15 +32,13 @@ def soak(env: Environment, migration: str) -> StageStatus:
 
 def _start(env: Environment, found: Migration) -> int:
     now = env.clock.now_ms()
-    env.journal.append(
-        Entry(migration=found.id, at_ms=now, kind=EventKind.SOAK_STARTED, stage=StageName.SOAK)
-    )
+    env.append(Entry(migration=found.id, at_ms=now, kind=EventKind.SOAK_STARTED, stage=StageName.SOAK))
     return now
 
 
 def _fail(env: Environment, found: Migration, judged: Judgement) -> None:
     bad = [finding for finding in judged.findings if finding.verdict is not Verdict.PASS]
-    env.journal.append(
+    env.append(
         Entry(
             migration=found.id,
             at_ms=env.clock.now_ms(),

@@ -34,6 +34,7 @@ from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap.connections import connect, connect_scans
 from groupshift.domain.evidence import Manifest, Moment
+from groupshift.domain.holder import Holder
 from groupshift.domain.judgement import (
     ActOutcome,
     Assessment,
@@ -109,6 +110,15 @@ class App:
         """A fencing token for ``run``; rising. A claim by another run fences this one's acts."""
         return claim.claim(self._env, migration, run)
 
+    def under(self, migration: str, token: int) -> App:
+        """These use cases as the run calls them that claimed ``migration`` with this token; what is open
+        stays this App's to close. Each does, journals and asks nothing once another run took over.
+
+        All raise `Fenced` then, naming that run; so does this."""
+        held = replace(self._env, held=Holder(migration=migration, token=token))
+        claim.demand_held(held, migration)
+        return App(held)
+
     def brief(self, migration: str, gate: Gate | str, stage: StageName | str | None = None) -> GateBrief:
         """What a person needs to decide, as Markdown, and the fingerprint of the group and evidence.
 
@@ -142,6 +152,8 @@ class App:
 
     def prove(self, request: ProofRequest) -> None:
         """Run the Spark job through spark-submit and wait for it (bounded)."""
+        if self._env.held is not None:
+            claim.demand_held(self._env, self._env.held.migration)
         self._env.proof.run(request)
 
     def act(self, migration: str, stage: StageName | str, token: int) -> ActOutcome:

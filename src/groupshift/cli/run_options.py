@@ -13,6 +13,7 @@ from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli.clusters import one_cluster
 from groupshift.cli.downgrade_log import needing_spark
+from groupshift.cli.moving import run_name
 from groupshift.cli.run_show import plan_table
 from groupshift.cli.session import settings, who
 from groupshift.cli.terminal import Console, confirm
@@ -129,4 +130,6 @@ def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> R
             return None
         return confirm(console, f"{asked.step.does} (plan {asked.plan.hash[:12]})?")
 
-    return RunTerms(decide=decide, who=who(), seen=seen, patience_s=patience_s, told=told)
+    return RunTerms(
+        decide=decide, who=who(), holder=run_name("run"), seen=seen, patience_s=patience_s, told=told
+    )

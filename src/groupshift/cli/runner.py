@@ -85,11 +85,15 @@ class Runner:
     settle_s: int = 120
     altered: Broken | None = field(default=None)
 
+    def __post_init__(self) -> None:
+        """Whatever this run does or asks is of its claim. Raises `Fenced` where it is lost already."""
+        self.app = self.app.under(self.claimed.migration, self.claimed.token)
+
     def forward(self) -> Closing:
         """From wherever the migration stands to its end; back again when a judgement fails.
 
-        Raises `Broken`, after going back, when evidence was altered; what the use cases raise otherwise
-        (run again to continue)."""
+        Raises `Broken`, after going back, when evidence was altered, `Fenced` as soon as another run took
+        the migration over; what the use cases raise otherwise (run again to continue)."""
         migration, token = self.claimed.migration, self.claimed.token
         if self._phase() is Phase.ROLLING_BACK:
             return self._walk_back()

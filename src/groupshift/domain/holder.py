@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +40,9 @@ def parse_holder(data: bytes | None) -> Holder | None:
         return Holder(migration=str(fields["migration"]), token=int(fields["token"]))
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def taken_over(what: str, by: str, at_ms: int) -> str:
+    """What a run is told that lost its claim: by whom, when, and where to look now."""
+    when = datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"run {by} took this {what} over at {when}: look there"

@@ -75,6 +75,15 @@ class RunStepRecord:
     result: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunClaim:
+    """The latest claim of a run: whose it is, its token, and when it was made (epoch ms)."""
+
+    token: int
+    holder: str
+    at_ms: int
+
+
 class ClusterRuns(Protocol):
     """Durable and transactional. Raises `Transient` when the database does not answer in time."""
 
@@ -98,11 +107,15 @@ class ClusterRuns(Protocol):
         """A fencing token, 1 or higher than any before; all lower ones are void from then on."""
         ...
 
+    def held(self, run: str) -> RunClaim | None:
+        """The latest claim, None where nobody claimed the run yet."""
+        ...
+
     def put(self, run: str, record: RunStepRecord) -> None:
         """Store how far a step is.
 
-        Raises `Conflict`, having written nothing, when ``record.token`` is not the latest claim's or the
-        run is closed."""
+        Raises, having written nothing, `Fenced` when ``record.token`` is not the latest claim's and
+        `Conflict` when the run is closed."""
         ...
 
     def steps(self, run: str) -> Mapping[str, RunStepRecord]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.errors import Conflict, Rejected
-from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunState, RunStepRecord
+from groupshift.domain.holder import taken_over
+from groupshift.errors import Conflict, Fenced, Rejected
+from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord
 
 
 class MemoryClusterRuns:
@@ -15,7 +16,7 @@ class MemoryClusterRuns:
     def __init__(self) -> None:
         self._runs: dict[str, ClusterRun] = {}
         self._steps: dict[str, dict[str, RunStepRecord]] = {}
-        self._claims: dict[str, list[str]] = {}
+        self._claims: dict[str, list[RunClaim]] = {}
 
     def create(self, run: ClusterRun) -> None:
         """See the port."""
@@ -44,8 +45,14 @@ class MemoryClusterRuns:
     def claim(self, run: str, holder: str, at_ms: int) -> int:
         """See the port."""
         self._runs[run] = replace(self.find(run), updated_at_ms=at_ms)
-        self._claims[run].append(holder)
-        return len(self._claims[run])
+        token = len(self._claims[run]) + 1
+        self._claims[run].append(RunClaim(token=token, holder=holder, at_ms=at_ms))
+        return token
+
+    def held(self, run: str) -> RunClaim | None:
+        """See the port."""
+        claims = self._claims.get(run)
+        return claims[-1] if claims else None
 
     def put(self, run: str, record: RunStepRecord) -> None:
         """See the port."""
@@ -70,6 +77,8 @@ class MemoryClusterRuns:
     def _demand(self, run: str, token: int) -> None:
         found = self.find(run)
         if token != len(self._claims[run]):
-            raise Conflict(f"token {token} of run {run} is void: this process may not act any more")
+            claim = self._claims[run][-1] if self._claims[run] else None
+            by = f"{taken_over('run', claim.holder, claim.at_ms)}; " if claim else ""
+            raise Fenced(f"{by}token {token} of run {run} is void: this process may not act any more")
         if not found.open:
             raise Conflict(f"run {run} is {found.state}: nothing of it may change any more")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from groupshift.domain.holder import taken_over
 from groupshift.domain.moves import StageName
 from groupshift.domain.phases import OPEN, check_transition
-from groupshift.errors import Conflict, Rejected
+from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind, MigrationRecord, StepRecord
 
 
@@ -71,7 +72,10 @@ class MemoryJournal:
         """See the port."""
         record = self.find(entry.migration)
         if entry.token is not None and entry.token != max(self._claims[entry.migration], default=0):
-            raise Conflict(f"token {entry.token} of migration {entry.migration} is void")
+            claims = self._claims[entry.migration]
+            latest = max(claims, default=0)
+            said = taken_over("migration", claims.get(latest, "nobody"), self._claimed_at(entry.migration))
+            raise Fenced(f"{said}; token {entry.token} of migration {entry.migration} is void")
         if entry.phase is not None:
             check_transition(entry.migration, record.phase, entry.phase)
             other = self.open_of(record.group)
@@ -82,6 +86,10 @@ class MemoryJournal:
         if entry.step is not None:
             self._steps[entry.migration][entry.step.stage] = entry.step
         self._add(entry, entry.token or 0)
+
+    def _claimed_at(self, migration: str) -> int:
+        claimed = (e.at_ms for e in reversed(self._events[migration]) if e.kind is EventKind.CLAIMED)
+        return next(claimed, 0)
 
     def _add(self, entry: Entry, token: int) -> None:
         events = self._events[entry.migration]

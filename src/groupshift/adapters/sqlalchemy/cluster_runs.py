@@ -10,8 +10,9 @@ from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.statements import statement
-from groupshift.errors import Conflict, Rejected
-from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunState, RunStepRecord
+from groupshift.domain.holder import taken_over
+from groupshift.errors import Conflict, Fenced, Rejected
+from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord
 from groupshift.ports.journal import StepState
 
 
@@ -66,6 +67,11 @@ class SqlClusterRuns:
         """See the port."""
         return self._database.write(lambda connection: _claim(connection, run, holder, at_ms))
 
+    def held(self, run: str) -> RunClaim | None:
+        """See the port."""
+        rows = self._database.rows("latest_cluster_claim", run=run)
+        return _claimed(rows[0]) if rows else None
+
     def put(self, run: str, record: RunStepRecord) -> None:
         """See the port."""
         self._database.write(lambda connection: _put(connection, run, record))
@@ -91,7 +97,8 @@ class SqlClusterRuns:
 
 def _claim(connection: Connection, run: str, holder: str, at_ms: int) -> int:
     _lock(connection, run, at_ms)
-    token = _latest(connection, run) + 1
+    latest = _latest(connection, run)
+    token = latest.token + 1 if latest else 1
     values = {"run": run, "token": token, "holder": holder, "at_ms": at_ms}
     connection.execute(statement("insert_cluster_claim"), values)
     return token
@@ -127,14 +134,20 @@ def _lock(connection: Connection, run: str, at_ms: int) -> None:
         raise Rejected(f"run {run!r} is not in the journal; list them with: {SEEN_BY}")
 
 
-def _latest(connection: Connection, run: str) -> int:
+def _latest(connection: Connection, run: str) -> RunClaim | None:
     row = connection.execute(statement("latest_cluster_claim"), {"run": run}).mappings().first()
-    return 0 if row is None else int(row["token"])
+    return None if row is None else _claimed(row)
+
+
+def _claimed(row: RowMapping) -> RunClaim:
+    return RunClaim(token=int(row["token"]), holder=str(row["holder"]), at_ms=int(row["at_ms"]))
 
 
 def _demand(connection: Connection, run: str, token: int) -> ClusterRun:
-    if token != _latest(connection, run):
-        raise Conflict(f"token {token} of run {run} is void: this process may not act any more")
+    latest = _latest(connection, run)
+    if latest is None or token != latest.token:
+        by = f"{taken_over('run', latest.holder, latest.at_ms)}; " if latest else ""
+        raise Fenced(f"{by}token {token} of run {run} is void: this process may not act any more")
     found = _run(connection.execute(statement("find_cluster_run"), {"run": run}).mappings().one())
     if not found.open:
         raise Conflict(f"run {run} is {found.state}: nothing of it may change any more")

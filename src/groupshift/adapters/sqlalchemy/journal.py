@@ -11,9 +11,10 @@ from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.statements import statement
+from groupshift.domain.holder import taken_over
 from groupshift.domain.moves import StageName
 from groupshift.domain.phases import Phase, check_transition
-from groupshift.errors import Conflict, Rejected
+from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind, MigrationRecord, StepRecord, StepState
 
 
@@ -156,10 +157,10 @@ def _demand_token(connection: Connection, entry: Entry) -> None:
         return
     latest = connection.execute(statement("latest_claim"), {"migration": entry.migration}).mappings().first()
     if latest is None or latest["token"] != entry.token:
-        holder = f"run {latest['run']} (token {latest['token']})" if latest is not None else "nobody"
-        raise Conflict(
-            f"token {entry.token} of migration {entry.migration} is void: {holder} holds it now; "
-            "this run may not act any more"
+        by, at_ms = (str(latest["run"]), int(latest["at_ms"])) if latest is not None else ("nobody", 0)
+        raise Fenced(
+            f"{taken_over('migration', by, at_ms)}; token {entry.token} of migration {entry.migration} is "
+            "void, and this run may not act any more"
         )
 
 
