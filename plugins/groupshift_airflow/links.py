@@ -1,17 +1,53 @@
-"""Links from tasks to the migration's page."""
+"""Addresses of the plugin's pages and of Airflow's, also where Airflow runs behind a path of the host.
+
+`[api] base_url` of Airflow decides: with ``http://host/team/airflow`` everything is below ``/team/airflow``.
+Every link that this plugin shows is made here, so none of them points to the root of the host."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 PREFIX = "/groupshift"
-"""Where the pages are mounted."""
+"""Where the pages are mounted, below the path of Airflow itself."""
+
+
+def airflow_url(path: str = "") -> str:
+    """Absolute address of a page of Airflow's UI, for logs, gates and messages; only its path where this
+    process knows no ``[api] base_url``."""
+    return _joined(_base(), path)
+
+
+def airflow_path(path: str = "") -> str:
+    """Path of a page of Airflow's UI on its host, for links inside pages: right for whatever name the host
+    is called by."""
+    return _joined(urlsplit(_base()).path, path)
+
+
+def page_url(path: str = "") -> str:
+    """Absolute address of a page of this plugin; ``path`` is below ``/groupshift``, as ``audits/``."""
+    return airflow_url(_joined(PREFIX, path))
+
+
+def page_path(path: str = "") -> str:
+    """Path of a page of this plugin on Airflow's host."""
+    return airflow_path(_joined(PREFIX, path))
+
+
+def migration_url(migration: str) -> str:
+    """Absolute address of the page of this migration."""
+    return page_url(f"migrations/{quote(migration, safe='')}/")
+
+
+def required_actions(dag_id: str, run_id: str) -> str:
+    """Path of Airflow's page, below Airflow's own, where the gates of this run are answered."""
+    return f"dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}/required_actions"
 
 
 class MigrationLink(BaseOperatorLink):
@@ -20,7 +56,15 @@ class MigrationLink(BaseOperatorLink):
     name = "Migration"
 
     def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
-        """Path of the page; of all migrations while the id is not known."""
+        """Address of the page; of all migrations while the id is not known."""
         migration = getattr(operator, "migration", "")
         known = migration and "{" not in migration and migration != "None"
-        return f"{PREFIX}/migrations/{quote(migration)}" if known else f"{PREFIX}/"
+        return migration_url(migration) if known else page_url()
+
+
+def _base() -> str:
+    return str(conf.get("api", "base_url", fallback="") or "").strip()
+
+
+def _joined(base: str, path: str) -> str:
+    return f"{base.rstrip('/')}/{path.lstrip('/')}"
