@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from groupshift.domain.foreign_json import load_object, whole_number
+from groupshift.errors import Rejected
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
@@ -35,7 +38,9 @@ class Holder:
 def parse_holder(data: bytes | None) -> Holder | None:
     """The holder that `Holder.encode` wrote; None for an absent or a foreign payload."""
     try:
-        fields = json.loads(data or b"")
-        return Holder(migration=str(fields["migration"]), token=int(fields["token"]))
-    except (ValueError, TypeError, KeyError):
+        fields = load_object(data, "fence")
+        token = whole_number(fields.get("token"), "token")
+    except Rejected:
         return None
+    migration = fields.get("migration")
+    return Holder(migration=migration, token=token) if isinstance(migration, str) else None
