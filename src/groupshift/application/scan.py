@@ -6,14 +6,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from groupshift.domain.scan import GroupState, Life, state_of
+from groupshift.domain.moves import StageName
+from groupshift.domain.scan import GroupState, Life, Observed, StageReadiness, state_of
 from groupshift.domain.scan_changes import Change, appeared, difference
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.errors import GroupshiftError
 from groupshift.ports.clock import Clock
 from groupshift.ports.ensemble import EnsembleReader
 from groupshift.ports.scans import ScanRecord, Scans
 
 WINDOW = 200
 """Groups that are read and held at once: memory does not grow with their number."""
+
+_SHOWN = 200
 
 Told = Callable[[int, int], None]
 """Is told how many groups are done, and of how many."""
@@ -62,9 +67,9 @@ def _scan_window(
     known = scans.known(record.ensemble, window)
     states: list[GroupState] = []
     changes: list[Change] = []
-    for observed in reader.read(window):
-        before = known.get(observed.view.group)
-        state = state_of(observed, before)
+    for read in _read(reader, window):
+        before = known.get(read[0])
+        state = _state_of(read, before, record.began_at_ms)
         states.append(state)
         if before is not None:
             changes += difference(before, state)
@@ -72,6 +77,52 @@ def _scan_window(
             changes.append(appeared(state))
     scans.put(record, states, changes)
     return _totals(states, changes)
+
+
+def _read(reader: EnsembleReader, window: Sequence[str]) -> Iterator[tuple[str, Observed | Exception]]:
+    """The groups of a window. Where one breaks the reader, halves find it: the others are read all the same.
+
+    What is raised on purpose (no answer, no permission) concerns all of them and ends the scan."""
+    try:
+        found: tuple[Observed, ...] = tuple(reader.read(window))
+    except GroupshiftError:
+        raise
+    except Exception as error:  # noqa: BLE001 - named in the group's problems
+        if len(window) == 1:
+            yield window[0], error
+            return
+        half = len(window) // 2
+        yield from _read(reader, window[:half])
+        yield from _read(reader, window[half:])
+    else:
+        yield from ((each.view.group, each) for each in found)
+
+
+def _state_of(
+    read: tuple[str, Observed | Exception], before: GroupState | None, began_at_ms: int
+) -> GroupState:
+    """The row of one group; of one that breaks its reader or its rules, a row that is ready for nothing."""
+    group, observed = read
+    error = observed
+    if not isinstance(observed, Exception):
+        try:
+            return state_of(observed, before)
+        except GroupshiftError:
+            raise
+        except Exception as broken:  # noqa: BLE001 - named in the group's problems
+            error = broken
+    problem = (
+        f"group {group!r} cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): it is not "
+        "moved; look at its nodes below /consumers, and report it"
+    )
+    finding = Finding(rule="C03", verdict=Verdict.ERROR, reason=problem, hint="report it")
+    return GroupState(
+        group=group,
+        taken_at_ms=began_at_ms,
+        life=Life.ACTIVE,
+        readiness=(StageReadiness(stage=StageName.TOGGLE, findings=(finding,)),),
+        problems=(problem,),
+    )
 
 
 def _totals(states: Sequence[GroupState], changes: Sequence[Change]) -> Counter[str]:

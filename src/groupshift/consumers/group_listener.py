@@ -14,7 +14,7 @@ from groupshift.domain.coordination import Mode
 from groupshift.domain.group import KafkaGroup
 from groupshift.domain.group_map import GroupAssignment, kafka_threads
 from groupshift.domain.reconcile import Member, zookeeper_assignment
-from groupshift.errors import GroupshiftError
+from groupshift.errors import GroupshiftError, Rejected
 
 _LOG = logging.getLogger(__name__)
 _BOUND_S = 3.0
@@ -104,13 +104,25 @@ class GroupListener:
 
     def _kafka(self, outlook: Outlook, group: KafkaGroup | None) -> GroupAssignment:
         own, assignment = self._member, outlook.assignment or frozenset()
-        if group is None or outlook.view is None:
+        subscriptions = self._subscriptions(outlook, group)
+        if group is None or subscriptions is None:
             topics = own.topics({each.topic for each in assignment})
             threads = map_to_threads(assignment, threads_by_topic({own.consumer_id: topics}))
             return GroupAssignment(mode=Mode.KAFKA, threads=threads, complete=False)
-        assigned = {each.topic for member in group.members for each in member.assignment}
-        subscriptions = {
-            cid: each.topics({*outlook.view.partitions, *assigned}, hidden=own.hidden)
-            for cid, each in outlook.view.registrations.items()
-        }
         return GroupAssignment(mode=Mode.KAFKA, threads=kafka_threads(group.members, subscriptions))
+
+    def _subscriptions(self, outlook: Outlook, group: KafkaGroup | None) -> dict[str, dict[str, int]] | None:
+        """Of every registered member; None where they are not known, also for a pattern of another member
+        that cannot be evaluated: the own partitions do not wait for it."""
+        view = outlook.view
+        if group is None or view is None:
+            return None
+        known = {each.topic for member in group.members for each in member.assignment} | set(view.partitions)
+        try:
+            return {
+                cid: each.topics(known, hidden=self._member.hidden)
+                for cid, each in view.registrations.items()
+            }
+        except Rejected as wrong:
+            _LOG.warning("%s: %s", self._member.consumer_id, wrong)
+            return None

@@ -11,9 +11,10 @@ from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Decision, Member, Situation, decide
 from groupshift.domain.registration import Pattern
-from groupshift.errors import GroupshiftError, Transient
+from groupshift.errors import GroupshiftError, Rejected, Transient
 
 _LOG = logging.getLogger(__name__)
+_SHOWN = 200
 _CLIENTS_S = 1.0
 _CLIENTS_EVERY_S = 1.0
 
@@ -27,7 +28,7 @@ class Outlook:
 
     def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
         self._member, self._parts, self._agenda = member, parts, agenda
-        self._stale = True
+        self._stale, self._said = True, ""
         static = member.pattern is Pattern.STATIC
         self._own_topics = tuple(sorted(member.subscription)) if static else ()
         self._clients: frozenset[str] | None = None
@@ -54,19 +55,34 @@ class Outlook:
         self._stale = False
         try:
             view = self._parts.coordination.observe(self.view, self._own_topics)
+            self.view = view
+            self._subscribe(view)
         except GroupshiftError:
             self._stale = True
             raise
-        self.view = view
-        self._subscribe(view)
+        except Exception as error:
+            self._stale = True
+            raise self._unforeseen(error) from error
 
     def _subscribe(self, view: CoordinationView) -> None:
         """One source of topic names for both systems (L5): what ZooKeeper shows is what Kafka is told."""
         found = {topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)}
         if self._parts.membership is not None and found != self._subscribed:
-            self._subscribed = found
             static = self._own_topics
             self._parts.membership.subscribe([each for each in found if found[each] or each in static])
+            self._subscribed = found
+
+    def _unforeseen(self, error: Exception) -> Rejected:
+        """What a person has to see. Nothing was decided on what could not be read: the member keeps what it
+        has, takes nothing, and looks again."""
+        sentence = (
+            f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): this "
+            "member keeps what it owns, takes nothing and tries again; look at the nodes below /consumers"
+        )
+        if sentence != self._said:
+            _LOG.error("%s: %s", self._member.consumer_id, sentence, exc_info=error)
+        self._said = sentence
+        return Rejected(sentence)
 
     # -- Kafka -----------------------------------------------------------------------------------
 
@@ -101,11 +117,22 @@ class Outlook:
 
     def decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
         """What to do, on what is known now; lists the Kafka group when the decision depends on it."""
-        decision = decide(self._situation(acting, held))
+        decision = self._decide(acting, held)
         if decision.ask_clients and self._parts.membership is not None:
             self._clients = self._parts.membership.clients(_CLIENTS_S)
-            decision = decide(self._situation(acting, held))
+            decision = self._decide(acting, held)
         return decision
+
+    def _decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
+        """Nothing is done yet: what breaks the decision is something of the view."""
+        try:
+            return decide(self._situation(acting, held))
+        except GroupshiftError:
+            self._stale = True
+            raise
+        except Exception as error:
+            self._stale = True
+            raise self._unforeseen(error) from error
 
     def _situation(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Situation:
         assert self.view is not None  # noqa: S101 (observed before)

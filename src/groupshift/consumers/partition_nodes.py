@@ -16,7 +16,7 @@ from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.security import ACL
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.znodes import GroupPaths, encode_offset, parse_offset
+from groupshift.domain.znodes import GroupPaths, encode_offset, parse_offset, partition_number
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.coordination import OffsetNode, OffsetWrite
 
@@ -113,10 +113,10 @@ class PartitionNodes:
         topics = self.children(self._paths.owners)
         listed = {topic: self.children(f"{self._paths.owners}/{topic}") for topic in topics}
         every = [
-            TopicPartition(topic, int(name))
+            TopicPartition(topic, number)
             for topic, names in listed.items()
-            for name in names
-            if name.isdigit()
+            for number in map(partition_number, names)
+            if number is not None
         ]
         return set(self._owned(every))
 

@@ -242,8 +242,8 @@ class Reconciler:
         if self._agenda.every("refresh", _REFRESH_S):
             self._outlook.outdate()
             self._holdings.unblock()
-        self._outlook.observe()
         try:
+            self._outlook.observe()
             decision = self._outlook.decide(self._acting.mode, self._holdings.threads())
             self._acting.carry_out(decision, self._holdings, self._handover, self._listener)
         finally:

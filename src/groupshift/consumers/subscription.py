@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from groupshift.domain.registration import Pattern
+from groupshift.domain.registration import MOST_STREAMS, Pattern
 from groupshift.domain.topic_filter import Blacklist, Whitelist, clean_filter, compile_filter
 from groupshift.errors import Rejected
 
@@ -49,8 +49,11 @@ def read_subscription(topics: Topics) -> Subscription:
             raise Rejected(f"subscribe: {bad[0]!r} is no topic name; for an expression pass Whitelist(…)")
         found = Subscription(topics=named)
     for topic, streams in found.topics.items():
-        if isinstance(streams, bool) or not isinstance(streams, int) or streams < 1:
-            raise Rejected(f"subscribe: {streams!r} streams of {topic!r}; a stream count is 1 or more")
+        if isinstance(streams, bool) or not isinstance(streams, int) or not 1 <= streams <= MOST_STREAMS:
+            raise Rejected(
+                f"subscribe: {streams!r} streams of {topic!r}; a stream count is 1 or more, "
+                f"and at most {MOST_STREAMS}"
+            )
     if "" in found.topics:
         raise Rejected("subscribe: an empty topic filter matches nothing; write an expression")
     return found

@@ -11,9 +11,13 @@ from enum import StrEnum
 
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import java_hash
+from groupshift.errors import Rejected
 
 Assignment = dict[TopicPartition, str]
 """Partition → thread id."""
+
+MOST_THREADS = 2_000_000
+"""Of all topics of a group together: streams times topics times members, counted out in memory."""
 
 
 class Assignor(StrEnum):
@@ -51,11 +55,23 @@ def stream_of(thread_id: str) -> int:
 
 
 def threads_by_topic(members: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, ...]]:
-    """Topic → sorted thread ids, from consumer id → topic → streams (§3.3)."""
+    """Topic → sorted thread ids, from consumer id → topic → streams (§3.3).
+
+    Raises `Rejected`, naming the member with most, when there are more than `MOST_THREADS`."""
+    counts = {member: sum(subscription.values()) for member, subscription in members.items()}
+    if sum(counts.values()) > MOST_THREADS:
+        most = max(counts, key=lambda each: counts[each])
+        raise Rejected(
+            f"the group's members have {sum(counts.values())} streams over all topics, {most} alone "
+            f"{counts[most]}; at most {MOST_THREADS} are counted out: restart that member with fewer"
+        )
     threads: dict[str, list[str]] = {}
     for member, subscription in members.items():
+        known: dict[int, tuple[str, ...]] = {}
         for topic, streams in subscription.items():
-            threads.setdefault(topic, []).extend(thread_ids(member, streams))
+            if streams not in known:
+                known[streams] = thread_ids(member, streams)
+            threads.setdefault(topic, []).extend(known[streams])
     return {topic: tuple(sorted(ids, key=java_order)) for topic, ids in threads.items()}
 
 

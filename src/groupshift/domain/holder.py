@@ -10,6 +10,9 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from groupshift.domain.foreign_json import load_object, whole_number
+from groupshift.errors import Rejected
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
@@ -36,10 +39,12 @@ class Holder:
 def parse_holder(data: bytes | None) -> Holder | None:
     """The holder that `Holder.encode` wrote; None for an absent or a foreign payload."""
     try:
-        fields = json.loads(data or b"")
-        return Holder(migration=str(fields["migration"]), token=int(fields["token"]))
-    except (ValueError, TypeError, KeyError):
+        fields = load_object(data, "fence")
+        token = whole_number(fields.get("token"), "token")
+    except Rejected:
         return None
+    migration = fields.get("migration")
+    return Holder(migration=migration, token=token) if isinstance(migration, str) else None
 
 
 def taken_over(what: str, by: str, at_ms: int) -> str:

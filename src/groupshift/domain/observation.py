@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.coordination import ABSENT_MODE, MemberKind, ModeNode
+from groupshift.domain.foreign_json import shown
 from groupshift.domain.group import (
     CommittedOffset,
     GroupView,
@@ -23,6 +24,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Pattern, Registration
 from groupshift.domain.topic_filter import compile_filter
 from groupshift.errors import Rejected
+
+_OWNERS = "owner nodes in ZooKeeper"
+"""Always those of living sessions: a person stops the member, and never deletes the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,21 +140,23 @@ def merge(
             *zookeeper.problems,
             *kafka.problems,
             *positions.problems,
-            *_filter_problems(zookeeper),
+            *_filter_problems(group, zookeeper),
             *_topic_problems(group, zookeeper, kafka),
         ),
     )
 
 
-def _filter_problems(zookeeper: ZookeeperSide) -> Iterator[str]:
+def _filter_problems(group: str, zookeeper: ZookeeperSide) -> Iterator[str]:
     for member in zookeeper.members:
         for text, _ in member.subscription if member.pattern != Pattern.STATIC else ():
             try:
                 compile_filter(text)
             except Rejected as wrong:
+                node = f"/consumers/{group}/ids/{member.member_id}"
                 yield (
-                    f"member {member.member_id} subscribes by the pattern {text!r}, which cannot be "
-                    f"evaluated ({wrong}): which topics it wants is unknown; restart it with another one"
+                    f"member {member.member_id} ({node}) subscribes by the pattern {shown(text)}, which "
+                    f"cannot be evaluated ({wrong}): which topics it wants is unknown; restart it with "
+                    "another one"
                 )
 
 
@@ -164,7 +170,7 @@ def _topic_problems(group: str, zookeeper: ZookeeperSide, kafka: KafkaSide) -> I
                     "know: create the topic or restart the member without it"
                 )
     for what, where, partitions in (
-        ("owner nodes in ZooKeeper", f"/consumers/{group}/owners", [at.partition for at in zookeeper.owners]),
+        (_OWNERS, f"/consumers/{group}/owners", [at.partition for at in zookeeper.owners]),
         (
             "offsets in ZooKeeper",
             f"/consumers/{group}/offsets",
@@ -174,9 +180,10 @@ def _topic_problems(group: str, zookeeper: ZookeeperSide, kafka: KafkaSide) -> I
     ):
         unknown = Counter(at.topic for at in partitions if at.partition >= kafka.topics.get(at.topic, 0))
         for topic, count in sorted(unknown.items()):
+            remedy = f"remove them from {where}" if what != _OWNERS else "stop the members that own them"
             yield (
                 f"{count} {what} are of topic {topic!r}, of which the brokers know "
-                f"{kafka.topics.get(topic, 0)} partitions: remove them from {where} or restore the topic"
+                f"{kafka.topics.get(topic, 0)} partitions: {remedy} or restore the topic"
             )
 
 

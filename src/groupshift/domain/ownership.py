@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_json import decimal
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import (
     Change,
@@ -21,6 +22,8 @@ from groupshift.domain.txnlog import (
     SessionClosed,
     Transaction,
 )
+from groupshift.domain.znodes import partition_number
+from groupshift.errors import Rejected
 
 
 class Ended(StrEnum):
@@ -127,10 +130,11 @@ class _Replay:
         topic, slash, number = (self._below(path, folder) or "").rpartition("/")
         if not slash or "/" in topic:
             return None
-        if not (number.isascii() and number.isdigit()):
+        partition = partition_number(number)
+        if partition is None:
             self.problems.append(f"{path} is no partition")
             return None
-        return TopicPartition(topic, int(number))
+        return TopicPartition(topic, partition)
 
     def _registered(self, path: str) -> None:
         for folder, kind in ((("migration", "ids"), MemberKind.AWARE), (("ids",), MemberKind.OLD)):
@@ -164,8 +168,8 @@ class _Replay:
 
     def _committed(self, transaction: Transaction, path: str, partition: TopicPartition, data: bytes) -> None:
         try:
-            offset = int(data.decode("ascii"))
-        except ValueError:
+            offset = decimal(data, path)
+        except Rejected:
             self.problems.append(f"{path} was set to {data[:40]!r}, which is no offset")
             return
         self.offsets.append(

@@ -10,17 +10,26 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from groupshift.domain.coordination import Mode, ModeNode
-from groupshift.domain.topic_filter import compile_filter
+from groupshift.domain.foreign_json import NODE_BYTES, load_json, shown, shown_value
+from groupshift.domain.topic_filter import LONGEST_NAME, compile_filter
 from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected
 
 FENCE = 1
 """Version of the owner-node fence (F1) that this implementation honours."""
 
+MOST_STREAMS: Final = 10_000
+"""Of one topic: far more than any topic has partitions for, and few enough to count out."""
+
+MOST_STREAMS_TOGETHER: Final = 100_000
+"""Of all topics of one registration."""
+
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_STAMP, _SOFTWARE = 20, 100
+_TOPIC = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST_NAME}}}")
 
 
 class Pattern(StrEnum):
@@ -61,7 +70,7 @@ class Registration:
         return {
             topic: streams
             for topic in sorted(known)
-            if topic not in hidden and (matches(topic) is not None) is wanted
+            if len(topic) <= LONGEST_NAME and topic not in hidden and matches(topic) is wanted
         }
 
 
@@ -81,34 +90,68 @@ class Awareness:
 
 
 def parse_registration(data: bytes | None, where: str = "registration") -> Registration:
-    """Read ``ids/<cid>``. Raises `Rejected`, naming ``where``, for what every reader refuses."""
+    """Read ``ids/<cid>``. Raises `Rejected`, naming ``where``, for what every reader refuses, and for more
+    streams than anybody can use."""
     node = _load(data, where)
-    subscription = node.get("subscription")
-    if not isinstance(subscription, dict) or "pattern" not in node:
+    subscription, pattern = node.get("subscription"), node.get("pattern")
+    if not isinstance(subscription, dict) or not isinstance(pattern, str):
         raise Rejected(f"{where}: 'subscription' and 'pattern' are mandatory; restart that member")
+    static = pattern not in {Pattern.WHITE_LIST, Pattern.BLACK_LIST}
+    together = 0
     for topic, streams in subscription.items():
-        if isinstance(streams, bool) or not isinstance(streams, int) or streams < 1:
-            raise Rejected(f"{where}: {streams!r} streams of {topic!r}; a stream count is 1 or more")
-    stamp = node.get("timestamp")
+        _demand_streams(streams, topic, where)
+        if static and not is_topic_name(topic):
+            raise Rejected(f"{where}: {shown(topic)} can be no topic; restart that member")
+        together += streams
+    if static and together > MOST_STREAMS_TOGETHER:
+        raise Rejected(
+            f"{where}: {together} streams of {len(subscription)} topics; at most {MOST_STREAMS_TOGETHER} "
+            "are counted out; restart that member with fewer"
+        )
     return Registration(
-        subscription=tuple(subscription.items()),
-        pattern=_pattern(node["pattern"]),
-        timestamp=None if stamp is None else str(stamp),
+        subscription=tuple(subscription.items()), pattern=_pattern(pattern), timestamp=_stamp(node)
     )
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether a topic may have that name; no other has a node or brokers that know it."""
+    return _TOPIC.fullmatch(text) is not None and text not in {".", ".."}
+
+
+def _demand_streams(streams: Any, topic: str, where: str) -> None:
+    if isinstance(streams, bool) or not isinstance(streams, int) or streams < 1:
+        raise Rejected(
+            f"{where}: {shown_value(streams)} streams of {shown(topic)}; a stream count is 1 or more"
+        )
+    if streams > MOST_STREAMS:
+        raise Rejected(
+            f"{where}: {streams} streams of {shown(topic)}; at most {MOST_STREAMS} are counted out; "
+            "restart that member with fewer"
+        )
+
+
+def _stamp(node: Mapping[str, Any]) -> str | None:
+    stamp = node.get("timestamp")
+    return str(stamp)[:_STAMP] if isinstance(stamp, str | int) else None
 
 
 def parse_awareness(data: bytes | None, where: str = "migration id") -> Awareness:
     """Read what ``migration/ids/<cid>`` adds. Raises `Rejected` when it is not a JSON object."""
     node = _load(data, where)
-    fence, software = node.get("fence"), node.get("software")
-    mode = node.get("mode")
-    czxid, mzxid = node.get("mode_czxid"), node.get("mode_mzxid")
+    fence, software, mode = node.get("fence"), node.get("software"), node.get("mode")
+    acting_on = [_zxid(node.get(name)) for name in ("mode_czxid", "mode_mzxid")]
     return Awareness(
         fence=fence if isinstance(fence, int) and not isinstance(fence, bool) else None,
-        mode=Mode(mode) if mode in tuple(Mode) else None,
-        acting_on=f"{czxid}:{mzxid}" if czxid is not None and mzxid is not None else None,
-        software=software if isinstance(software, str) else None,
+        mode=Mode(mode) if isinstance(mode, str) and mode in tuple(Mode) else None,
+        acting_on=":".join(each for each in acting_on if each) if all(acting_on) else None,
+        software=software[:_SOFTWARE] if isinstance(software, str) else None,
     )
+
+
+def _zxid(value: Any) -> str | None:
+    """As this implementation writes it (text), or as a number."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return text if text and len(text) <= _STAMP else None
 
 
 def encode_registration(registration: Registration) -> bytes:
@@ -146,7 +189,7 @@ def _fields(registration: Registration) -> dict[str, Any]:
     }
 
 
-def _pattern(text: Any) -> Pattern:
+def _pattern(text: str) -> Pattern:
     return Pattern(text) if text in tuple(Pattern) else Pattern.STATIC
 
 
@@ -155,12 +198,21 @@ def _dump(fields: Mapping[str, Any]) -> bytes:
 
 
 def _load(data: bytes | None, where: str) -> dict[str, Any]:
-    text = (data or b"").decode("utf-8", errors="replace")
-    for candidate in (text, text.replace("\\", "\\\\")):  # as 1.0.1+ readers retry (§1.2)
-        try:
-            parsed = json.loads(candidate)
-        except ValueError:
-            continue
-        if isinstance(parsed, dict):
-            return parsed
-    raise Rejected(f"{where}: {text!r} is not a JSON object; restart or remove that member")
+    """The object that a member wrote; as 1.0.1+ readers do, once more with each backslash doubled (§1.2)."""
+    raw = data or b""
+    try:
+        parsed = load_json(raw, where)
+    except Rejected as wrong:
+        if b"\\" not in raw or 2 * len(raw) > NODE_BYTES:
+            raise Rejected(f"{wrong}; stop or restart that member") from None
+        parsed = _again(raw, where, wrong)
+    if not isinstance(parsed, dict):
+        raise Rejected(f"{where}: {shown(raw)} is not a JSON object; stop or restart that member")
+    return parsed
+
+
+def _again(raw: bytes, where: str, first: Rejected) -> Any:
+    try:
+        return load_json(raw.replace(b"\\", b"\\\\"), where)
+    except Rejected:
+        raise Rejected(f"{first}; stop or restart that member") from None

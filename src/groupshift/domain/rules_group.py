@@ -36,7 +36,7 @@ def has_members(facts: Facts) -> Iterator[Complaint]:
 def understood(facts: Facts) -> Iterator[Complaint]:
     """Nothing about the group was left out because it could not be parsed."""
     for problem in facts.view.problems:
-        yield Verdict.FAIL, problem, "repair or remove that node, then assess again"
+        yield Verdict.FAIL, problem, "do what it says, then assess again"
 
 
 def plain_members_allowed(facts: Facts) -> Iterator[Complaint]:

@@ -138,10 +138,9 @@ def assignments(view: GroupView) -> dict[str, Assignment]:
     topics = {partition.topic for partition in view.partitions}
     members = [member for member in view.members if member.kind is not MemberKind.PLAIN]
     try:
-        subscribed = {member.member_id: _topics(member, topics) for member in members}
+        threads = threads_by_topic({member.member_id: _topics(member, topics) for member in members})
     except Rejected:
         return {}
-    threads = threads_by_topic(subscribed)
     numbers = {topic: [p.partition for p in view.partitions if p.topic == topic] for topic in topics}
     return {name: assign(assignor, threads, numbers, form) for name, (assignor, form) in _CHOICES.items()}
 

@@ -3,17 +3,32 @@ means the same in Python.
 
 All members of a group must match the same topics, so what the two dialects read differently is refused with
 a sentence. ``\d``, ``\w``, ``\s`` are ASCII, as in Java. Source: specs/zookeeper-coordination.md §3.2.
+
+Whoever may write a registration chooses the expression, so its cost is bounded before it is used. Where
+Python's engine provably tries few ways it is used; where it could explode, an automaton follows all ways at
+once, in time length of the name times size of the expression; what neither can do is refused.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from groupshift.domain.foreign_json import shown
 from groupshift.errors import Rejected
+
+LONGEST_NAME: Final = 249
+"""Kafka's bound of a topic's name; what is longer is no topic."""
+
+_LONGEST: Final = 32_768
+_DEEPEST: Final = 50
+_WAYS: Final = 70_000
+_STATES: Final = 200
+_REMEMBERED: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,7 @@ _TOKEN: Final = re.compile(
 )
 _SET_TOKEN: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)|&&|--|\[", re.DOTALL)
 _COUNT: Final = re.compile(r"(?:[*+?]|\{\d+\})\??")
+_COUNT_LENGTH: Final = len("{0249}?")
 _CLASSES: Final = frozenset("dDwWsS")
 _CHARACTERS: Final = frozenset("tnrfa")
 _ASSERTIONS: Final = frozenset("bBA")
@@ -56,24 +72,257 @@ def clean_filter(text: str) -> str:
     return trimmed.replace(",", "|").replace(" ", "").strip("\"'")
 
 
-@lru_cache(maxsize=256)
-def compile_filter(text: str) -> re.Pattern[str]:
+class TopicFilter:
+    """A cleaned expression whose cost is bounded, whatever the name."""
+
+    def __init__(self, pattern: re.Pattern[str], automaton: _Automaton | None) -> None:
+        self._pattern, self._automaton = pattern, automaton
+
+    def fullmatch(self, name: str) -> bool:
+        """Whether the entire name matches; a name that is too long for a topic never does."""
+        if len(name) > LONGEST_NAME:
+            return False
+        if self._automaton is not None:
+            return self._automaton.accepts(name)
+        return self._pattern.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=128)
+def compile_filter(text: str) -> TopicFilter:
     """The cleaned expression, to be used with ``fullmatch``.
 
-    Raises `Rejected`, naming the construct, when Java would read it otherwise or not at all."""
-    cleaned = clean_filter(text)
+    Raises `Rejected`, naming the construct, when Java would read it otherwise or not at all, or when
+    evaluating it has no bound."""
+    where, cleaned = f"topic filter {shown(text)}", clean_filter(text)
+    if len(cleaned) > _LONGEST:
+        raise Rejected(f"{where} is {len(cleaned)} characters long; at most {_LONGEST} are read, shorten it")
+    deep = 0
     for token in _TOKEN.finditer(cleaned):
         if reason := _objection(token):
             raise Rejected(
-                f"topic filter {text!r}: {token[0]!r} at {token.start()} {reason}; "
+                f"{where}: {shown(token[0])} at {token.start()} {reason}; "
                 "write it in another way that Java and Python read alike"
             )
+        deep += (token[0] == "(" or token[0] in _GROUPS) - (token[0] == ")")
+        if deep > _DEEPEST:
+            raise Rejected(f"{where} nests more than {_DEEPEST} groups; write it with fewer")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            return re.compile(cleaned, re.ASCII)
-    except re.error as error:
-        raise Rejected(f"topic filter {text!r} is not a regular expression ({error}); correct it") from None
+            pattern = re.compile(cleaned, re.ASCII)
+    except (re.error, OverflowError) as error:
+        raise Rejected(f"{where} is not a regular expression ({error}); correct it") from None
+    tree = _Reader(cleaned).expression(whole=True)
+    if tree.ways <= _WAYS:
+        return TopicFilter(pattern, None)
+    if not tree.plain or tree.size > _STATES:
+        raise Rejected(
+            f"{where} can take too long to evaluate (repeats inside repeats, beside look-aheads, back "
+            f"references or more than {_STATES} characters): write it without them, or name the topics"
+        )
+    return TopicFilter(pattern, _Automaton(tree, pattern.flags))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    """A part of an expression. ``kind`` is ``one`` (consumes one character, as ``text`` says), ``zero``
+    (consumes none), ``all`` (``parts`` in a row), ``any`` (one of ``parts``) or ``repeat`` (``parts[0]``,
+    ``low`` times, or any number of times above it when ``more``, or once at most when ``once``).
+
+    ``ways`` bounds how many ways a backtracking engine tries from one place of a name, ``size`` is the
+    number of characters when repeats are written out, ``least`` how many are consumed at least, and
+    ``plain`` is False with something that an automaton cannot follow."""
+
+    kind: str
+    text: str = ""
+    parts: tuple[_Node, ...] = ()
+    low: int = 0
+    more: bool = False
+    ways: int = 1
+    size: int = 0
+    least: int = 0
+    plain: bool = True
+
+
+_ENDLESS: Final = 10**12
+
+
+def _one(text: str) -> _Node:
+    return _Node(kind="one", text=text, size=1, least=1)
+
+
+def _zero(text: str) -> _Node:
+    return _Node(kind="zero", text=text, plain=False)
+
+
+def _in_a_row(parts: list[_Node]) -> _Node:
+    ways = 1
+    for part in parts:
+        ways = min(ways * part.ways, _ENDLESS)
+    return _Node(
+        kind="all", parts=tuple(parts), ways=ways, size=sum(each.size for each in parts),
+        least=sum(each.least for each in parts), plain=all(each.plain for each in parts),
+    )  # fmt: skip
+
+
+def _one_of(parts: list[_Node]) -> _Node:
+    return _Node(
+        kind="any", parts=tuple(parts), ways=min(sum(each.ways for each in parts), _ENDLESS),
+        size=sum(each.size for each in parts), least=min(each.least for each in parts),
+        plain=all(each.plain for each in parts),
+    )  # fmt: skip
+
+
+def _repeated(body: _Node, count: str) -> _Node:
+    """``*``, ``+``, ``?`` or ``{n}``, lazy or not: which way is tried first does not change the answer."""
+    low = 1 if count[0] == "+" else 0
+    if count[0] == "{":
+        low = _count(count)
+        ways = min(body.ways ** min(low, LONGEST_NAME), _ENDLESS) if body.ways < _ENDLESS else _ENDLESS
+    elif count[0] == "?":
+        ways = body.ways + 1
+    else:  # one way of one turn that consumes something: as many ways as there are turns
+        ways = LONGEST_NAME + 1 if body.ways == 1 and body.least else _ENDLESS
+    copies = low if count[0] == "{" else 1
+    return _Node(
+        kind="repeat", parts=(body,), text=count, low=low, more=count[0] in "*+",
+        ways=ways, size=min(body.size * copies, _ENDLESS), least=body.least * low, plain=body.plain,
+    )  # fmt: skip
+
+
+def _without_anchors(row: list[_Node]) -> list[_Node]:
+    starts = next((at for at, each in enumerate(row) if each.text not in {"^", r"\A"}), len(row))
+    ends = next((at for at, each in enumerate(reversed(row)) if each.text != "$"), len(row))
+    return row[starts : len(row) - ends]
+
+
+class _Reader:
+    """The tree of an expression that `re` and `_objection` have accepted."""
+
+    def __init__(self, cleaned: str) -> None:
+        self._tokens: Iterator[re.Match[str]] = _TOKEN.finditer(cleaned)
+
+    def expression(self, *, whole: bool = False) -> _Node:
+        """Up to the end of the expression, or of the group that was opened. At the ends of a ``whole`` one
+        ``^`` and ``$`` say nothing that matching entire names does not."""
+        branches: list[list[_Node]] = [[]]
+        for token in self._tokens:
+            text, row = token[0], branches[-1]
+            if text == "|":
+                branches.append([])
+            elif text == ")":
+                break
+            elif token.lastgroup == "count":
+                row.append(_repeated(row.pop(), text))
+            elif text == "(" or text in _GROUPS:
+                row.append(self._group(text))
+            elif text == "(?i)":
+                continue
+            elif text in {"^", "$"} or (text[0] == "\\" and text[1] in "bBA123456789"):
+                row.append(_zero(text))
+            else:
+                row.append(_one(text))
+        rows = [_in_a_row(_without_anchors(row) if whole else row) for row in branches]
+        return rows[0] if len(rows) == 1 else _one_of(rows)
+
+    def _group(self, opened: str) -> _Node:
+        inner = self.expression()
+        if opened in {"(", "(?:"}:
+            return inner
+        return _Node(kind="zero", text=opened, ways=inner.ways, size=inner.size, plain=False)
+
+
+class _Automaton:
+    """Glushkov's automaton of a plain tree: a set of places is a number, one bit for each character.
+
+    Place 0 is before the first character. Steps are remembered, so that thousands of names cost little more
+    than reading them."""
+
+    def __init__(self, tree: _Node, flags: int) -> None:
+        self._flags = flags
+        self._places: list[re.Pattern[str] | None] = [None]
+        self._follow: list[int] = [0]
+        empty, first, last = self._build(tree)
+        self._follow[0] = first
+        self._accepting = last | (1 if empty else 0)
+        self._fitting: dict[str, int] = {}
+        self._steps: dict[tuple[int, str], int] = {}
+
+    def accepts(self, name: str) -> bool:
+        """Whether the automaton ends in an accepting place."""
+        places = 1
+        for character in name:
+            places = self._step(places, character)
+            if not places:
+                return False
+        return bool(places & self._accepting)
+
+    def _step(self, places: int, character: str) -> int:
+        known = self._steps.get((places, character))
+        if known is None:
+            known = self._reached(places) & self._fits(character)
+            if len(self._steps) >= _REMEMBERED:
+                self._steps.clear()
+            self._steps[places, character] = known
+        return known
+
+    def _reached(self, places: int) -> int:
+        reached = 0
+        while places:
+            lowest = places & -places
+            reached |= self._follow[lowest.bit_length() - 1]
+            places ^= lowest
+        return reached
+
+    def _fits(self, character: str) -> int:
+        """The places whose character this one may be."""
+        known = self._fitting.get(character)
+        if known is None:
+            known = 0
+            for number, place in enumerate(self._places):
+                if place is not None and place.fullmatch(character):
+                    known |= 1 << number
+            self._fitting[character] = known
+        return known
+
+    def _build(self, node: _Node) -> tuple[bool, int, int]:
+        """Whether the node matches nothing, and its first and last places."""
+        if node.kind == "one":
+            self._places.append(re.compile(node.text, self._flags))
+            self._follow.append(0)
+            bit = 1 << len(self._places) - 1
+            return False, bit, bit
+        if node.kind == "any":
+            built = [self._build(part) for part in node.parts]
+            first, last = 0, 0
+            for _, begins, ends in built:
+                first, last = first | begins, last | ends
+            return any(empty for empty, _, _ in built), first, last
+        if node.kind == "all":
+            return self._row(list(node.parts))
+        body = node.parts[0]
+        if not node.more:
+            built_once = self._row([body] * (node.low if node.text[0] == "{" else 1))
+            return built_once if node.text[0] == "{" else (True, *built_once[1:])
+        empty, first, last = self._build(body)
+        self._join(last, first)
+        return empty or node.low == 0, first, last
+
+    def _row(self, parts: list[_Node]) -> tuple[bool, int, int]:
+        empty, first, last = True, 0, 0
+        for part in parts:
+            none, begins, ends = self._build(part)
+            self._join(last, begins)
+            first = first | begins if empty else first
+            last = last | ends if none else ends
+            empty = empty and none
+        return empty, first, last
+
+    def _join(self, ends: int, begins: int) -> None:
+        while ends:
+            lowest = ends & -ends
+            self._follow[lowest.bit_length() - 1] |= begins
+            ends ^= lowest
 
 
 def _objection(token: re.Match[str]) -> str | None:
@@ -88,7 +337,13 @@ def _objection(token: re.Match[str]) -> str | None:
     if kind == "count" and not _COUNT.fullmatch(text):
         possessive = text.endswith("+") and text != "+"
         return "is possessive" if possessive else "is no count for Java (a ',' becomes '|')"
+    if kind == "count" and text[0] == "{" and (len(text) > _COUNT_LENGTH or _count(text) > LONGEST_NAME):
+        return f"repeats more often than a topic's name is long ({LONGEST_NAME})"
     return "opens a set that is never closed" if text == "[" else None
+
+
+def _count(text: str) -> int:
+    return int(text.rstrip("?")[1:-1])
 
 
 def _objection_to_escape(text: str, letters: frozenset[str]) -> str | None:

@@ -171,7 +171,7 @@ class Session:
             return None
         return Node(
             path=path,
-            data=data,
+            data=data or b"",  # null is what Java's clients write for nothing
             version=stat.version,
             czxid=stat.czxid,
             mzxid=stat.mzxid,

@@ -26,6 +26,8 @@ from groupshift.adapters.zookeeper.multiread import (
     Stamped,
     read_all,
 )
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group import Member
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
@@ -120,7 +122,7 @@ def _observe(
         readings |= moving
         if not moving:
             break
-    return tuple(_side(readings[group]) if group in readings else ABSENT for group in groups)
+    return tuple(_side_of(readings[group]) if group in readings else ABSENT for group in groups)
 
 
 class _Window:
@@ -211,6 +213,25 @@ def _member_paths(reading: _Reading) -> list[str]:
         reading.paths.migration_id_of(name) if name in aware else reading.paths.id_of(name)
         for name in reading.ids
     ]
+
+
+def _side_of(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
+    """What breaks the reader is a problem of its group alone: the scan goes on with the others."""
+    try:
+        return _side(reading)
+    except Exception as error:  # noqa: BLE001 - named in the group's problems
+        aware = set(reading.migration_ids)
+        side = ZookeeperSide(
+            exists=True,
+            ids=reading.ids,
+            migration_ids=reading.migration_ids,
+            members=tuple(
+                Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
+                for name in reading.ids
+            ),
+            problems=(parsing.unforeseen(reading.paths.root, error),),
+        )
+        return side, NodeTimes()
 
 
 def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:

@@ -197,7 +197,7 @@ def _single(session: Session, ask: Ask, request: Any) -> Told:
     data, stat = answer
     return Stamped(
         path=ask.path,
-        data=data,
+        data=data or b"",
         version=stat.version,
         czxid=stat.czxid,
         mzxid=stat.mzxid,

@@ -14,7 +14,7 @@ from groupshift.adapters.zookeeper.identity import cluster_id
 from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
 from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Manner, Refused, read_all
 from groupshift.domain.audit_case import Znode, ZookeeperGroup
-from groupshift.domain.coordination import effective_mode
+from groupshift.domain.coordination import Mode, effective_mode
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected
 
@@ -79,7 +79,10 @@ def _read(session: Session, groups: Sequence[GroupPaths], *, together: bool) -> 
         session, groups, lambda paths: [Data(path) for path in leaves[paths.group]], together=together
     )
     listings = zip(told, named, nodes, strict=True)
-    return {head[0].group: _group(head[1], (*names[1], *offsets[1])) for head, names, offsets in listings}
+    return {
+        head[0].group: _group_of(head[0].root, head[1], (*names[1], *offsets[1]))
+        for head, names, offsets in listings
+    }
 
 
 def _head(paths: GroupPaths) -> list[Ask]:
@@ -99,6 +102,15 @@ def _by_group(session: Session, groups: Sequence[GroupPaths], asks: Any, *, toge
 
 def _no(answer: Any) -> bool:
     return answer is None or isinstance(answer, Refused)
+
+
+def _group_of(root: str, head: list[Any], rest: Sequence[Any]) -> ZookeeperGroup:
+    """What breaks the reader is a problem of its group alone: the audit goes on with the others."""
+    try:
+        return _group(head, rest)
+    except Exception as error:  # noqa: BLE001 - named in the group's problems
+        problems = (parsing.unforeseen(root, error),)
+        return ZookeeperGroup(mode=Mode.ZOOKEEPER, members=0, aware=0, offsets={}, problems=problems)
 
 
 def _group(head: list[Any], rest: Sequence[Any]) -> ZookeeperGroup:

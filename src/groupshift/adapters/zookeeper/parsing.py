@@ -7,6 +7,8 @@ from typing import Final
 
 from groupshift.adapters.zookeeper.connection import Node
 from groupshift.domain.coordination import MemberKind, ModeNode
+from groupshift.domain.foreign_clients import OTHER, client_of_partition, client_of_registration, is_thread_id
+from groupshift.domain.foreign_json import decimal
 from groupshift.domain.group import CommittedOffset, Member, Owner
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import (
@@ -16,11 +18,10 @@ from groupshift.domain.registration import (
     parse_awareness,
     parse_registration,
 )
+from groupshift.domain.znodes import partition_number
 from groupshift.errors import Rejected
 
 _GENERATED_ID: Final = re.compile(r"(?P<host>.+)-\d{13}-[0-9a-f]{1,8}")
-_THREAD_ID: Final = re.compile(r".+-\d+")
-_DECIMAL: Final = re.compile(rb"\d+")
 _SHOWN: Final = 200
 
 
@@ -33,6 +34,8 @@ def member(registered: Node, migration: Node | None) -> tuple[Member, tuple[str,
     name = registered.path.rpartition("/")[2]
     group = registered.path.split("/")[2]
     registration, problems = _registration(registered)
+    if migration is None and registered.owner:
+        problems = _other_client(group, registered) or problems
     awareness, more = _awareness(migration)
     generated = _GENERATED_ID.fullmatch(name.removeprefix(f"{group}_"))
     found = Member(
@@ -58,11 +61,9 @@ def owner(node: Node) -> Owner | str | None:
         return partition
     if node.owner == 0:
         return _persistent(node)[0]
-    if not _THREAD_ID.fullmatch(thread):
-        return (
-            f"owner node {node.path} holds {_shown(node.data)}, which is no thread id: "
-            "restart the member that holds it"
-        )
+    if not is_thread_id(node.path.split("/")[2], thread):
+        client = client_of_partition(str(partition.partition), node.data) or OTHER
+        return f"owner node {node.path} holds {_shown(node.data)}, which is no thread id: {_living(client)}"
     return Owner(partition=partition, thread_id=thread, czxid=node.czxid, session_id=node.owner)
 
 
@@ -71,12 +72,13 @@ def offset(node: Node) -> CommittedOffset | str | None:
     partition = _partition(node)
     if isinstance(partition, str):
         return partition
-    if not _DECIMAL.fullmatch(node.data):
+    try:
+        return CommittedOffset(partition=partition, offset=decimal(node.data, node.path))
+    except Rejected:
         return (
             f"offset node {node.path} holds {_shown(node.data)}, which is no decimal offset: "
-            "set it to the next offset to read, or delete it"
+            "set it to the next offset to read"
         )
-    return CommittedOffset(partition=partition, offset=int(node.data))
 
 
 def mode_problem(path: str, node: ModeNode) -> tuple[str, ...]:
@@ -91,6 +93,14 @@ def mode_problem(path: str, node: ModeNode) -> tuple[str, ...]:
     )
 
 
+def unforeseen(what: str, error: Exception) -> str:
+    """A sentence about something of a group that broke its reader: only that group has a problem."""
+    return (
+        f"{what} cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): the group is not moved; "
+        "look at its nodes, and report it"
+    )
+
+
 def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
     try:
         return parse_registration(node.data, node.path), ()
@@ -100,6 +110,19 @@ def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
             "no old member can rebalance while it is there; stop or restart that member"
         )
         return Registration(subscription=()), (sentence,)
+
+
+def _other_client(group: str, node: Node) -> tuple[str, ...]:
+    """A sentence when a living client that is not Kafka's old consumer has registered."""
+    client = client_of_registration(group, node.path.rpartition("/")[2], node.data)
+    return (f"registration {node.path} holds {_shown(node.data)}: {_living(client)}",) if client else ()
+
+
+def _living(client: str) -> str:
+    return (
+        f"this looks like {client}, and its session lives; the group cannot be moved while that client is "
+        "in it: stop that client or give it a group of its own, its nodes go when its session ends"
+    )
 
 
 def _awareness(node: Node | None) -> tuple[Awareness, tuple[str, ...]]:
@@ -116,7 +139,7 @@ def _reason(wrong: Rejected, node: Node) -> str:
     """What is wrong, without the path and the remedy that the whole sentence says itself."""
     clause = str(wrong).removeprefix(f"{node.path}: ")
     reason = clause.rpartition("; ")[0] or clause
-    return "not a JSON object" if reason.endswith("is not a JSON object") else reason
+    return "not a JSON object" if " is not JSON (" in reason or reason.endswith("JSON object") else reason
 
 
 def _subscription(registration: Registration) -> tuple[tuple[str, int], ...]:
@@ -137,10 +160,15 @@ def _persistent(node: Node) -> tuple[str, ...]:
 
 
 def _partition(node: Node) -> TopicPartition | str:
-    topic, number = node.path.split("/")[-2:]
-    if number.isascii() and number.isdigit():
-        return TopicPartition(topic, int(number))
-    return f"node {node.path} holds {_shown(node.data)} and is no partition number: delete it"
+    topic, name = node.path.split("/")[-2:]
+    number = partition_number(name)
+    if number is not None:
+        return TopicPartition(topic, number)
+    client = client_of_partition(name, node.data)
+    said = f"node {node.path} holds {_shown(node.data)} and is no partition number: "
+    if node.owner:
+        return f"{said}{_living(client or OTHER)}"
+    return f"{said}{client or OTHER} wrote it; no member of the old consumer reads it: find out who uses it"
 
 
 def _shown(data: bytes) -> str:

@@ -1,0 +1,114 @@
+"""Other clients in the same tree: named, and nobody is told to delete what lives."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupshift.adapters.zookeeper import parsing
+from groupshift.adapters.zookeeper.connection import Node
+from groupshift.domain.coordination import ABSENT_MODE
+from groupshift.domain.facts import Facts
+from groupshift.domain.group import GroupView, KafkaGroup, Owner
+from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rules_group import understood
+
+UUID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+JSON = b'{"version":1,"subscription":{"orders":1},"pattern":"static","timestamp":"1"}'
+LIVING = "its session lives; the group cannot be moved while that client is in it: stop that client"
+
+REGISTRATIONS = {
+    "pykafka": (f"ids/box-1:{UUID}", b"mytopic", "pykafka"),
+    "kazoo-go": (f"ids/box-1:{UUID}", JSON, "a Go client"),
+    "kafka-node": (f"ids/g_{UUID}", JSON, "kafka-node"),
+    "jafka": ("ids/g_box-1486000000000-ab12cd34", b'{"orders":4, "clicks":1}', "Kafka 0.7 or jafka"),
+    "jafka's filter": ("ids/g_box-1", b"*2*orders.*", "Kafka 0.7 or jafka"),
+    "without the group's name": ("ids/worker-7", JSON, "not Kafka's old consumer"),
+}
+OWNERS = {
+    "pykafka": ("owners/mytopic/0-3", f"box-1:{UUID}".encode(), "pykafka"),
+    "pykafka of a large broker id": ("owners/mytopic/1001-12", f"box-1:{UUID}".encode(), "pykafka"),
+    "kazoo-go": ("owners/mytopic/3", f"box-1:{UUID}".encode(), "a Go client"),
+    "kazoo-go, digits only": (
+        "owners/mytopic/3", b"box:00000000-0000-0000-0000-000000000001", "a Go client",
+    ),
+    "kafka-node": ("owners/mytopic/3", f"g_{UUID}".encode(), "kafka-node"),
+    "jafka": ("owners/mytopic/0-3", b"g_box-1486000000000-ab12cd34-0", "Kafka 0.7 or jafka"),
+    "no group in the thread id": ("owners/mytopic/3", b"other_m1-1-0", "not Kafka's old consumer"),
+    "a padded number": ("owners/mytopic/3", b"g_m1-1-00", "not Kafka's old consumer"),
+    "nothing": ("owners/mytopic/3", b"", "not Kafka's old consumer"),
+    "a padded partition": ("owners/mytopic/03", b"g_m1-1-0", "not Kafka's old consumer"),
+    "a superscript": ("owners/mytopic/\u00b2", b"g_m1-1-0", "not Kafka's old consumer"),
+    "no number": ("owners/mytopic/three", b"\xff\xfe", "not Kafka's old consumer"),
+    "5,000 digits": (f"owners/mytopic/{'9' * 5000}", b"g_m1-1-0", "not Kafka's old consumer"),
+}  # fmt: skip
+
+
+def node(path: str, data: bytes, owner: int = 7) -> Node:
+    """A znode of group g; ``owner`` 0 is a persistent one."""
+    return Node(path=f"/consumers/g/{path}", data=data, version=0, czxid=5, mzxid=5, owner=owner)
+
+
+def advises_deleting(sentence: str) -> bool:
+    """Whether a person would take it for advice to delete the node."""
+    return any(word in sentence.lower() for word in ("delete", "remove", "rmr"))
+
+
+@pytest.mark.parametrize("name", REGISTRATIONS)
+def test_f04_a_living_registration_of_another_client_is_named(name: str) -> None:
+    """What it looks like, what it means for the group, what to do; never to delete it."""
+    path, data, client = REGISTRATIONS[name]
+    found, (problem,) = parsing.member(node(path, data), None)
+    assert found.member_id == path.removeprefix("ids/")
+    assert f"/consumers/g/{path}" in problem
+    assert client in problem
+    assert LIVING in problem
+    assert not advises_deleting(problem)
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_f04_a_living_owner_node_of_another_client_is_named(name: str) -> None:
+    """A thread id is only what the old consumer writes; a partition number has no padding."""
+    path, data, client = OWNERS[name]
+    problem = parsing.owner(node(path, data))
+    assert isinstance(problem, str)
+    assert f"/consumers/g/{path}" in problem
+    assert client in problem
+    assert LIVING in problem
+    assert not advises_deleting(problem)
+
+
+@pytest.mark.parametrize("owner", [0, 7])
+def test_f04_an_offset_that_another_client_keeps_is_left_to_it(owner: int) -> None:
+    """Kafka 0.7 and jafka keep theirs in persistent nodes: deleting them loses a living client's place."""
+    problem = parsing.offset(node("offsets/mytopic/0-3", b"120", owner))
+    assert isinstance(problem, str)
+    assert "Kafka 0.7 or jafka" in problem
+    assert not advises_deleting(problem)
+    assert not advises_deleting(str(parsing.offset(node("offsets/mytopic/3", b"twelve", owner))))
+
+
+def test_f04_owners_of_a_topic_that_is_gone_are_stopped_not_removed() -> None:
+    """An owner node always belongs to a living session."""
+    owned = Owner(partition=TopicPartition("gone", 0), thread_id="g_m1-1-0", czxid=5, session_id=7)
+    side = ZookeeperSide(exists=True, owners=(owned,))
+    kafka = KafkaSide(group=KafkaGroup(state="Dead"))
+    (problem,) = (text for text in merge("g", 1, side, kafka, Positions()).problems if "owner nodes" in text)
+    assert "stop the members" in problem
+    assert not advises_deleting(problem)
+
+
+def test_f04_the_rule_about_nodes_gives_no_advice_of_its_own() -> None:
+    """Each sentence holds its remedy: "repair or remove that node" was said of living ones too."""
+    view = GroupView(group="g", taken_at_ms=1, exists=True, mode=ABSENT_MODE, problems=("something",))
+    ((_, reason, hint),) = understood(Facts(view=view))
+    assert reason == "something"
+    assert not advises_deleting(hint)
+
+
+def test_the_old_consumers_own_nodes_are_no_other_clients() -> None:
+    """Generated ids, ids set by hand, and groups whose name has dashes and underscores."""
+    for name in ("g_box.a-1486000000000-ab12cd34", "g_m1", "g_m1-1"):
+        assert parsing.member(node(f"ids/{name}", JSON), None)[1] == ()
+        assert isinstance(parsing.owner(node("owners/orders/3", f"{name}-12".encode())), Owner)
+    assert "is persistent" in parsing.member(node("ids/g_m1", JSON, owner=0), None)[1][0]
