@@ -77,7 +77,7 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     else:
         _show(Console(), state, output)
         render.next_command(Console(), following)
-    return 1 if state.problems else 0
+    return 1 if any(not row.of_leftover for row in state.problems) else 0
 
 
 def _plan(migration: str, settings_file: Path | None, output: Path) -> tuple[str, PlanOf | None]:
@@ -144,7 +144,8 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
             escape(f"group {group!r}: its coordinator does not know it"), style="yellow", soft_wrap=True
         )
     for row in state.problems[:_SHOWN]:
-        console.print(escape(f"problem: {row.problem}"), style="yellow", soft_wrap=True)
+        word = "left over" if row.of_leftover else "problem"
+        console.print(escape(f"{word}: {row.problem}"), style="yellow", soft_wrap=True)
     if len(state.problems) > _SHOWN:
         console.print(f"… and {len(state.problems) - _SHOWN:,} more in table problems", style="yellow")
     console.print(escape(f"{output}: written in {state.requests:,} requests"), soft_wrap=True)

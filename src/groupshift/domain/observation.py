@@ -155,7 +155,8 @@ def _filter_problems(zookeeper: ZookeeperSide) -> Iterator[str]:
 
 
 def _topic_problems(group: str, zookeeper: ZookeeperSide, kafka: KafkaSide) -> Iterator[str]:
-    """Topics and partitions that the group names and the brokers do not know."""
+    """Topics that members subscribe to and partitions that they own, and the brokers do not know. Offsets of
+    such are leftovers, and no problem (`GroupView.leftovers`)."""
     for member in _everyone(zookeeper, kafka):
         for topic in _topics(member, kafka.topics):
             if topic not in kafka.topics:
@@ -163,21 +164,17 @@ def _topic_problems(group: str, zookeeper: ZookeeperSide, kafka: KafkaSide) -> I
                     f"member {member.member_id} subscribes to topic {topic!r}, which the brokers do not "
                     "know: create the topic or restart the member without it"
                 )
-    for what, where, partitions in (
-        ("owner nodes in ZooKeeper", f"/consumers/{group}/owners", [at.partition for at in zookeeper.owners]),
-        (
-            "offsets in ZooKeeper",
-            f"/consumers/{group}/offsets",
-            [at.partition for at in zookeeper.offsets],
-        ),
-        ("offsets in Kafka", "the Kafka group", [at.partition for at in kafka.offsets]),
-    ):
-        unknown = Counter(at.topic for at in partitions if at.partition >= kafka.topics.get(at.topic, 0))
-        for topic, count in sorted(unknown.items()):
-            yield (
-                f"{count} {what} are of topic {topic!r}, of which the brokers know "
-                f"{kafka.topics.get(topic, 0)} partitions: remove them from {where} or restore the topic"
-            )
+    unknown = Counter(
+        at.partition.topic
+        for at in zookeeper.owners
+        if at.partition.partition >= kafka.topics.get(at.partition.topic, 0)
+    )
+    for topic, count in sorted(unknown.items()):
+        yield (
+            f"{count} owner nodes in ZooKeeper are of topic {topic!r}, of which the brokers know "
+            f"{kafka.topics.get(topic, 0)} partitions: remove them from /consumers/{group}/owners or restore "
+            "the topic"
+        )
 
 
 def _everyone(zookeeper: ZookeeperSide, kafka: KafkaSide) -> tuple[Member, ...]:
