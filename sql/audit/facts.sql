@@ -20,7 +20,9 @@ SELECT group_id, topic, partition, answered, logged, node_offset AS zookeeper, i
          OR (node_offset IS NOT NULL AND exists(bracket, x -> x.says <=> node_offset)) AS stores_agree,
        behind AS node_behind,
        coalesce(:now_ms - first_beyond.commit_timestamp <= :interval_ms, false) AS node_within_interval,
-       coalesce(:now_ms - mtime_ms <= :interval_ms, false) AS kafka_within_interval,
+       coalesce(node_offset IS NOT NULL AND last_live.commit_timestamp >= 0
+                AND :now_ms - last_live.commit_timestamp <= :interval_ms, false) AS kafka_within_interval,
+       coalesce(last_live.commit_timestamp >= 0, false) AS kafka_dated,
        coalesce(if(behind, members = 0, mode <> 'kafka' AND aware = 0), false) AS unwritten
 FROM (
   SELECT b.*, g.group_id IS NOT NULL AS asked, s.src_partition IS NOT NULL AS silent, r.group_id IS NOT NULL AS overdue,

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from groupshift.domain.coordination import Isolation
 from groupshift.errors import Rejected
 
 DRIVERS = ("process", "manual", "command", "kubernetes")
@@ -68,10 +69,12 @@ class KubernetesSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings:
     """``driver`` is the one taken where a request names none; ``socket`` is the supervisor's Unix socket
-    (driver ``process``)."""
+    (driver ``process``); ``isolation_level`` is the one at which Kafka members read (old members read
+    uncommitted)."""
 
     driver: str = "process"
     socket: str = ""
+    isolation_level: str = "read_committed"
     command: CommandSettings = field(default_factory=CommandSettings)
     kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
 
@@ -263,6 +266,9 @@ def _fleet_problems(fleet: FleetSettings) -> list[str]:
     problems = []
     if fleet.driver not in DRIVERS:
         problems.append(f"fleet.driver {fleet.driver!r} is none of {', '.join(DRIVERS)}")
+    levels = tuple(each.value for each in Isolation)
+    if fleet.isolation_level not in levels:
+        problems.append(f"fleet.isolation_level {fleet.isolation_level!r} is none of {', '.join(levels)}")
     if fleet.driver == "process" and not fleet.socket:
         problems.append("fleet.socket is missing, which the driver process needs")
     if fleet.driver == "command":

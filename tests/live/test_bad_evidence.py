@@ -131,15 +131,16 @@ def test_b5_the_log_of_the_coordinators_is_gone(
 def test_b5_a_group_whose_topic_is_gone(
     cluster, group: str, kazoo: KazooClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The snapshot is written whole with what there is, and says it: exit code 1, a row of ``problems``."""
+    """No member reads it: the snapshot is written whole and names it in ``problems``; exit code 0."""
     kazoo.ensure_path(f"/consumers/{group}/offsets/gone-{group}/0")
     kazoo.set(f"/consumers/{group}/offsets/gone-{group}/0", b"5")
     where = ("--bootstrap-servers", cluster.bootstrap, "--zookeeper", cluster.zookeeper)
     output = tmp_path / "s"
     arguments = ["snapshot", "--groups", group, *where, "--read-from", "zookeeper", "--output", str(output)]
-    assert main([*arguments, *PATIENT, "--json"]) == FOUND
+    assert main([*arguments, *PATIENT, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)["problems"]
-    assert said == [f"topic 'gone-{group}' has committed offsets or members but does not exist (any more)"]
+    kept = "its committed offsets are kept as they are"
+    assert said == [f"topic 'gone-{group}' does not exist (any more), and no member reads it: {kept}"]
     problems = pq.read_table(output / "problems-00000.parquet").to_pylist()
     assert [row["problem"] for row in problems] == said
     (row,) = pq.read_table(output / "offsets-00000.parquet").to_pylist()

@@ -292,7 +292,10 @@ def test_offsets_of_a_topic_that_is_gone_are_kept_and_said(
     assert {end.topic for end in state.log_ends} == {orders}
     if (doomed, 0) in committed(state, group):  # the coordinator forgets such offsets a moment later
         assert [row.problem for row in state.problems] == [
-            f"topic {doomed!r} has committed offsets or members but does not exist (any more)"
+            (
+                f"topic {doomed!r} does not exist (any more), and no member reads it: "
+                "its committed offsets are kept as they are"
+            )
         ]
 
 

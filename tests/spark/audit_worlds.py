@@ -100,7 +100,7 @@ class World:
             name,
             *at,
             offset=offset,
-            at=pick(_TIMES),
+            at=pick((*_TIMES, -1)),
             version=pick([0, 1, 2, 3, 3, 3, 4]),
             kind=pick([0, 1, 1]),
         )

@@ -61,7 +61,7 @@ class EnsembleSnapshots:
             sides = {group: side for group, side in sides.items() if coordinated_by_zookeeper(side)}
         rows = zookeeper_rows(sides, self._kafka.topics())
         others = self._others(groups, sides, tell)
-        ends, problems = self._kafka.log_ends(rows.topics)
+        ends, problems = self._kafka.log_ends(rows.topics, rows.unread)
         state = ClusterState(cluster_id=cluster_id, taken_at_ms=taken_at_ms) if others is None else others
         joined = _joined(state, sides.keys(), rows, ends)
         return replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from groupshift.domain.coordination import Isolation
 from groupshift.domain.holder import Holder
 from groupshift.domain.moves import MoveName
 from groupshift.ports.access import Access, NobodyAsks
@@ -17,6 +18,7 @@ from groupshift.ports.journal import Entry, Journal
 from groupshift.ports.ledger import Ledger
 from groupshift.ports.mode import ModeSwitch
 from groupshift.ports.proof import ProofRunner
+from groupshift.ports.record_log import NobodyAsksTheLog, RecordLog
 from groupshift.ports.signature import Signer
 from groupshift.settings import Thresholds
 
@@ -34,7 +36,9 @@ class GroupSide:
 class Environment:
     """``fleets`` opens the driver of a name (see `MoveRequest.driver`) and raises `Rejected` for one
     that is not configured; ``driver`` is the name taken where a request has none; ``job`` is the path of
-    the Spark job ``validate.py``; ``signer`` signs evidence packs, None where the settings name no key.
+    the Spark job ``validate.py``; ``records`` asks the logs of topics, and ``isolation`` is the level at
+    which the group's Kafka members read them; ``signer`` signs evidence packs, None where the settings name
+    no key.
 
     ``sides`` open those of moves that meet a group in another way; opened again they are the same.
     ``held`` is the claim of the run that calls: use cases of its migration do and ask nothing once another
@@ -50,6 +54,8 @@ class Environment:
     clock: Clock
     job: str
     access: Access = field(default_factory=NobodyAsks)
+    records: RecordLog = field(default_factory=NobodyAsksTheLog)
+    isolation: Isolation = Isolation.READ_COMMITTED
     driver: str = "process"
     thresholds: Thresholds = field(default_factory=Thresholds)
     crash: CrashPoints = field(default_factory=NoCrash)

@@ -83,8 +83,10 @@ class Expanding(RunWork):
         return next((int(each) for each in counted if each), self.plan.to)
 
     def harmless(self, problem: ProblemRow) -> bool:
-        """See `RunWork`: residue of a group that stays where it is, until it expires (NEW coordinators)."""
+        """See `RunWork`; and residue of a group that stays where it is (NEW coordinators let it expire)."""
         group = problem.group
+        if problem.of_leftover:
+            return True
         return problem.of_listing and group is not None and not self.moves(group, self.count)
 
     def unproven(self, before: RunStep) -> list[str]:

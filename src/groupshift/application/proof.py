@@ -17,6 +17,7 @@ from groupshift.domain.equality import (
 )
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.log_gaps import answers_data, gaps
 from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
 from groupshift.domain.snapshot_plan import PlanOf, refuse_older
@@ -46,8 +47,10 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
     if restores(found, stage, moment):
         node = after["group"][0]["mode_text"]
         changes = restored_changes(changes, None if node is None else "zookeeper")
+    asked = gaps(before, after, env.isolation)
+    log = answers_data(env.records.read(asked)) if asked else []
     demand_held(env, migration)
-    text = json.dumps(changes.to_data(), indent=1, sort_keys=True)
+    text = json.dumps(changes.to_data() | ({"log": log} if log else {}), indent=1, sort_keys=True)
     rules = env.evidence.write_text(migration, stage.value, folder(moment), RULES_FILE, text=text)
     body = {"moment": moment.value, "against": [compared[0].value, compared[1].value]}
     now = env.clock.now_ms()

@@ -138,9 +138,10 @@ class RunWork(ABC):
         """Tells of a group whether its records are to stay where they are in the log."""
         return lambda _group: True
 
-    def harmless(self, _problem: ProblemRow) -> bool:
-        """Whether a run may go on over a problem of a snapshot without a word of a person."""
-        return False
+    def harmless(self, problem: ProblemRow) -> bool:
+        """Whether a run may go on over a problem of a snapshot without a word of a person: what is left of a
+        topic that is gone stays as it is."""
+        return problem.of_leftover
 
     def residue(self) -> str:
         """What may be left of groups where they were, with the cure (empty: nothing): such groups are listed

@@ -9,9 +9,11 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import LOOK_AGAIN_S, patient
 from groupshift.application.records import Migration, load
 from groupshift.domain.books import Wanted
+from groupshift.domain.coordination import Isolation
 from groupshift.domain.equality import nobody_at
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.group import GroupView
+from groupshift.domain.log_gaps import Gap, LogAnswer, isolation_of
 from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.snapshot import snapshot_rows
@@ -60,11 +62,24 @@ def _delivered(env: Environment, view: GroupView) -> Mapping[TopicPartition, int
     for each in (*view.zookeeper_offsets, *view.kafka_offsets):
         if each.offset > found.get(each.partition, each.offset) + 1:
             behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
+    passed = [
+        Gap(partition=at, start=found[at] + 1, end=end, isolation=_isolation(env, view, at))
+        for at, end in behind.items()
+    ]
+    for read in env.records.read(passed) if passed else ():
+        if read.answer is LogAnswer.NOTHING:  # markers, aborted, compacted: no ledger has them
+            del behind[read.gap.partition]
     while behind and env.clock.now_ms() < deadline:
         env.clock.sleep(LOOK_AGAIN_S)
         found |= env.ledger.delivered_below(view.group, behind)
         behind = {at: offset for at, offset in behind.items() if found[at] < offset - 1}
     return found
+
+
+def _isolation(env: Environment, view: GroupView, at: TopicPartition) -> Isolation:
+    kinds = {member.member_id: member.kind for member in view.members}
+    owners = view.owners_of().get(at, ())
+    return isolation_of((kinds[each] for each in owners if each in kinds), env.isolation)
 
 
 def _calm(found: Migration, name: StageName, moment: Moment) -> tuple[tuple[str, ...], Wanted]:

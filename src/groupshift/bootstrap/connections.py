@@ -13,6 +13,7 @@ from groupshift.application.fleet_scans import FleetScans
 from groupshift.bootstrap.fleets import fleet
 from groupshift.bootstrap.protocol import protocol_views
 from groupshift.bootstrap.snapshots import group_snapshots
+from groupshift.domain.coordination import Isolation
 from groupshift.domain.moves import MoveName
 from groupshift.ports.access import Access
 from groupshift.ports.clock import Clock
@@ -31,6 +32,7 @@ _GroupSide = tuple[GroupReader, ModeSwitch, Access]
 def connect(settings: Settings) -> Environment:
     """Everything a migration needs."""
     from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.kafka.record_log import KafkaRecordLog
     from groupshift.adapters.ledger.files import LedgerFiles
     from groupshift.adapters.parquet.evidence import ParquetEvidence
     from groupshift.adapters.spark_submit.runner import SparkSubmit
@@ -44,6 +46,8 @@ def connect(settings: Settings) -> Environment:
         groups=groups,
         mode=mode,
         access=access,
+        records=KafkaRecordLog(settings.kafka.bootstrap_servers, settings.kafka.properties),
+        isolation=Isolation(settings.fleet.isolation_level),
         driver=settings.fleet.driver,
         fleets=partial(fleet, settings.fleet, groups),
         evidence=ParquetEvidence(settings.evidence.root),

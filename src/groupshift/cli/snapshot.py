@@ -76,7 +76,7 @@ def snapshot(  # noqa: PLR0913 - the options of a verb
     else:
         _show(Console(), state, output)
         render.next_command(Console(), following)
-    return 1 if state.problems else 0
+    return 1 if any(not row.of_leftover for row in state.problems) else 0
 
 
 def _plan(migration: str, settings_file: Path | None, output: Path) -> tuple[str, PlanOf | None]:
@@ -139,7 +139,8 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
     for group in _unknown(state)[:_SHOWN]:
         console.print(f"group {visible(group)}: its coordinator does not know it", style="yellow")
     for row in state.problems[:_SHOWN]:
-        console.print(f"problem: {row.problem}", style="yellow")
+        word = "left over" if row.of_leftover else "problem"
+        console.print(f"{word}: {row.problem}", style="yellow")
     if len(state.problems) > _SHOWN:
         console.print(f"… and {len(state.problems) - _SHOWN:,} more in table problems", style="yellow")
     console.print(f"{output}: written in {state.requests:,} requests")

@@ -56,6 +56,8 @@ class Fact(StrEnum):
     NODE_BEHIND = "node_behind"
     NODE_WITHIN = "node_within_interval"
     KAFKA_WITHIN = "kafka_within_interval"
+    KAFKA_DATED = "kafka_dated"
+    """The time of Kafka's own last commit is known."""
     UNWRITTEN = "unwritten"
     """The store that is behind is one that no member of the group commits to."""
 
@@ -114,6 +116,7 @@ FACTS: Mapping[Fact, Callable[[Case], bool]] = {
     Fact.NODE_BEHIND: lambda case: case.znode_behind,
     Fact.NODE_WITHIN: lambda case: case.znode_within_interval,
     Fact.KAFKA_WITHIN: lambda case: case.kafka_within_interval,
+    Fact.KAFKA_DATED: lambda case: case.kafka_committed_ms is not None,
     Fact.UNWRITTEN: _unwritten,
 }
 """Every fact, as the sources of one case tell it."""

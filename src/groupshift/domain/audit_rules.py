@@ -43,6 +43,7 @@ class Kind(StrEnum):
     NEVER_COMMITTED = "never committed"
     ZOOKEEPER_LATER = "zookeeper within its interval"
     KAFKA_LATER = "kafka within its interval"
+    KAFKA_UNDATED = "kafka behind, time unknown"
     LEFT_BEHIND = "store left behind"
     NOT_IN_ZOOKEEPER = "not in zookeeper"
     STORES_DIVERGE = "stores diverge"
@@ -274,12 +275,20 @@ STORE_RULES = (
     AuditRule(
         number="A30", kind=Kind.KAFKA_LATER, weight=_EXPLAINED,
         when=(Fact.KAFKA_WITHIN,), unless=(Fact.STORES_AGREE, Fact.NODE_BEHIND),
-        reason="Kafka is behind ZooKeeper for no longer than a commit interval",
+        reason="Kafka is behind ZooKeeper for no longer than a commit interval: its own last commit is "
+        "younger",
     ),
     AuditRule(
         number="A31", kind=Kind.LEFT_BEHIND, weight=_EXPLAINED,
         when=(Fact.UNWRITTEN,), unless=(Fact.STORES_AGREE,),
         reason="no member of the group commits to the store that is behind",
+    ),
+    AuditRule(
+        number="A34", kind=Kind.KAFKA_UNDATED, weight=_UNKNOWN,
+        unless=(Fact.STORES_AGREE, Fact.NODE_BEHIND, Fact.KAFKA_DATED),
+        reason="Kafka is behind ZooKeeper, and its log does not tell when its last commit was made: that it "
+        "is no longer than a commit interval is not proven",
+        remedy="audit the group again after its next commit to Kafka; no such commit means that it fails",
     ),
     AuditRule(
         number="A32", kind=Kind.NOT_IN_ZOOKEEPER, weight=_MISMATCH,

@@ -149,7 +149,8 @@ def untold(admin: ClusterState, zookeeper: Mapping[str, ZookeeperGroup]) -> dict
     """The same, by the group that each is about (empty: none in particular)."""
     found: dict[str, list[str]] = defaultdict(list)
     for row in admin.problems:
-        found[row.group or ""].append(row.problem)
+        if not row.of_leftover:
+            found[row.group or ""].append(row.problem)
     for group, side in zookeeper.items():
         if side.problems:
             found[group] += side.problems

@@ -118,6 +118,10 @@ LISTED_TOO = " too, but coordinated by "
 """What a problem of a group that two brokers list says, and no other one."""
 
 
+LEFT_OVER = " does not exist (any more), and no member reads it: "
+"""What a problem of committed offsets that are left of a topic says, and no other one."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemRow:
     """What could not be read, or contradicts itself; ``group`` is None where it concerns no single one."""
@@ -129,6 +133,12 @@ class ProblemRow:
     def of_listing(self) -> bool:
         """Whether it says that a broker lists what another one coordinates: its offsets were told."""
         return LISTED_TOO in self.problem
+
+    @property
+    def of_leftover(self) -> bool:
+        """Whether it only names committed offsets of a topic that is gone and that no member reads: all was
+        told, and nothing of it moves."""
+        return LEFT_OVER in self.problem
 
 
 ROWS: Mapping[str, type] = {

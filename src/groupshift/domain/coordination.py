@@ -17,6 +17,15 @@ class Mode(StrEnum):
     KAFKA = "kafka"
 
 
+class Isolation(StrEnum):
+    """What a reader is given (``isolation.level``)."""
+
+    READ_COMMITTED = "read_committed"
+    """Nothing of aborted transactions, and nothing behind the last stable offset. librdkafka's default."""
+    READ_UNCOMMITTED = "read_uncommitted"
+    """Every record but markers. The old consumer knows nothing else; the default of Java clients."""
+
+
 class MemberKind(StrEnum):
     """What a member of a group is, as far as a move is concerned."""
 

@@ -15,7 +15,9 @@ The Spark job ``validate.py`` reads exactly the keys of `AllowedChanges.to_data`
      "partitions": "equal",             # the set of partitions with log ends
      "owners": "one_each",              # every partition exactly one owner, who is a member; "nobody": the
                                         # group is empty, and neither owners nor subscriptions are compared
-     "ledger": "optional"}              # with a ledger row: offset <= last_delivered + 1
+     "ledger": "optional",              # with a ledger row: offset <= last_delivered + 1, unless the log says
+     "log": [                           # (only where it was asked) that nothing between was to be delivered
+        {"topic": "orders", "partition": 0, "from": 4, "to": 6, "answer": "nothing", "reason": "..."}]}
 """
 
 from __future__ import annotations

@@ -131,6 +131,34 @@ class GroupView:
         """All partitions of the group's topics, from the brokers."""
         return frozenset(end.partition for end in self.log_ends)
 
+    @property
+    def leftovers(self) -> tuple[TopicPartition, ...]:
+        """Partitions with a committed offset, in either store, that no member reads: nobody subscribes to the
+        topic, it was deleted, or it has fewer partitions. They stay as they are, whatever the group does.
+
+        A topic that a member names and the brokers do not know is none of these, nor is a partition that
+        somebody owns."""
+        read = self.partitions
+        known = {partition.topic for partition in read}
+        wanted = {topic for member in self.members for topic, _ in member.subscription} - known
+        owned = {owner.partition for owner in self.owners}
+        committed = {at.partition for at in (*self.zookeeper_offsets, *self.kafka_offsets)}
+        return tuple(sorted(at for at in committed - read - owned if at.topic not in wanted))
+
+    @property
+    def below_start(self) -> tuple[tuple[CommittedOffset, LogEnd], ...]:
+        """The lowest committed offset of each partition whose records there are deleted, and its log. Its
+        reader begins where its own ``auto.offset.reset`` says."""
+        lowest: dict[TopicPartition, CommittedOffset] = {}
+        for at in (*self.zookeeper_offsets, *self.kafka_offsets):
+            if at.partition not in lowest or at.offset < lowest[at.partition].offset:
+                lowest[at.partition] = at
+        return tuple(
+            (lowest[end.partition], end)
+            for end in sorted(self.log_ends, key=lambda end: end.partition)
+            if end.partition in lowest and lowest[end.partition].offset < end.start
+        )
+
     def of_kind(self, kind: MemberKind) -> tuple[Member, ...]:
         """The members of one kind, in order of member id."""
         return tuple(member for member in self.members if member.kind is kind)

@@ -40,6 +40,17 @@ class Judgement:
         return worst(finding.verdict for finding in self.findings)
 
     @property
+    def passed(self) -> tuple[Finding, ...]:
+        """The findings of rules that were asked, could fail, and passed."""
+        return tuple(each for each in self.findings if each.asked and each.verdict is Verdict.PASS)
+
+    @property
+    def not_asked(self) -> tuple[Finding, ...]:
+        """The findings of rules that were not asked or could not fail: they count neither as passed nor as
+        failed."""
+        return tuple(each for each in self.findings if not each.asked)
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """The sentences of the findings that did not pass, worst first."""
         bad = [finding for finding in self.findings if finding.verdict is not Verdict.PASS]

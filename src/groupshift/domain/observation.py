@@ -25,7 +25,6 @@ from groupshift.domain.registration import Pattern, Registration
 from groupshift.domain.topic_filter import compile_filter
 from groupshift.errors import Rejected
 
-_OWNERS = "owner nodes in ZooKeeper"
 """Always those of living sessions: a person stops the member, and never deletes the node."""
 
 
@@ -141,7 +140,7 @@ def merge(
             *kafka.problems,
             *positions.problems,
             *_filter_problems(group, zookeeper),
-            *_topic_problems(group, zookeeper, kafka),
+            *_topic_problems(zookeeper, kafka),
         ),
     )
 
@@ -160,8 +159,9 @@ def _filter_problems(group: str, zookeeper: ZookeeperSide) -> Iterator[str]:
                 )
 
 
-def _topic_problems(group: str, zookeeper: ZookeeperSide, kafka: KafkaSide) -> Iterator[str]:
-    """Topics and partitions that the group names and the brokers do not know."""
+def _topic_problems(zookeeper: ZookeeperSide, kafka: KafkaSide) -> Iterator[str]:
+    """Topics that members subscribe to and partitions that they own, and the brokers do not know. Offsets of
+    such are leftovers, and no problem (`GroupView.leftovers`)."""
     for member in _everyone(zookeeper, kafka):
         for topic in _topics(member, kafka.topics):
             if topic not in kafka.topics:
@@ -169,22 +169,16 @@ def _topic_problems(group: str, zookeeper: ZookeeperSide, kafka: KafkaSide) -> I
                     f"member {member.member_id} subscribes to topic {topic!r}, which the brokers do not "
                     "know: create the topic or restart the member without it"
                 )
-    for what, where, partitions in (
-        (_OWNERS, f"/consumers/{group}/owners", [at.partition for at in zookeeper.owners]),
-        (
-            "offsets in ZooKeeper",
-            f"/consumers/{group}/offsets",
-            [at.partition for at in zookeeper.offsets],
-        ),
-        ("offsets in Kafka", "the Kafka group", [at.partition for at in kafka.offsets]),
-    ):
-        unknown = Counter(at.topic for at in partitions if at.partition >= kafka.topics.get(at.topic, 0))
-        for topic, count in sorted(unknown.items()):
-            remedy = f"remove them from {where}" if what != _OWNERS else "stop the members that own them"
-            yield (
-                f"{count} {what} are of topic {topic!r}, of which the brokers know "
-                f"{kafka.topics.get(topic, 0)} partitions: {remedy} or restore the topic"
-            )
+    unknown = Counter(
+        at.partition.topic
+        for at in zookeeper.owners
+        if at.partition.partition >= kafka.topics.get(at.partition.topic, 0)
+    )
+    for topic, count in sorted(unknown.items()):
+        yield (
+            f"{count} owner nodes in ZooKeeper are of topic {topic!r}, of which the brokers know "
+            f"{kafka.topics.get(topic, 0)} partitions: stop the members that own them or restore the topic"
+        )
 
 
 def _everyone(zookeeper: ZookeeperSide, kafka: KafkaSide) -> tuple[Member, ...]:

@@ -10,7 +10,7 @@ from groupshift.domain.moves import StageName, Until
 
 ASSESS = (
     *("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C28", "C09", "C10", "C11", "C18", "C20"),
-    *("C24", "C25", "C26", "C27"),
+    *("C24", "C25", "C26", "C27", "C29"),
 )
 """Asked by assess, before anything is planned."""
 

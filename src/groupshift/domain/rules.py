@@ -6,26 +6,32 @@ Which rules are asked when is data: `groupshift.domain.rulebook`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from groupshift.domain import rules_group as group
 from groupshift.domain import rules_members as members
 from groupshift.domain import rules_offsets as offsets
 from groupshift.domain import rules_storage as storage
+from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts
 from groupshift.domain.protocol import rules_move as protocol
 from groupshift.domain.verdict import Finding, Verdict
 
 
+def _never(_facts: Facts) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule. ``holds`` is the sentence of the passed finding; ``look`` yields what is wrong, or a
-    passed sentence of its own."""
+    passed sentence of its own; where ``moot`` is true nothing that it looks at is there."""
 
     number: str
     holds: str
     look: Callable[[Facts], Iterator[Complaint]]
+    moot: Callable[[Facts], bool] = _never
 
     def ask(self, facts: Facts) -> tuple[Finding, ...]:
         """The complaints as findings, or one passed finding."""
@@ -33,7 +39,10 @@ class Rule:
             Finding(rule=self.number, verdict=verdict, reason=reason, hint=hint)
             for verdict, reason, hint in self.look(facts)
         )
-        return found or (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds),)
+        if found:
+            return found
+        asked = not self.moot(facts)
+        return (Finding(rule=self.number, verdict=Verdict.PASS, reason=self.holds, asked=asked),)
 
 
 _ALL = (
@@ -64,11 +73,31 @@ _ALL = (
     ("C25", "the owner nodes follow Kafka's assignment, or there is nothing to own", storage.one_assignor),
     ("C26", "offsets in Kafka are complete, or not due yet", offsets.kafka_offsets_begun),
     ("C27", "every migration-aware member is in ZooKeeper and in Kafka", members.whole_awareness),
+    ("C29", "every committed offset is of a partition that a member reads", offsets.offsets_nobody_reads),
     ("C28", "every migration-aware member honours the fence", members.fenced_for_its_mode),
 )
 
+
+def _without(kind: MemberKind) -> Callable[[Facts], bool]:
+    return lambda facts: not facts.view.of_kind(kind)
+
+
+_MOOT: Mapping[str, Callable[[Facts], bool]] = {
+    "C06": _without(MemberKind.OLD),
+    "C08": _without(MemberKind.AWARE),
+    "C17": lambda facts: facts.wanted is None,
+    "C18": lambda facts: not facts.places,
+    "C24": _without(MemberKind.OLD),
+    "C25": lambda facts: facts.view.effective_mode is Mode.KAFKA or not facts.view.partitions,
+    "C26": lambda facts: not facts.view.migration_ids,
+    "C27": _without(MemberKind.AWARE),
+    "C28": _without(MemberKind.AWARE),
+}
+"""When a rule could not fail: nothing that it looks at is there, or nothing is wanted yet."""
+
 RULES = {
-    number: Rule(number=number, holds=holds, look=look) for number, holds, look in (*_ALL, *protocol.RULES)
+    number: Rule(number=number, holds=holds, look=look, moot=_MOOT.get(number, _never))
+    for number, holds, look in (*_ALL, *protocol.RULES)
 }
 """Every rule by number: C of the move ``coordination``, PR of the move ``protocol``; a few serve both."""
 

@@ -1,11 +1,11 @@
-"""Rules about committed offsets: N3, O8, and offsets that point at deleted records."""
+"""Rules about committed offsets: N3, O8, offsets that point at deleted records, and those nobody reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from groupshift.domain.facts import Complaint, Facts, OffsetTable, sentence_list
-from groupshift.domain.group import GroupView
+from groupshift.domain.group import GroupView, LogEnd
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict
 
@@ -44,10 +44,12 @@ def kafka_offsets_complete(facts: Facts) -> Iterator[Complaint]:
             f"no offset in Kafka for {sentence_list(names)}: Kafka consumers would reset (O8)",
             _COMMIT,
         )
+    unread = frozenset(view.leftovers)
     behind = [
         f"{offset.partition} (Kafka {kafka.by_partition[offset.partition]}, ZooKeeper {offset.offset})"
         for offset in view.zookeeper_offsets
-        if kafka.by_partition.get(offset.partition, offset.offset) < offset.offset
+        if offset.partition not in unread
+        and kafka.by_partition.get(offset.partition, offset.offset) < offset.offset
     ]
     if behind:
         yield (
@@ -70,20 +72,46 @@ def kafka_offsets_begun(facts: Facts) -> Iterator[Complaint]:
 
 
 def offsets_in_log(facts: Facts) -> Iterator[Complaint]:
-    """Committed, but deleted since."""
-    ends = {end.partition: end for end in facts.view.log_ends}
-    committed = (*facts.view.zookeeper_offsets, *facts.view.kafka_offsets)
-    outside: set[TopicPartition] = {
-        offset.partition
-        for offset in committed
-        if offset.partition in ends and not ends[offset.partition].start <= offset.offset
-    }
-    if outside:
-        yield (
-            Verdict.INCONCLUSIVE,
-            (
-                f"committed offsets of {sentence_list(sorted(map(str, outside)))} lie below the log start: "
-                "those records are already deleted"
-            ),
-            "check the retention of the topic",
-        )
+    """Committed, but deleted since: explained, for what happens next is the consumer's own rule."""
+    for sentence in resets(facts.view):
+        yield Verdict.PASS, f"explained: {sentence}", ""
+
+
+def offsets_nobody_reads(facts: Facts) -> Iterator[Complaint]:
+    """Offset nodes never expire, so most old groups have leftovers: named once, never a reason to fail."""
+    for sentence in leftovers(facts.view):
+        yield Verdict.PASS, sentence, ""
+
+
+def leftovers(view: GroupView) -> tuple[str, ...]:
+    """A sentence about the committed offsets that no member reads; none where there are none."""
+    unread = view.leftovers
+    if not unread:
+        return ()
+    stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
+    values = {name: OffsetTable.of(offsets).by_partition for name, offsets in stores}
+
+    def told(at: TopicPartition) -> str:
+        held = ", ".join(f"{name} {table[at]}" for name, table in values.items() if at in table)
+        return f"{at} ({held})"
+
+    return (f"no member reads it: kept as it is: {sentence_list([told(at) for at in unread])}",)
+
+
+def resets(view: GroupView) -> tuple[str, ...]:
+    """A sentence for each partition whose committed offset lies below its log's start: where its reader goes
+    on, by its own ``auto.offset.reset``."""
+    return tuple(
+        f"the committed offset {at.offset} of {at.partition} is below the log start {end.start} (its records "
+        f"are deleted): its reader begins at {_where(end)}"
+        for at, end in view.below_start
+    )
+
+
+def _where(end: LogEnd) -> str:
+    if end.start == end.end:
+        return f"{end.start}, whatever its auto.offset.reset says"
+    return (
+        f"{end.start} with auto.offset.reset=earliest (smallest), or at {end.end} with latest (largest), "
+        f"which passes over {end.end - end.start} offsets"
+    )

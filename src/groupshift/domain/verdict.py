@@ -33,13 +33,16 @@ class Finding:
     """What one numbered rule said about one subject.
 
     ``rule`` is the rule's number (``C03``, ``V01``), ``reason`` one sentence with the values met,
-    ``hint`` what to do about it (empty when there is nothing to do).
+    ``hint`` what to do about it (empty when there is nothing to do). ``asked`` is False where the rule was
+    not asked, or nothing it looks at was there, so that it could not fail: its verdict is pass, and proves
+    nothing.
     """
 
     rule: str
     verdict: Verdict
     reason: str
     hint: str = ""
+    asked: bool = True
 
     @property
     def with_remedy(self) -> str:

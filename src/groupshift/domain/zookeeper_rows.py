@@ -45,6 +45,12 @@ class ZookeeperRows:
             row.topic for rows in (self.subscriptions, self.assignments, self.offsets) for row in rows
         )
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """Those of them that no member subscribes to or owns."""
+        read = {row.topic for rows in (self.subscriptions, self.assignments) for row in rows}
+        return self.topics - read
+
 
 def coordinated_by_zookeeper(side: ZookeeperSide) -> bool:
     """Whether ZooKeeper knows the group and decides who owns what in it now (§8.3)."""

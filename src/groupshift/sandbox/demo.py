@@ -181,6 +181,7 @@ class Demo:
         arguments = (
             *("--ledgers", str(self._home.ledgers), "--zookeeper-log", str(self._home.zookeeper)),
             *("--group", GROUP, "--output", str(output)),
+            *("--brokers", load(self._home.settings_file).kafka.bootstrap_servers),
         )
         app.prove(ProofRequest(job=str(job), arguments=arguments, output=str(output)))
         return output

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from groupshift.domain.coordination import Isolation, MemberKind
+from groupshift.domain.log_gaps import Gap, GapRead, LogAnswer, isolation_of
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.spark.checks import statement
 from groupshift.spark.consumption import Log
-from groupshift.spark.verdicts import Offence, Ruled, ruled
+from groupshift.spark.verdicts import Offence, Ruled, not_asked, ruled
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -33,7 +36,10 @@ class Window:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What the queries found, as rows; times are epoch milliseconds. ``duplicates``, ``unexplained`` and
-    ``hand_overs`` are those within the window, ``owners`` and ``plain`` are overlaps of either sort."""
+    ``hand_overs`` are those within the window, ``owners`` and ``plain`` are overlaps of either sort. ``lost``
+    are offsets delivered to nobody; of those that the log was asked about the ones where it holds records
+    (``records``), while ``unproven`` are those of which it cannot tell, and ``empty`` those where it holds
+    nothing for their reader."""
 
     lost: Rows
     duplicates: Rows
@@ -44,6 +50,8 @@ class Measured:
     plain: Rows
     partitions: Rows
     members: Rows
+    unproven: Rows = ()
+    empty: Rows = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +76,8 @@ class Audit:
 
     @property
     def lost_records(self) -> int:
-        """Number of offsets delivered to nobody."""
-        return sum(row["to_offset"] - row["from_offset"] + 1 for row in self.measured.lost)
+        """Number of records delivered to nobody (of offsets, where the log was not asked)."""
+        return lost_of(self.measured.lost)
 
     @property
     def duplicate_records(self) -> int:
@@ -119,7 +127,7 @@ def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Ro
         again = [row for row in duplicates if (row["topic"], row["partition"]) == here]
         return {
             **total,
-            "lost": sum(row["to_offset"] - row["from_offset"] + 1 for row in gaps),
+            "lost": lost_of(gaps),
             "duplicates": sum(row["records"] for row in again),
             "hand_overs": len(changes),
             "longest_unowned_ms": longest["unowned_ms"] if longest else 0,
@@ -134,9 +142,52 @@ def taken_in(hand_overs: Rows, window: Window) -> list[Mapping[str, Any]]:
     return [row for row in hand_overs if row["giver"] is not None and window.holds(row["start_ms"])]
 
 
-def measure(spark: SparkSession, window: Window) -> Measured:
-    """Run every query on the registered views (see `groupshift.spark.consumption`)."""
-    lost = _check(spark, "lost", window)
+def lost_of(rows: Rows) -> int:
+    """How many records these ranges stand for."""
+    return sum(row.get("records", row["to_offset"] - row["from_offset"] + 1) for row in rows)
+
+
+Ask = Callable[[Sequence[Gap]], Sequence[GapRead]]
+
+
+def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list[Mapping[str, Any]]]:
+    """Ranges that nobody was given, by what the log says about them; without an answer they are lost."""
+    wanted = [
+        Gap(
+            partition=TopicPartition(row["topic"], row["partition"]),
+            start=row["from_offset"],
+            end=row["to_offset"] + 1,
+            isolation=isolation_of((MemberKind(kind) for kind in row["kinds"] or () if kind), of_kafka),
+        )
+        for row in rows
+    ]
+    answers = ask(wanted) if wanted else ()
+    found: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
+    if not answers:
+        found[LogAnswer.LOST] = [_without_kinds(row) for row in rows]
+        return found
+    for row, read in zip(rows, answers, strict=True):
+        said = {**_without_kinds(row), "reason": f"{row['reason']}: {read.reason}"}
+        if read.answer is LogAnswer.LOST:
+            said["records"] = read.records
+        found[read.answer].append(said)
+    return found
+
+
+def _without_kinds(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "kinds"}
+
+
+def measure(
+    spark: SparkSession,
+    window: Window,
+    ask: Ask = lambda _gaps: (),
+    of_kafka: Isolation = Isolation.READ_COMMITTED,
+) -> Measured:
+    """Run every query on the registered views (see `groupshift.spark.consumption`). ``ask`` asks the log
+    about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
+    answers = _answered(_check(spark, "lost", window), ask, of_kafka)
+    lost = answers[LogAnswer.LOST]
     again = _query(spark, "SELECT * FROM duplicates ORDER BY topic, partition, from_offset", window)
     duplicates = [row for row in again if window.holds(row["first_ms"])]
     unexplained = _check(spark, "unexplained_duplicates", window)
@@ -154,27 +205,52 @@ def measure(spark: SparkSession, window: Window) -> Measured:
         plain=_check(spark, "plain_overlap", window),
         partitions=_partition_rows(spark, duplicates, taken_in(hand_overs, window), lost),
         members=[row.asDict() for row in spark.sql(statement("consumption", "members")).collect()],
+        unproven=answers[LogAnswer.NOT_PROVEN],
+        empty=answers[LogAnswer.NOTHING],
     )
 
 
 def judge(measured: Measured, log: Log, window: Window) -> tuple[Ruled, ...]:
-    """The findings A01 to A07. Pure."""
+    """The findings A01 to A08. Pure."""
     members, problems = measured.members, _sentences(log.problems)
     return (
         ruled("A01", _log_holds(log), problems, verdict=Verdict.INCONCLUSIVE, hint=_LOG_HINT),
         _delivered(measured.partitions, members),
-        ruled("A03", _LOST_HOLDS, _offences(measured.lost), hint=_LOST),
+        ruled("A03", _lost_holds(measured.empty), _offences(measured.lost), hint=_LOST),
         ruled("A04", _again_holds(measured.duplicates), _offences(measured.unexplained), hint=_DUPLICATES),
         ruled("A05", _inside_holds(members, window), _offences(measured.outside), hint=_OUTSIDE),
         ruled("A06", _OWNERS_HOLD, _offences(measured.owners), hint=_LOG_HINT),
-        ruled("A07", _plain_holds(members), _offences(measured.plain), hint=_OUTSIDE),
+        _plain(members, measured.plain),
+        _proven(measured),
     )
 
 
-_LOST_HOLDS = "no offset is missing between the first and the last delivered"
+def _lost_holds(empty: Rows) -> str:
+    holds = "no record is missing between the first and the last delivered"
+    passed = sum(row["to_offset"] - row["from_offset"] + 1 for row in empty)
+    if not passed:
+        return holds
+    return f"{holds}: the log holds nothing for their readers at the {passed} offsets that nobody was given"
+
+
+def _plain(members: Rows, overlaps: Rows) -> Ruled:
+    if not any(row["kind"] == "plain" for row in members):
+        return not_asked("A07", "no plain consumer overlapped another member", "there was none")
+    return ruled("A07", _plain_holds(members), _offences(overlaps), hint=_OUTSIDE)
+
+
+def _proven(measured: Measured) -> Ruled:
+    """Where the log no longer has a range it is neither lost nor proven."""
+    holds = "of every offset that nobody was given the log tells whether it held a record"
+    if not (measured.unproven or measured.empty):
+        return not_asked("A08", holds, "the log did not have to be asked")
+    return ruled("A08", holds, _offences(measured.unproven), verdict=Verdict.INCONCLUSIVE, hint=_UNPROVEN)
+
+
 _OWNERS_HOLD = "owner intervals of a partition never overlap"
 _LOG_HINT = "give every log file of the ZooKeeper server since the group began"
 _LOST = "find out who committed past these offsets; the records are still in the log of the partition"
+_UNPROVEN = "the log no longer has these offsets, or cannot tell yet: ask the owners of the application"
 _DUPLICATES = "the former owner was not stopped, or the taker did not start at the committed offset"
 _OUTSIDE = "a member delivered a partition that was not its own: a fence did not hold"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.spark.audit import Audit, Window, taken_in
+from groupshift.spark.audit import Audit, Window, lost_of, taken_in
 from groupshift.spark.consumption import STILL_HELD_MS
 from groupshift.spark.verdicts import finding_data
 
@@ -64,9 +64,7 @@ def figures(audit: Audit, from_ms: int, to_ms: int) -> dict[str, Any]:
         "longest_unowned_ms": max((row["unowned_ms"] for row in taken), default=0),
         "duplicates": sum(row["records"] for row in again),
         "unexplained": sum(1 for row in again if row["objection"] is not None),
-        "lost": sum(
-            row["to_offset"] - row["from_offset"] + 1 for row in measured.lost if span.holds(row["at_ms"])
-        ),
+        "lost": lost_of([row for row in measured.lost if span.holds(row["at_ms"])]),
     }
 
 
@@ -87,6 +85,8 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
         "longest_unowned_ms": audit.longest_unowned_ms,
         "findings": [finding_data(result) for result in audit.results],
         "lost_ranges": [dict(row) for row in measured.lost],
+        "not_proven_ranges": [dict(row) for row in measured.unproven],
+        "empty_ranges": [dict(row) for row in measured.empty],
         "duplicate_ranges": [_range(row) for row in measured.duplicates],
         "hand_overs": [_event(row) for row in measured.hand_overs if row["giver"] is not None],
         "partitions": [dict(row) for row in measured.partitions],

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.rules import Rules
-from groupshift.spark.verdicts import Offence, Ruled, ruled
+from groupshift.spark.verdicts import Offence, Ruled, not_asked, ruled
 
 _PARAMETERS = {
     "stores_agree": ("gap",),
@@ -27,7 +27,9 @@ _PARAMETERS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One statement: rule number, file name, the sentence when nothing offends, the hint, when it is
-    asked, and the verdict when it finds something."""
+    asked, and the verdict when it finds something. ``pairs``: it holds one snapshot against the other, so
+    that of a snapshot beside itself it is not asked. ``about`` is a condition without which there is nothing
+    that could offend; ``explained`` a statement whose rows are said where nothing offends."""
 
     rule: str
     name: str
@@ -36,6 +38,9 @@ class Check:
     kafka_mode_only: bool = False
     of_members: bool = False
     stage_only: str = ""
+    pairs: bool = False
+    about: str = ""
+    explained: str = ""
     verdict: Verdict = Verdict.FAIL
 
 
@@ -51,12 +56,15 @@ SNAPSHOT_CHECKS = (
         name="offset_delivered",
         holds="no offset advanced beyond the last record delivered",
         hint="records were committed that no member delivered: they would be lost",
+        pairs=True,
+        about="EXISTS (SELECT * FROM after_ledger)",
     ),
     Check(
         rule="V10",
         name="offset_in_log",
         holds="every committed offset lies within its log",
         hint="an offset outside the log makes the next owner use its reset policy",
+        explained="offset_below_log",
     ),
     Check(
         rule="V11",
@@ -64,12 +72,14 @@ SNAPSHOT_CHECKS = (
         holds="the set of partitions is the same",
         hint="finish the change of partitions before moving the group",
         of_members=True,
+        pairs=True,
     ),
     Check(
         rule="V12",
         name="log_not_truncated",
         holds="no log end went back",
         hint="a log was truncated or its topic made anew; offsets no longer mean the same records",
+        pairs=True,
     ),
     Check(
         rule="V13",
@@ -83,12 +93,14 @@ SNAPSHOT_CHECKS = (
         name="owner_is_member",
         holds="every owner is a member of the group",
         hint="the owner is gone or was never there; look at the member's process and session",
+        about="EXISTS (SELECT * FROM after_owners)",
     ),
     Check(
         rule="V15",
         name="member_kinds",
         holds="the members are of the kinds this stage makes",
         hint="a member is missing, or runs the wrong software; look at the fleet driver",
+        pairs=True,
     ),
     Check(
         rule="V16",
@@ -96,18 +108,21 @@ SNAPSHOT_CHECKS = (
         holds="the group subscribes to the same topics",
         hint="all members of a move must keep their subscription",
         of_members=True,
+        pairs=True,
     ),
     Check(
         rule="V17",
         name="mode_as_expected",
         holds="the mode node and the mode in effect are the ones this stage makes",
         hint="somebody else wrote the mode node, or a member that is not migration-aware joined",
+        pairs=True,
     ),
     Check(
         rule="V18",
         name="members_follow_mode",
         holds="every migration-aware member acts in the mode in effect",
         hint="the member has not seen the mode node; look at its connection to ZooKeeper",
+        about="EXISTS (SELECT * FROM after_members WHERE kind = 'aware')",
     ),
     Check(
         rule="V19",
@@ -115,6 +130,7 @@ SNAPSHOT_CHECKS = (
         holds="in kafka mode the znodes follow the Kafka offsets within one commit interval",
         hint="the way back starts from the znodes; wait for the next commit, or look at the member",
         kafka_mode_only=True,
+        about="EXISTS (SELECT * FROM after_owners WHERE store = 'zookeeper')",
     ),
     Check(
         rule="V20",
@@ -129,6 +145,15 @@ SNAPSHOT_CHECKS = (
         holds="the canary owns its even share of the partitions",
         hint="the canary would prove less (or risk more) than planned; look at the members' streams",
         stage_only="canary",
+        verdict=Verdict.INCONCLUSIVE,
+    ),
+    Check(
+        rule="V26",
+        name="offset_not_proven",
+        holds="of every offset that advanced, ledgers or log tell that no record was passed over",
+        hint="the log no longer has these offsets, or cannot tell yet: ask the owners of the application",
+        pairs=True,
+        about="EXISTS (SELECT * FROM undelivered)",
         verdict=Verdict.INCONCLUSIVE,
     ),
 )
@@ -148,18 +173,49 @@ def offences(spark: SparkSession, text: str, arguments: dict[str, Any]) -> tuple
     )
 
 
-def run(spark: SparkSession, rules: Rules, wanted: Sequence[Check] = SNAPSHOT_CHECKS) -> tuple[Ruled, ...]:
-    """The `wanted` snapshot checks against the registered views ``before_*`` and ``after_*``."""
-    return tuple(_run_one(spark, check, rules) for check in wanted)
+def run(
+    spark: SparkSession, rules: Rules, wanted: Sequence[Check] = SNAPSHOT_CHECKS, *, itself: bool = False
+) -> tuple[Ruled, ...]:
+    """The `wanted` snapshot checks against the registered views ``before_*`` and ``after_*``; ``itself``:
+    both are of one snapshot, of which nothing that is held against itself is asked."""
+    answers = spark.createDataFrame([tuple(each) for each in rules.log], _ANSWERS)
+    answers.createOrReplaceTempView("log_answers")
+    for name in ("leftovers", "undelivered"):
+        spark.sql(statement("checks", name)).createOrReplaceTempView(name)
+    return tuple(_run_one(spark, check, rules, itself=itself) for check in wanted)
 
 
-def _run_one(spark: SparkSession, check: Check, rules: Rules) -> Ruled:
-    if check.kafka_mode_only and not rules.kafka_mode:
-        return ruled(check.rule, f"{check.holds}: not asked in zookeeper mode", ())
-    if check.of_members and rules.nobody:
-        return ruled(check.rule, f"{check.holds}: not asked of an empty group", ())
-    if check.stage_only not in {"", rules.stage} or (check.stage_only and rules.moment != "after"):
-        return ruled(check.rule, f"{check.holds}: asked after stage {check.stage_only} only", ())
+def leftovers(spark: SparkSession) -> frozenset[tuple[str, int]]:
+    """Topic and partition of what no member reads, of the registered views."""
+    rows = spark.sql(statement("checks", "leftovers")).collect()
+    return frozenset((row["topic"], row["partition"]) for row in rows)
+
+
+_ANSWERS = "topic string, partition int, from_offset long, to_offset long, answer string, reason string"
+
+
+def _run_one(spark: SparkSession, check: Check, rules: Rules, *, itself: bool) -> Ruled:
+    why = _not_asked(check, rules, itself=itself)
+    if why:
+        return not_asked(check.rule, check.holds, why)
     arguments = {name: getattr(rules, name) for name in _PARAMETERS.get(check.name, ())}
     found = offences(spark, statement("checks/snapshot", check.name), arguments)
+    if not found and check.about and not spark.sql(f"SELECT {check.about} AS there").collect()[0]["there"]:
+        return not_asked(check.rule, check.holds, "there is nothing that it could be asked of")
+    if not found and check.explained:
+        told = offences(spark, statement("checks", check.explained), {})
+        return ruled(check.rule, check.holds, told, verdict=Verdict.PASS)
     return ruled(check.rule, check.holds, found, verdict=check.verdict, hint=check.hint)
+
+
+def _not_asked(check: Check, rules: Rules, *, itself: bool) -> str:
+    """Why a check is not asked; empty where it is."""
+    if check.kafka_mode_only and not rules.kafka_mode:
+        return "not asked in zookeeper mode"
+    if check.of_members and rules.nobody:
+        return "not asked of an empty group"
+    if check.stage_only not in {"", rules.stage} or (check.stage_only and rules.moment != "after"):
+        return f"asked after stage {check.stage_only} only"
+    if check.pairs and itself:
+        return "not asked, the snapshot is compared with itself"
+    return ""

@@ -18,7 +18,8 @@ class Rules:
     """What one comparison allows. ``allowed`` says it per class of offset difference; ``replaced``
     members changed from kind ``old`` to ``new``; ``gap`` is in records; ``mode_text`` is the text the
     mode node must hold afterwards (None: absent); ``effective_mode`` is ``kafka`` or ``zookeeper``;
-    ``nobody``: the group is to be empty afterwards."""
+    ``nobody``: the group is to be empty afterwards. ``log`` is what the log answers about offsets that
+    advanced and were delivered to nobody: topic, partition, from, to (exclusive), answer, and why."""
 
     stage: str
     moment: str
@@ -31,6 +32,7 @@ class Rules:
     mode_text: str | None
     ledger_required: bool
     nobody: bool = False
+    log: tuple[tuple[str, int, int, int, str, str], ...] = ()
 
     @property
     def effective_mode(self) -> str:
@@ -62,9 +64,21 @@ def from_data(data: Mapping[str, Any]) -> Rules:
             mode_text=data["mode_node"]["to"],
             ledger_required=data.get("ledger") == "required",
             nobody=data.get("owners") == "nobody",
+            log=tuple(_answer(each) for each in data.get("log", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
+
+
+def _answer(each: Mapping[str, Any]) -> tuple[str, int, int, int, str, str]:
+    return (
+        str(each["topic"]),
+        int(each["partition"]),
+        int(each["from"]),
+        int(each["to"]),
+        str(each["answer"]),
+        str(each["reason"]),
+    )
 
 
 def read(path: Path) -> Rules:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from groupshift.domain.evidence import Manifest, Moment
+from groupshift.domain.evidence import Manifest, Moment, Store
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import checks, sources
 from groupshift.spark.expectations import Library, Rows, Suite, expectation_data, judged
@@ -18,7 +19,7 @@ from groupshift.spark.report import Compared
 from groupshift.spark.rules import Rules
 from groupshift.spark.session import versions
 from groupshift.spark.transforms import Difference, differences
-from groupshift.spark.verdicts import Offence, Outcome, Ruled, ruled
+from groupshift.spark.verdicts import Offence, Outcome, Ruled, not_asked, ruled
 
 _CLASS_RULES = {
     Difference.LOST: (
@@ -80,14 +81,59 @@ def schemas(folders: Mapping[str, Path], manifests: Mapping[str, Manifest]) -> R
     return ruled("V02", "every table has the promised columns", wrong, hint=hint)
 
 
-def _by_class(rows: Sequence[Mapping[str, Any]], rules: Rules) -> list[Ruled]:
+Unread = frozenset[tuple[str, int]]
+"""Topic and partition of committed offsets that no member reads."""
+
+
+def _by_class(
+    rows: Sequence[Mapping[str, Any]], rules: Rules, unread: Unread, *, itself: bool
+) -> list[Ruled]:
+    """Differences of what members read, by class; of what they do not see `_left_over`."""
     results = []
+    read = [row for row in rows if (row["topic"], row["partition"]) not in unread]
     for kind, (rule, holds, hint) in _CLASS_RULES.items():
-        of_kind = [row for row in rows if row["table"] == "offsets" and row["class"] == kind.value]
-        found = [] if rules.allowed[kind] else [_offence(row) for row in of_kind]
+        of_kind = [row for row in read if row["table"] == "offsets" and row["class"] == kind.value]
+        found = [_offence(row) for row in of_kind]
         count = f" ({len(of_kind)})" if of_kind else ""
+        if itself or rules.allowed[kind]:
+            why = (
+                "not asked, the snapshot is compared with itself"
+                if itself
+                else "this stage allows all of them"
+            )
+            results.append(not_asked(rule, holds + count, why))
+            continue
         results.append(ruled(rule, holds + count, found, hint=hint))
     return results
+
+
+def _left_over(after: Rows, rows: Sequence[Mapping[str, Any]], unread: Unread, *, itself: bool) -> Ruled:
+    """What no member reads is named and held against what it was, and is no reason to fail: Kafka removes
+    such offsets by itself, anything else is somebody else's doing."""
+    holds = "every committed offset is of a partition that a member reads"
+    left = [row for row in after if (row["topic"], row["partition"]) in unread]
+    changed = [
+        _offence(row)
+        for row in rows
+        if row["table"] == "offsets"
+        and (row["topic"], row["partition"]) in unread
+        and (row["class"], row["store"]) != (Difference.LOST.value, Store.KAFKA.value)
+    ]
+    if changed:
+        hint = "no member reads it, so another client wrote it: find out which one"
+        return ruled("V25", holds, changed, verdict=Verdict.INCONCLUSIVE, hint=hint)
+    if not left:
+        return not_asked("V25", holds, "there is none that nobody reads")
+    told = [
+        Offence(
+            topic=row["topic"],
+            partition=row["partition"],
+            reason=f"no member reads it: kept as it is ({row['store']} offset {row['offset']})",
+        )
+        for row in left
+    ]
+    found = ruled("V25", holds, told, verdict=Verdict.PASS)
+    return replace(found, finding=replace(found.finding, asked=not itself))
 
 
 def _offence(row: Mapping[str, Any]) -> Offence:
@@ -115,11 +161,13 @@ def _ledger(tables: Mapping[str, Rows], rules: Rules) -> Ruled | None:
 
 
 def _with_allowed(
-    rows: Sequence[Mapping[str, Any]], rules: Rules, results: Sequence[Ruled]
+    rows: Sequence[Mapping[str, Any]], rules: Rules, results: Sequence[Ruled], unread: Unread
 ) -> list[dict[str, Any]]:
     failed = {result.finding.rule for result in results if result.finding.verdict is not Verdict.PASS}
 
     def allowed(row: Mapping[str, Any]) -> bool:
+        if row["table"] in {"offsets", "log_ends"} and (row["topic"], row["partition"]) in unread:
+            return "V25" not in failed
         if row["table"] == "offsets":
             return rules.allowed[Difference(row["class"])]
         return failed.isdisjoint(_DECIDED_BY[row["table"]])
@@ -144,13 +192,17 @@ def compare(
     `docs` is the folder of the Data Docs."""
     found = _differences(spark, folders, manifests)
     tables = {moment: rows_of(folders[moment], manifests[moment]) for moment in folders}
-    results = [sound(manifests), schemas(folders, manifests), *_by_class(found, rules)]
-    results += checks.run(spark, rules)
+    itself = manifests["before"].digest == manifests["after"].digest
+    results = [sound(manifests), schemas(folders, manifests), *checks.run(spark, rules, itself=itself)]
+    unread = checks.leftovers(spark)
+    results += _by_class(found, rules, unread, itself=itself)
+    results.append(_left_over(tables["after"]["offsets"], found, unread, itself=itself))
     if ledger := _ledger(tables["after"], rules):
         results.append(ledger)
     suite = Suite(library.get(), docs)
     expectations = {
-        moment: suite.validate(moment, tables[moment], nobody=rules.nobody) for moment in ("before", "after")
+        moment: suite.validate(moment, _read(tables[moment], unread), nobody=rules.nobody)
+        for moment in ("before", "after")
     }
     suite.publish()
     results.append(judged("V21", "before", expectations["before"]))
@@ -160,7 +212,7 @@ def compare(
         stage=rules.stage,
         moment=rules.moment,
         results=tuple(sorted(results, key=lambda result: result.finding.rule)),
-        counts=counts(found),
+        counts=counts([row for row in found if (row["topic"], row["partition"]) not in unread]),
         manifests={moment: manifest.digest for moment, manifest in manifests.items()},
         expectations=expectation_data(expectations),
         versions={**versions(spark), "great_expectations": str(library.get().__version__)},
@@ -169,9 +221,15 @@ def compare(
         outcome=outcome,
         manifests=manifests,
         tables=tables,
-        differences=_with_allowed(found, rules, results),
+        differences=_with_allowed(found, rules, results, unread),
         expectations=expectations,
     )
+
+
+def _read(tables: Mapping[str, Rows], unread: Unread) -> dict[str, Rows]:
+    """The tables without the log ends of what no member reads: such offsets are held against no log."""
+    ends = [row for row in tables["log_ends"] if (row["topic"], row["partition"]) not in unread]
+    return {**tables, "log_ends": ends}
 
 
 def _differences(spark: SparkSession, folders: Folders, manifests: Manifests) -> list[dict[str, Any]]:

@@ -34,6 +34,11 @@ class Ruled:
     offences: tuple[Offence, ...] = ()
 
 
+def not_asked(rule: str, holds: str, why: str) -> Ruled:
+    """The finding of a rule that was not asked, or could not fail: it passes, and counts apart."""
+    return Ruled(finding=Finding(rule=rule, verdict=Verdict.PASS, reason=f"{holds}: {why}", asked=False))
+
+
 def ruled(
     rule: str,
     holds: str,
@@ -97,6 +102,7 @@ def finding_data(result: Ruled) -> dict[str, Any]:
         "reason": finding.reason,
         "hint": finding.hint,
         "count": len(result.offences),
+        "asked": finding.asked,
     }
 
 

@@ -282,8 +282,41 @@ def test_zookeeper_may_be_behind_for_a_commit_interval(ago: int, kind: Kind) -> 
 
 @pytest.mark.parametrize(("ago", "kind"), [(5000, Kind.KAFKA_LATER), (5001, Kind.STORES_DIVERGE)])
 def test_kafka_may_be_behind_for_a_commit_interval(ago: int, kind: Kind) -> None:
-    """The znode's own time tells."""
-    assert replace(SETTLED, zookeeper=zookeeper(6, at=NOW - ago)).only().kind is kind
+    """Kafka's own last commit tells."""
+    world = World(records=(record(said(5, at=NOW - ago), 1),), answers=(answer(5),))
+    assert replace(world, zookeeper=zookeeper(6, at=NOW - ago)).only().kind is kind
+
+
+@pytest.mark.parametrize("znode_ago", [0, 100, 4_999, 9 * MINUTE])
+def test_u04_a_busy_znode_does_not_date_kafkas_delay(znode_ago: int) -> None:
+    """Kafka 10,720 records and 9 minutes behind a znode that was written just now: the stores diverge."""
+    world = World(records=(record(said(24_377, at=NOW - 9 * MINUTE), 1),), answers=(answer(24_377),))
+    found = replace(world, zookeeper=zookeeper(35_097, at=NOW - znode_ago)).look()
+    assert [(one.rule, one.weight) for one in found.mismatches] == [("A33", Weight.MISMATCH)]
+    assert found.suspicious
+
+
+def test_u04_a_group_without_aware_members_is_left_behind_whatever_the_znode_says() -> None:
+    """Old members commit to ZooKeeper only: nothing will follow in Kafka, and that is explained as such."""
+    old = World(records=(record(said(5, at=NOW - 9 * MINUTE), 1),), answers=(answer(5),))
+    assert replace(old, zookeeper=zookeeper(9, at=NOW, aware=0)).only().rule == "A31"
+
+
+def test_u04_of_several_commits_kafkas_last_one_counts() -> None:
+    """A tombstone, or a commit that was made anew at an older offset, does not hide the last one."""
+    records = (record(said(5, at=NOW - 9 * MINUTE), 1), record(said(6, at=NOW - 8 * MINUTE), 2))
+    late = World(records=records, answers=(answer(6),), zookeeper=zookeeper(9, at=NOW))
+    assert late.only().rule == "A33"
+    fresh = replace(late, records=(records[0], record(said(6, at=NOW - 1000), 2)))
+    assert fresh.only().rule == "A30"
+
+
+def test_u04_a_commit_without_a_time_is_said_and_not_clean() -> None:
+    """Neither explained nor a mismatch: nothing tells how long Kafka has been behind."""
+    world = World(records=(record(said(5, at=-1), 1),), answers=(answer(5),))
+    found = replace(world, zookeeper=zookeeper(6, at=NOW)).look()
+    assert [(one.rule, one.weight) for one in found.mismatches] == [("A34", Weight.UNKNOWN)]
+    assert found.suspicious
 
 
 def test_a_store_to_which_no_member_commits_is_left_behind() -> None:

@@ -12,7 +12,7 @@ from groupshift.domain.protocol.known_bugs import known_bugs
 from groupshift.domain.protocol.model import Aim, Protocol
 from groupshift.domain.verdict import Finding
 
-LIVE = ("PR02", "C11", "C18", "PR09", "PR10", "PR11")
+LIVE = ("PR02", "C11", "C18", "PR09", "PR10", "PR11", "C29")
 """What is asked of the group and its places beside the preflight."""
 HEALS = ("P02", "P06", "P13", "PR02", "C11", "C18", "PR09")
 """Rules that only need time: brokers that disagree or load, members that are joining or being replaced."""
@@ -42,5 +42,5 @@ def findings(request: MoveRequest, facts: Facts) -> tuple[Finding, ...]:
     first = preflight.ask(asked)
     if not preflight.movable(first):
         return first
-    live = rules.ask(LIVE if not view.group.empty else ("PR02",), facts)
+    live = rules.ask(LIVE if not view.group.empty else ("PR02", "C29"), facts)
     return (*first, *live, *known_bugs(asked))

@@ -37,7 +37,7 @@ def view_of(look: ProtocolView, state: ClusterState | None) -> GroupView:
         ),
         kafka_offsets=_offsets(state),
         log_ends=_log_ends(look, state),
-        problems=tuple(each.problem for each in state.problems) if state else (),
+        problems=tuple(each.problem for each in state.problems if not each.of_leftover) if state else (),
         brokers=tuple(str(broker.node_id) for broker in look.brokers),
         protocol=look,
         snapshot=state,

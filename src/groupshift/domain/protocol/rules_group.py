@@ -129,40 +129,56 @@ def way_fits(facts: ProtocolFacts) -> Iterator[Complaint]:
 
 
 def offsets_complete(facts: ProtocolFacts) -> Iterator[Complaint]:
-    """Each partition of the subscribed topics has a committed offset, within its log."""
+    """Each partition of the topics that are read has a committed offset, within its log or explained."""
     if facts.state is None:
         return
     for problem in facts.state.problems:
-        yield Verdict.ERROR, problem.problem, "try again; a snapshot that is not complete proves nothing"
-    missing, outside = _compared(facts.state)
+        if not problem.of_leftover:
+            yield (
+                Verdict.ERROR,
+                problem.problem,
+                "try again; a snapshot that is not complete proves nothing",
+            )
+    missing, beyond, below = _compared(facts.state)
     if missing:
         yield (
             Verdict.INCONCLUSIVE,
             f"{len(missing)} partitions have no committed offset: {sentence_list(missing)}",
             "their next member begins where its auto.offset.reset says: let members commit first",
         )
-    if outside:
+    if beyond:
         yield (
             Verdict.FAIL,
-            f"committed offsets lie outside their logs: {sentence_list(outside)}",
+            f"committed offsets lie outside their logs: {sentence_list(beyond)}",
             "their next member begins where its auto.offset.reset says: correct them first",
+        )
+    if below:
+        yield (
+            Verdict.PASS,
+            f"explained: the records at committed offsets are deleted: {sentence_list(below)}",
+            "their next member begins where its auto.offset.reset says",
         )
 
 
-def _compared(state: ClusterState) -> tuple[list[str], list[str]]:
-    """Partitions of subscribed topics without an offset, and those whose offset is not in the log."""
+def _compared(state: ClusterState) -> tuple[list[str], list[str], list[str]]:
+    """Partitions of the topics that are read without an offset, and those whose offset is beyond their log,
+    or before it. Without members every topic with offsets is meant."""
     topics = {row.topic for row in state.subscriptions if row.topic[:1] != "~"}
     topics |= {row.topic for row in state.assignments}
     committed = {(row.topic, row.partition): row.offset for row in state.offsets}
-    missing, outside = [], []
+    missing, beyond, below = [], [], []
     for end in state.log_ends:
         name, at = f"{end.topic}-{end.partition}", committed.get((end.topic, end.partition))
+        if topics and end.topic not in topics:
+            continue
         if at is None:
-            if end.topic in topics and end.log_end > end.log_start:
+            if topics and end.log_end > end.log_start:
                 missing.append(name)
-        elif not end.log_start <= at <= end.log_end:
-            outside.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
-    return sorted(missing), sorted(outside)
+        elif at > end.log_end:
+            beyond.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
+        elif at < end.log_start:
+            below.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
+    return sorted(missing), sorted(beyond), sorted(below)
 
 
 def alone(facts: ProtocolFacts) -> Iterator[Complaint]:

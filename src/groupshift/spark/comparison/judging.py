@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from groupshift.domain.cluster_rows import GONE
+from groupshift.domain.cluster_rows import GONE, ProblemRow
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES
 from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
 from groupshift.domain.verdict import Finding, Verdict
@@ -90,7 +90,10 @@ def incomplete(work: Work) -> tuple[Finding, ...]:
     found = []
     for side, word in zip(SIDES, ("earlier", "later"), strict=True):
         rows_ = [
-            row for path in work.inputs[side].paths("problems") for row in pq.read_table(path).to_pylist()
+            row
+            for path in work.inputs[side].paths("problems")
+            for row in pq.read_table(path).to_pylist()
+            if not ProblemRow(group=row["group"], problem=row["problem"]).of_leftover
         ]
         if rows_:
             named = "; ".join(

@@ -1,9 +1,14 @@
 """Spark job: prove from ledgers and ZooKeeper's transaction log what a group really consumed.
 
 ``spark-submit audit_consumption.py --ledgers DIR --zookeeper-log DIR --group G --output DIR
-[--from-ms N] [--to-ms N] [--chroot PATH] [--tolerance-ms N] [--stages FILE]``
+[--from-ms N] [--to-ms N] [--chroot PATH] [--tolerance-ms N] [--stages FILE]
+[--brokers HOST:PORT,... [--properties FILE] [--isolation-level LEVEL]]``
 
 ``--stages`` names a JSON object ``{"canary": [from_ms, to_ms], ...}``; its figures come out per stage.
+Offsets that nobody was given may hold no record (transaction markers, aborted records, compaction). With
+``--brokers`` the log is asked about these ranges, as a consumer of the members' isolation level is given
+them; without, all of them count as lost. ``--properties`` names a JSON object of librdkafka's security keys.
+
 Writes ``audit.json``, ``intervals.parquet``, ``offset_writes.parquet``, ``hand_overs.parquet``,
 ``duplicates.parquet`` and ``report.html``. Exit code 0 when a verdict was reached, 5 when the evidence is
 damaged, 2 when an argument cannot be used. ZooKeeper's log is read before the ledgers, and what the
@@ -19,10 +24,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from groupshift.adapters.kafka.record_log import KafkaRecordLog
+from groupshift.domain.coordination import Isolation
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark import audit_data, audit_report, consumption
-from groupshift.spark.audit import Audit, Rows, Window, measure
+from groupshift.spark.audit import Ask, Audit, Rows, Window, measure
 from groupshift.spark.output import fresh, write_parquet, write_text
 from groupshift.spark.session import local_session
 from groupshift.spark.verdicts import to_json
@@ -73,6 +80,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--to-ms", type=int, help="nothing after counts (epoch ms); default: now")
     parser.add_argument("--chroot", default="", help="chroot of the consumers' zookeeper.connect")
     parser.add_argument("--tolerance-ms", type=int, default=DEFAULT_TOLERANCE_MS, help="for old members only")
+    parser.add_argument("--brokers", help="bootstrap servers: ask the log about what nobody was given")
+    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
+    levels = [each.value for each in Isolation]
+    parser.add_argument(
+        "--isolation-level", choices=levels, default=levels[0], help="of Kafka members; old ones have none"
+    )
     parser.add_argument("--stages", type=Path, help="JSON: stage to [from_ms, to_ms]")
     return parser.parse_args(argv)
 
@@ -89,8 +102,24 @@ def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
         ) from error
 
 
+def _asking(given: argparse.Namespace) -> Ask:
+    """What asks the log; without brokers nobody does. Raises `Rejected` for properties that are none."""
+    if given.brokers is None:
+        return lambda _gaps: ()
+    properties: dict[str, str] = {}
+    if given.properties is not None:
+        try:
+            data = json.loads(given.properties.read_text(encoding="utf-8"))
+            properties = {str(key): str(value) for key, value in data.items()}
+        except (OSError, ValueError, AttributeError):
+            raise Rejected(
+                f"--properties {given.properties} is not a JSON object; give a file that holds one"
+            ) from None
+    return KafkaRecordLog(given.brokers, properties).read
+
+
 def _audit(given: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
-    stages = _stages(given.stages)
+    stages, ask = _stages(given.stages), _asking(given)
     now_ms = time.time_ns() // 1_000_000
     window = Window(
         from_ms=given.from_ms,
@@ -105,7 +134,7 @@ def _audit(given: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]
     ours = ledgers.where(ledgers["member"].startswith(f"{given.group}_"))
     consumption.register(spark, ours, files, log.history.kinds, window.to_ms)
     consumption.derive(spark, window.tolerance_ms)
-    measured = measure(spark, window)
+    measured = measure(spark, window, ask, Isolation(given.isolation_level))
     return Audit(group=given.group, window=window, log=log, torn=torn, measured=measured), stages
 
 

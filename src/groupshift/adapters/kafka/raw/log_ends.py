@@ -10,7 +10,7 @@ from typing import Any
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, error_name, fill, is_retriable
-from groupshift.domain.cluster_rows import LogEndRow, ProblemRow
+from groupshift.domain.cluster_rows import LEFT_OVER, LogEndRow, ProblemRow
 from groupshift.domain.partitions import TopicPartition
 
 _LATEST, _EARLIEST = -1, -2
@@ -25,9 +25,11 @@ _UNKNOWN_ROUNDS = 2
 
 @dataclass(slots=True)
 class LogEnds:
-    """What is known so far of ``topics``, and what is still to be asked."""
+    """What is known so far of ``topics``, and what is still to be asked; ``unread`` are those of them that no
+    member reads: that one of these is gone leaves nothing to be read."""
 
     topics: Collection[str]
+    unread: Collection[str] = frozenset()
     rows: list[LogEndRow] = field(default_factory=list)
     problems: list[ProblemRow] = field(default_factory=list)
     _unknown: dict[str, int] = field(init=False)
@@ -73,6 +75,8 @@ class LogEnds:
         self._unknown[topic] += 1
         if code == _UNKNOWN_TOPIC and self._unknown[topic] >= _UNKNOWN_ROUNDS:
             text = f"topic {topic!r} has committed offsets or members but does not exist (any more)"
+            if topic in self.unread:
+                text = f"topic {topic!r}{LEFT_OVER}its committed offsets are kept as they are"
             self.problems.append(ProblemRow(problem=text))
             del self._unknown[topic]
         elif not is_retriable(code):

@@ -63,7 +63,8 @@ class LiveGroupSnapshots:
             tell("groups", total - reading.pending, total)
 
         self._in_rounds(reading, lambda: reading.round(self._cluster, done))
-        ends, missing = self.log_ends(_topics(reading))
+        committed, read = _topics(reading)
+        ends, missing = self.log_ends(committed | read, committed - read)
         tell("log ends", len(ends), len(ends))
         offsets, topics = self._places(_offsets(reading))
         return _state(
@@ -108,9 +109,12 @@ class LiveGroupSnapshots:
         """The names of all topics. Raises as `take`."""
         return self._cluster.attempt(self._cluster.topics)
 
-    def log_ends(self, topics: Collection[str]) -> tuple[list[LogEndRow], list[ProblemRow]]:
-        """Log starts and ends of these topics, and what could not be read. Raises as `take`."""
-        ends = LogEnds(topics=topics)
+    def log_ends(
+        self, topics: Collection[str], unread: Collection[str] = frozenset()
+    ) -> tuple[list[LogEndRow], list[ProblemRow]]:
+        """Log starts and ends of these topics, and what could not be read; ``unread`` are those of them that
+        no member reads. Raises as `take`."""
+        ends = LogEnds(topics=topics, unread=unread)
         self._in_rounds(ends, lambda: ends.round(self._cluster))
         return sorted(ends.rows, key=lambda row: (row.topic, row.partition)), ends.problems
 
@@ -135,12 +139,13 @@ def _offsets(reading: Reading) -> list[OffsetRow]:
     return [row for group in reading.groups for row in reading.offsets.get(group, ())]
 
 
-def _topics(reading: Reading) -> set[str]:
+def _topics(reading: Reading) -> tuple[set[str], set[str]]:
+    """Topics with committed offsets, and topics that members read."""
     committed = {row.topic for rows in reading.offsets.values() for row in rows}
     described = reading.described.values()
     subscribed = {row.topic for found in described for row in found.subscriptions if row.topic[:1] != "~"}
     assigned = {row.topic for found in described for row in found.assignments}
-    return committed | subscribed | assigned
+    return committed, subscribed | assigned
 
 
 def _broker_rows(

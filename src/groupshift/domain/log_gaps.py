@@ -1,0 +1,139 @@
+"""Offsets that were passed over: a loss only where the log has a record there that its reader is given.
+
+Transaction markers, aborted records and compaction leave offsets that are delivered to nobody, and a client
+that commits its position commits what lies behind them. Source: KIP-98; Kafka's log format (control batches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from groupshift.domain.coordination import Isolation, MemberKind
+from groupshift.domain.equality import Snapshot
+from groupshift.domain.evidence import Row
+from groupshift.domain.partitions import TopicPartition
+
+
+class LogAnswer(StrEnum):
+    """What the log says about offsets that nobody was given."""
+
+    NOTHING = "nothing"
+    """It holds no record there that the reader would have been given: nothing is lost."""
+    LOST = "lost"
+    NOT_PROVEN = "not proven"
+    """It no longer has the offsets, or cannot tell (yet)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Offsets ``start`` to ``end`` (exclusive) of which no ledger has a delivery; how their reader reads."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+    isolation: Isolation = Isolation.READ_COMMITTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapRead:
+    """What was read of a gap: ``log_start`` of the partition, how many records the reader would be given
+    (``records``), and the offset up to which that is decided (``decided``). ``problem`` says why it could not
+    be read at all (empty: it could)."""
+
+    gap: Gap
+    log_start: int = 0
+    records: int = 0
+    decided: int = 0
+    problem: str = ""
+
+    @property
+    def answer(self) -> LogAnswer:
+        """A record there is a loss, whatever else is not known."""
+        if self.records:
+            return LogAnswer.LOST
+        known = not self.problem and self.log_start <= self.gap.start and self.decided >= self.gap.end
+        return LogAnswer.NOTHING if known else LogAnswer.NOT_PROVEN
+
+    @property
+    def reason(self) -> str:
+        """The answer in words, as a clause."""
+        where = f"offsets {self.gap.start} to {self.gap.end - 1}"
+        if self.records:
+            return f"the log holds {self.records} records at {where} that {self.gap.isolation} delivers"
+        if self.problem:
+            return f"the log could not be asked about {where} ({self.problem})"
+        if self.log_start > self.gap.start:
+            return f"the log begins at {self.log_start} and no longer holds {where}"
+        if self.decided < self.gap.end:
+            until = f"beyond {self.decided} yet (a transaction is open, or the log ends there)"
+            return f"the log does not tell {where} {until}"
+        return f"the log holds no record at {where} that {self.gap.isolation} delivers"
+
+
+def isolation_of(kinds: Iterable[MemberKind], of_kafka: Isolation) -> Isolation:
+    """How readers of these kinds read: the old consumer is given aborted records too; ``of_kafka`` is the
+    level of all others, who count as soon as there is one."""
+    known = frozenset(kinds)
+    return Isolation.READ_UNCOMMITTED if known == {MemberKind.OLD} else of_kafka
+
+
+def gaps(before: Snapshot, after: Snapshot, of_kafka: Isolation) -> tuple[Gap, ...]:
+    """What the proof of two snapshots has to ask the log: offsets that advanced beyond what was delivered.
+
+    The ranges are those of ``sql/checks/undelivered.sql``."""
+    delivered = {_at(row): _long(row, "last_delivered") for row in after["ledger"]}
+    if not delivered:
+        return ()
+    starts = {_at(row): _long(row, "log_start") for row in before["log_ends"]}
+    then = {(_at(row), row["store"]): _long(row, "offset") for row in before["offsets"]}
+    readers = _readers(before, after)
+    found = set()
+    for row in after["offsets"]:
+        at, was = _at(row), then.get((_at(row), row["store"]))
+        if was is None:
+            continue
+        start = max(was, delivered.get(at, -1) + 1, starts.get(at, 0))
+        if _long(row, "offset") > start:
+            level = isolation_of(readers.get(at, ()), of_kafka)
+            found.add(Gap(partition=at, start=start, end=_long(row, "offset"), isolation=level))
+    return tuple(sorted(found, key=lambda gap: (gap.partition, gap.start, gap.end)))
+
+
+def answers_data(read: Iterable[GapRead]) -> list[dict[str, Any]]:
+    """What the log answered, as the job ``validate.py`` reads it (key ``log`` of its rules)."""
+    return [
+        {
+            "topic": each.gap.partition.topic,
+            "partition": each.gap.partition.partition,
+            "from": each.gap.start,
+            "to": each.gap.end,
+            "answer": each.answer.value,
+            "reason": each.reason,
+        }
+        for each in read
+    ]
+
+
+def _readers(*snapshots: Snapshot) -> Mapping[TopicPartition, set[MemberKind]]:
+    """The kinds of the members that own each partition in any of the snapshots."""
+    found: dict[TopicPartition, set[MemberKind]] = {}
+    for tables in snapshots:
+        kinds = {row["member_id"]: MemberKind(str(row["kind"])) for row in tables["members"]}
+        for row in _known(tables["owners"], kinds):
+            found.setdefault(_at(row), set()).add(kinds[row["member_id"]])
+    return found
+
+
+def _known(rows: Sequence[Row], members: Mapping[Any, MemberKind]) -> list[Row]:
+    return [row for row in rows if row["member_id"] in members]
+
+
+def _at(row: Row) -> TopicPartition:
+    return TopicPartition(str(row["topic"]), int(row["partition"] or 0))
+
+
+def _long(row: Row, column: str) -> int:
+    return int(row[column] or 0)

@@ -1,0 +1,268 @@
+"""An ordinary old group is moved there and back: leftovers, a transactional producer, a compacted topic.
+
+One sandbox of its own. Its topic was compacted before the members came; from then on every record is
+a transaction of its own, and every third one is aborted. The group has offsets that no member reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from groupshift.bootstrap import build
+from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.moves import MoveRequest
+from groupshift.domain.phases import Phase
+from groupshift.errors import Transient
+from groupshift.ports.journal import EventKind
+from groupshift.sandbox import legacy
+from groupshift.sandbox import up as sandbox_up
+from groupshift.sandbox.down import down
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.kafka import create_topic, start_kafka
+from groupshift.sandbox.ledger import read_ledgers
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.up import UpOptions
+from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.settings import Settings, load
+from protocol_fleet import patiently
+from warm_spark import warm_spark
+
+GROUP, TOPIC, PARTITIONS = "orders-app", "orders", 6
+KEYS, FILLED = 5, 60
+LEFT = {"payments-old/0": 77, "deleted-topic/3": 5, f"{TOPIC}/9": 3}
+"""A live topic that nobody subscribes to, a topic that is gone, and a partition that is gone."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@dataclass
+class Writer(threading.Thread):
+    """One record a transaction, every third one aborted, over all partitions in turn."""
+
+    bootstrap: str
+    every_s: float = 0.05
+    ending: threading.Event = field(default_factory=threading.Event)
+    failure: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(daemon=True)
+
+    __hash__ = threading.Thread.__hash__
+
+    def run(self) -> None:
+        """Until it is told to end, or fails."""
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "transactional.id": "field", "linger.ms": 0, "log_level": 0}
+        )
+        try:
+            producer.init_transactions(60)
+            number = 0
+            while not self.ending.wait(self.every_s):
+                producer.begin_transaction()
+                producer.produce(TOPIC, f"{number}", f"transaction {number}", partition=number % PARTITIONS)
+                producer.flush(30)
+                (producer.abort_transaction if number % 3 == 2 else producer.commit_transaction)(30)
+                number += 1
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            self.failure.append(error)
+
+    def end(self) -> None:
+        """Stop, and wait until it has stopped. Fails when it failed."""
+        self.ending.set()
+        self.join(60)
+        assert not self.failure, self.failure
+
+
+@dataclass
+class Field:
+    """The servers, the members and what writes to their topic."""
+
+    home: Home
+    settings: Settings
+    bootstrap: str
+    zookeeper: KazooClient
+    writer: Writer
+
+    def groupshift(self, *arguments: str) -> None:
+        """The command line in a process of its own, again while a server does not answer."""
+
+        def ended() -> bool:
+            with (self.home.logs / "run.log").open("ab") as log:
+                code = subprocess.run(
+                    [sys.executable, "-m", "groupshift.cli.main", *arguments],
+                    env={**os.environ, "GROUPSHIFT_SETTINGS": str(self.home.settings_file)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    timeout=500,
+                    check=False,
+                ).returncode
+            if code == Transient.exit_code:
+                return False
+            assert code == 0, (self.home.logs / "run.log").read_text()[-4000:]
+            return True
+
+        wait_until(ended, 600.0, f"{arguments} is answered", every_s=0.5)
+
+    def left(self) -> dict[str, int]:
+        """The offset nodes that no member reads, as they are now."""
+        path = f"/consumers/{GROUP}/offsets/"
+        return {name: int(self.zookeeper.get(path + name)[0]) for name in LEFT}
+
+
+def _compacted(bootstrap: str) -> None:
+    """Fill the topic with few keys, and wait until compaction has left holes in every partition."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    for partition in range(PARTITIONS):
+        for number in range(FILLED):
+            producer.produce(TOPIC, f"first {number}", f"k{number % KEYS}", partition=partition)
+    assert producer.flush(60) == 0
+
+    def holes() -> bool:
+        for partition in range(PARTITIONS):  # a record that is due later rolls the segment
+            producer.produce(TOPIC, "roll", "roll", partition=partition)
+        producer.flush(30)
+        return all(_first_offsets(bootstrap, partition) > 0 for partition in range(PARTITIONS))
+
+    wait_until(holes, 120.0, "every partition is compacted", every_s=1.5)
+
+
+def _first_offsets(bootstrap: str, partition: int) -> int:
+    """The offset of the first record that is left in a log whose start stays at 0."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looking", "log_level": 0})
+    try:
+        consumer.assign([KafkaPartition(TOPIC, partition, 0)])
+        message = consumer.poll(5.0)
+        return -1 if message is None or message.error() else message.offset()
+    finally:
+        consumer.close()
+
+
+def _topics(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    compact = {
+        "cleanup.policy": "compact",
+        "segment.ms": "1000",
+        "min.cleanable.dirty.ratio": "0.01",
+        "min.compaction.lag.ms": "0",
+        "delete.retention.ms": "1000",
+    }
+    wanted = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1, config=compact)
+    admin.create_topics([wanted])[TOPIC].result(60)
+    create_topic(bootstrap, "payments-old", 1)
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
+    """Three old members of a group with leftovers, on a compacted topic that is written in transactions."""
+    home, options = Home(tmp_path_factory.mktemp("field")), UpOptions(airflow=False)
+    home.create()
+    zookeeper, writer = None, None
+    try:
+        hosts = start_zookeeper(home)
+        broker = start_kafka(home, hosts, options.kafka)
+        _topics(broker.address)
+        _compacted(broker.address)
+        legacy.seed_offsets(hosts, GROUP, TOPIC, PARTITIONS)
+        zookeeper = KazooClient(hosts)
+        zookeeper.start(60)
+        for name, offset in LEFT.items():
+            zookeeper.create(f"/consumers/{GROUP}/offsets/{name}", str(offset).encode(), makepath=True)
+        writer = Writer(broker.address)
+        writer.start()
+        sandbox_up.write_fleet(home, options, hosts, broker)
+        sandbox_up.start_supervisor(home)
+        sandbox_up.await_fleet(home, options, hosts)
+        sandbox_up.write_settings(home, hosts, broker.address)
+        with home.settings_file.open("a") as settings:
+            settings.write("[thresholds]\npatience_s = 30\nsettle_s = 240\n")
+        with warm_spark(home.root) as submit:
+            text = home.settings_file.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"')
+            home.settings_file.write_text(text)
+            yield Field(home, load(home.settings_file), broker.address, zookeeper, writer)
+    finally:
+        if writer is not None:
+            writer.ending.set()
+        if zookeeper is not None:
+            zookeeper.stop()
+            zookeeper.close()
+        down(home)
+
+
+def _delivered(field: Field) -> bool:
+    """Every record that a reader of committed records is given was delivered to somebody."""
+    wanted = {
+        (partition, offset)
+        for partition in range(PARTITIONS)
+        for offset in _readable(field.bootstrap, partition)
+    }
+    return wanted <= {(each.partition.partition, each.offset) for each in read_ledgers(field.home.ledgers)}
+
+
+def _readable(bootstrap: str, partition: int) -> list[int]:
+    settings = {"bootstrap.servers": bootstrap, "group.id": "looking", "enable.partition.eof": True}
+    consumer, found = Consumer({**settings, "log_level": 0}), []
+    try:
+        consumer.assign([KafkaPartition(TOPIC, partition, 0)])
+        while (message := consumer.poll(10.0)) is not None and message.error() is None:
+            found.append(message.offset())
+        assert message is not None, "the log is read to its end"
+        return found
+    finally:
+        consumer.close()
+
+
+def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back(old: Field, tmp_path: Path) -> None:
+    """`run --execute` and `roll-back`: every verdict is pass, no leftover is touched, no record is lost."""
+    with build(old.settings) as app:
+        wait_until(
+            lambda: patiently(lambda: app.assess(MoveRequest(group=GROUP))).ready, 90.0, "the group is ready"
+        )
+        found = patiently(lambda: app.assess(MoveRequest(group=GROUP)))
+        (said,) = [each for each in found.findings if each.rule == "C29"]
+        assert said.verdict == "pass"
+        assert all(name.replace("/", "-") in said.reason for name in LEFT), said.reason
+        old.groupshift("run", "--group", GROUP, "--execute", "--yes", "--soak", "0")
+        moved = app.status()[0]
+        assert moved.phase is Phase.MOVED
+        old.groupshift("roll-back", moved.migration, "--yes")
+        back = app.status(moved.migration)[0]
+        assert back.phase is Phase.ROLLED_BACK
+        judged = [event for event in back.events if event.kind is EventKind.JUDGED]
+        assert len(judged) >= 8
+        assert {event.body["verdict"] for event in judged} == {"pass"}, [e.body for e in judged]
+        assert {f["verdict"] for e in judged for f in e.body["findings"]} == {"pass"}
+        told = [f["reason"] for e in judged for f in e.body["findings"] if f["rule"] == "V25"]
+        assert all("no member reads it: kept as it is" in each for each in told), told
+        assert old.left() == LEFT
+        old.writer.end()
+        wait_until(lambda: _delivered(old), 90.0, "every record is delivered", every_s=1.0)
+        audit = _audited(app, old, tmp_path)
+    assert audit["verdict"] == "pass", audit["findings"]
+    assert audit["lost"] == 0
+    assert audit["empty_ranges"], "markers and holes were met, and the log was asked about them"
+
+
+def _audited(app, old: Field, folder: Path) -> dict:
+    from importlib.resources import files
+
+    job = files("groupshift.spark.jobs") / "audit_consumption.py"
+    arguments = (
+        *("--ledgers", str(old.home.ledgers), "--zookeeper-log", str(old.home.zookeeper)),
+        *("--group", GROUP, "--output", str(folder), "--brokers", old.bootstrap),
+    )
+    app.prove(ProofRequest(job=str(job), arguments=arguments, output=str(folder)))
+    return json.loads((folder / "audit.json").read_text())
