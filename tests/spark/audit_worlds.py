@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coordinator_story import Line, classic, commit, consumer_group, gone
+from coordinator_vectors import U
 from groupshift.domain.audit import Reading
 from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
 from groupshift.domain.audit_log import KEPT
 from groupshift.domain.cluster_rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
+from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.coordination import Mode
 from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
 from groupshift.domain.placement import partition_of
@@ -24,6 +26,14 @@ NOW = 1_800_000_000_000
 MINUTE = 60_000
 _TIMES = (NOW - 60 * MINUTE, NOW - 59 * MINUTE, NOW - 9_000, NOW - 5_000, NOW - 2_000)
 _ODD = 0.04
+TOPICS = Topics(
+    now={
+        "t1": TopicNow(topic="t1", topic_id=U, epochs={0: 2, 1: 7}),
+        "t2": TopicNow(topic="t2", topic_id="pnZcymezThatEe9XU5FPyw", epochs={0: 2, 1: 7, 2: 7, 3: -1}),
+    },
+    ends={("t1", 1, 3): 4, ("t2", 1, 3): 4, ("t2", 2, 3): -1},
+)
+"""Partitions 2 and 3 of t1 are not there, records of version 4 in t2 are of a former topic."""
 
 
 @dataclass(kw_only=True)
@@ -88,6 +98,7 @@ class World:
                     offset=answer,
                     leader_epoch=pick([None, None, -1, -1, -1, 3]),
                     metadata=pick(["", "", "", None, "x"]),
+                    topic_id=FORMER if roll() < _ODD else None,
                 )
             )
         return last
@@ -104,7 +115,8 @@ class World:
             version=pick([0, 1, 2, 3, 3, 3, 4]),
             kind=pick([0, 1, 1]),
         )
-        line: Line = kind, key, version, {**(value or {}), "metadata": pick(["", "", "", "x"])}
+        told = {"metadata": pick(["", "", "", "x"]), "leaderEpoch": pick([-1, -1, 3])}
+        line: Line = kind, key, version, {**(value or {}), **told}
         harm = pick(["cut", "newer", "left"]) if roll() < _ODD else ""
         if roll() < 0.15:
             line, harm = gone(line), ""
@@ -135,6 +147,7 @@ class World:
             offsets=self.answers,
             problems=self.problems,
             log_ends=ends,
+            topics=TOPICS,
         )
         return Reading(
             admin=admin,

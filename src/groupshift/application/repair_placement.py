@@ -71,7 +71,8 @@ def plan_repair(
     audit = audit_placement(views, log, told)
     view = audit.facts.view
     since = view.cluster.taken_at_ms - min(within_ms, retention_ms(view))
-    found = repairs(audit.facts.log.elsewhere, since) if audit.facts.log else ()
+    facts = audit.facts
+    found = repairs(facts.log.elsewhere, since, facts.topics) if facts.log else ()
     return PlannedRepair(audit=audit, repairs=found, against=_against(audit))
 
 

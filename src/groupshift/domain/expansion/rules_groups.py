@@ -17,6 +17,10 @@ _ABORT = (
     "stop transactional producers, let this login describe transactional ids, and abort one that hangs "
     "(Kafka's kafka-transactions.sh find-hanging)"
 )
+_DROP = (
+    "delete them first (kafka-consumer-groups.sh --delete-offsets), or make the topic again; else the run "
+    "asks once, at its rehearsal, whether they are dropped (--seen), and gives back every other offset"
+)
 _REPAIR = "stop their clients, and bring back what the log has: groupshift repair placement"
 
 
@@ -150,6 +154,12 @@ def restorable(facts: PlacementFacts) -> Iterator[Complaint]:
     if share:
         reason = f"share group {sentence_list(share, _NAMED)} moves, and its start offsets would be set anew"
         yield Verdict.FAIL, reason, "stop and delete it, or choose a count at which it stays"
+    lost = facts.unrestorable
+    if lost:
+        said = sentence_list([f"{name} ({why})" for name, why in sorted(lost.items())], _NAMED)
+        verb = "1 offset cannot" if len(lost) == 1 else f"{len(lost)} offsets cannot"
+        reason = f"{verb} be committed again after the move: {said}"
+        yield Verdict.INCONCLUSIVE, reason, _DROP
 
 
 def logged(facts: PlacementFacts) -> Iterator[Complaint]:
