@@ -98,7 +98,6 @@ class World:
                     offset=answer,
                     leader_epoch=pick([None, None, -1, -1, -1, 3]),
                     metadata=pick(["", "", "", None, "x"]),
-                    topic_id=FORMER if roll() < _ODD else None,
                 )
             )
         return last
@@ -115,13 +114,33 @@ class World:
             version=pick([0, 1, 2, 3, 3, 3, 4]),
             kind=pick([0, 1, 1]),
         )
-        told = {"metadata": pick(["", "", "", "x"]), "leaderEpoch": pick([-1, -1, 3])}
-        line: Line = kind, key, version, {**(value or {}), **told}
+        line: Line = kind, key, version, {**(value or {}), "metadata": pick(["", "", "", "x"])}
         harm = pick(["cut", "newer", "left"]) if roll() < _ODD else ""
         if roll() < 0.15:
             line, harm = gone(line), ""
         self.lines[where].append((line, pick(_TIMES), harm))
         return None if line[3] is None or harm == "cut" else offset
+
+    def stray(self, name: str, partition: int, epoch: int, topic_id: str | None = None) -> None:
+        """A group whose one commit, which all sources agree about, is not its topic's."""
+        home = partition_of(name, PARTITIONS)
+        kind, key, version, value = commit(name, "t1", partition, offset=5, at=_TIMES[0], version=3)
+        self.lines[home].append(
+            ((kind, key, version, {**(value or {}), "leaderEpoch": epoch}), _TIMES[0], "")
+        )
+        self.asked.append(GroupRow(group=name, type="classic", state="Empty"))
+        if home not in MUTE:
+            self.answers.append(
+                OffsetRow(
+                    group=name,
+                    topic="t1",
+                    partition=partition,
+                    offset=5,
+                    leader_epoch=epoch,
+                    metadata="",
+                    topic_id=topic_id,
+                )
+            )
 
     def records(self) -> Iterator[LogRecord]:
         """The log, partition by partition."""
@@ -163,6 +182,11 @@ def world(seed: int, groups: int, retention_ms: int | None) -> tuple[list[LogRec
     made = World(chance=random.Random(seed), retention_ms=retention_ms)
     for number in range(groups):
         made.group(f"grüppe-{number}" if number % 50 == 0 else f"group-{number}")
+    for number in range(5 if groups else 0):
+        made.stray(f"above-{number}", 0, 3)
+        made.stray(f"low-{number}", 1, 3)
+        made.stray(f"former-{number}", 1, 7, FORMER)
+        made.stray(f"sound-{number}", 1, 7)
     for lines in made.lines.values():
         made.chance.shuffle(lines)
     return list(made.records()), made.reading()

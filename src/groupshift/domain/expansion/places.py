@@ -96,7 +96,8 @@ class LoggedPlaces:
     they have it; ``newest`` is time (epoch ms) and partition of each group's newest commit; ``others`` counts
     live records elsewhere that are no commits, by group; ``strays`` are partition and key of everything live
     elsewhere, by group; ``erased_ms`` is when something elsewhere was deleted last (epoch ms; None: nothing);
-    ``unreadable`` keys name no group; ``commits`` are the live ones at home, where they were asked for."""
+    ``unreadable`` keys name no group; ``commits`` are the live ones at home, where they were asked for;
+    ``others_wrote`` the types whose values Apache Kafka did not write: then nothing follows from all this."""
 
     count: int
     loads: tuple[PartitionLoad, ...] = ()
@@ -109,6 +110,7 @@ class LoggedPlaces:
     unreadable: int = 0
     records: int = 0
     commits: tuple[LoggedCommit, ...] = ()
+    others_wrote: tuple[str, ...] = ()
 
     @property
     def residue(self) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from groupshift.domain.coordinator_log.other_writers import sentence
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.view import PlacementView
@@ -21,6 +22,7 @@ _DROP = (
     "delete them first (kafka-consumer-groups.sh --delete-offsets), or make the topic again; else the run "
     "asks once, at its rehearsal, whether they are dropped (--seen), and gives back every other offset"
 )
+_OTHER_BROKERS = "leave the offsets topic as it is: its makers say where groups belong, and how it grows"
 _REPAIR = "stop their clients, and bring back what the log has: groupshift repair placement"
 
 
@@ -78,6 +80,9 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
     log = facts.log
     if log is None:
         yield Verdict.ERROR, "the log of the offsets topic was not read", "let it be read: no --no-log"
+        return
+    if log.others_wrote:
+        yield Verdict.ERROR, sentence(log.others_wrote), _OTHER_BROKERS
         return
     if log.unreadable:
         reason = f"{log.unreadable} keys of the log name no group: they were not looked at"
