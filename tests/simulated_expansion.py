@@ -220,7 +220,11 @@ class Expansible(Placed):
             for each in (before, after)
         )
         unlike = sorted(key for key in {*one, *two} if one.get(key) != two.get(key))
-        said = tuple(f"{group}: {one.get((group, at))} is {two.get((group, at))}" for group, at in unlike)
+        said = tuple(
+            f"{'EX02' if two.get((group, at)) is None else 'EX03'}: {group}: {one.get((group, at))} is "
+            f"{two.get((group, at))}"
+            for group, at in unlike
+        )
         return Compared(verdict=Verdict.FAIL if said else Verdict.PASS, reasons=said)
 
 

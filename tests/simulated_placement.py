@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from groupshift.adapters.memory.offset_brokers import NotCoordinator, OffsetBrokers
 from groupshift.domain.audit_log import Position
 from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow, ProblemRow
+from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.coordinator_log import LogRecord
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGroup, Property, QuorumView
@@ -25,10 +26,16 @@ class Placed:
 
     world: OffsetBrokers
     told: dict[str, int] = field(default_factory=dict)
+    now: dict[str, TopicNow] = field(default_factory=dict)
+    former: set[tuple[str, str, int]] = field(default_factory=set)
 
     def running(self) -> list[int]:
         """Brokers that run."""
         return [node for node, broker in self.world.brokers.items() if broker.running]
+
+    def topics(self, names: Collection[str]) -> Topics:
+        """See the port: all that is known is what a test says (``now``)."""
+        return Topics(now={name: each for name, each in self.now.items() if name in names})
 
     def look(self) -> PlacementView:
         """As every running broker tells it."""
@@ -153,12 +160,16 @@ class Placed:
         problems = []
         for group in wanted:
             try:
-                rows += self.world.fetch_at(self.coordinator(group), group)
+                rows += map(self._as_told, self.world.fetch_at(self.coordinator(group), group))
             except NotCoordinator as why:
                 problems.append(ProblemRow(group=group, problem=str(why)))
         return ClusterState(
             cluster_id="simulated", taken_at_ms=self.world.now_ms, offsets=rows, problems=problems
         )
+
+    def _as_told(self, row: OffsetRow) -> OffsetRow:
+        former = (row.group, row.topic, row.partition) in self.former
+        return replace(row, topic_id=FORMER) if former else row
 
     def committed(self, groups: Collection[str]) -> Committed:
         """See the port."""

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coordinator_story import Line, classic, commit, consumer_group, gone
+from coordinator_vectors import U
 from groupshift.domain.audit import Reading
 from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
 from groupshift.domain.audit_log import KEPT
 from groupshift.domain.cluster_rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
+from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.coordination import Mode
 from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
 from groupshift.domain.placement import partition_of
@@ -24,6 +26,14 @@ NOW = 1_800_000_000_000
 MINUTE = 60_000
 _TIMES = (NOW - 60 * MINUTE, NOW - 59 * MINUTE, NOW - 9_000, NOW - 5_000, NOW - 2_000)
 _ODD = 0.04
+TOPICS = Topics(
+    now={
+        "t1": TopicNow(topic="t1", topic_id=U, epochs={0: 2, 1: 7}),
+        "t2": TopicNow(topic="t2", topic_id="pnZcymezThatEe9XU5FPyw", epochs={0: 2, 1: 7, 2: 7, 3: -1}),
+    },
+    ends={("t1", 1, 3): 4, ("t2", 1, 3): 4, ("t2", 2, 3): -1},
+)
+"""Partitions 2 and 3 of t1 are not there, records of version 4 in t2 are of a former topic."""
 
 
 @dataclass(kw_only=True)
@@ -111,6 +121,27 @@ class World:
         self.lines[where].append((line, pick(_TIMES), harm))
         return None if line[3] is None or harm == "cut" else offset
 
+    def stray(self, name: str, partition: int, epoch: int, topic_id: str | None = None) -> None:
+        """A group whose one commit, which all sources agree about, is not its topic's."""
+        home = partition_of(name, PARTITIONS)
+        kind, key, version, value = commit(name, "t1", partition, offset=5, at=_TIMES[0], version=3)
+        self.lines[home].append(
+            ((kind, key, version, {**(value or {}), "leaderEpoch": epoch}), _TIMES[0], "")
+        )
+        self.asked.append(GroupRow(group=name, type="classic", state="Empty"))
+        if home not in MUTE:
+            self.answers.append(
+                OffsetRow(
+                    group=name,
+                    topic="t1",
+                    partition=partition,
+                    offset=5,
+                    leader_epoch=epoch,
+                    metadata="",
+                    topic_id=topic_id,
+                )
+            )
+
     def records(self) -> Iterator[LogRecord]:
         """The log, partition by partition."""
         for partition in range(PARTITIONS):
@@ -135,6 +166,7 @@ class World:
             offsets=self.answers,
             problems=self.problems,
             log_ends=ends,
+            topics=TOPICS,
         )
         return Reading(
             admin=admin,
@@ -150,6 +182,11 @@ def world(seed: int, groups: int, retention_ms: int | None) -> tuple[list[LogRec
     made = World(chance=random.Random(seed), retention_ms=retention_ms)
     for number in range(groups):
         made.group(f"grüppe-{number}" if number % 50 == 0 else f"group-{number}")
+    for number in range(5 if groups else 0):
+        made.stray(f"above-{number}", 0, 3)
+        made.stray(f"low-{number}", 1, 3)
+        made.stray(f"former-{number}", 1, 7, FORMER)
+        made.stray(f"sound-{number}", 1, 7)
     for lines in made.lines.values():
         made.chance.shuffle(lines)
     return list(made.records()), made.reading()

@@ -11,17 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from groupshift.application.expansion_counts import placing, still_placed
-from groupshift.application.expansion_work import COUNTED, Expanding, batches
+from groupshift.application.expansion_work import COUNTED, DROPPED, Expanding, batches
 from groupshift.application.restore_offsets import NotRestored, demand_answers, read_back, unlike
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.places import Elsewhere
 from groupshift.domain.placement import partition_of
 from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.offset_restoring import refusal_of
 
 _SAID = 10
 """How many sentences are journaled."""
@@ -35,9 +37,25 @@ _Key = tuple[str, str, int]
 
 def _rehearse(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     rows = work.kept()
-    said = _committed(work, step, rows, {})
+    found = _lasting(work, rows)
+    free = [row for row in rows if _key(row) not in found]
+    said = [*_committed(work, step, free, {}), *found.values()]
     changed = sorted({each.wanted.group for each in _unlike(work, rows)})
-    return {**_told(work, step, rows, said), "changed": changed[:_SAID]}
+    told = {**_told(work, step, rows, said), "changed": changed[:_SAID]}
+    dropped = [[*_key(row), row.offset, found[_key(row)]] for row in rows if _key(row) in found]
+    return {**told, DROPPED: dropped} if dropped else told
+
+
+def _lasting(work: Expanding, rows: Sequence[OffsetRow]) -> dict[_Key, str]:
+    """Offsets that cannot be committed again, whoever asks: the topic has no such partition, or another topic
+    has its name now. By the snapshot and what brokers tell now. Raises as `GroupSnapshots.take`."""
+    topics = work.tools.views.topics(sorted({row.topic for row in rows})) if rows else Topics()
+    found = {_key(row): topics.unrestorable(row.topic, row.partition, row.topic_id) for row in rows}
+    return {
+        (group, topic, partition): f"{group!r} {topic}-{partition}: it cannot be committed again ({why})"
+        for (group, topic, partition), why in found.items()
+        if why
+    }
 
 
 def _rehearsed(work: Expanding, step: RunStep, record: RunStepRecord) -> Look:
@@ -65,7 +83,8 @@ def _restored_by(work: Expanding, step: RunStep, count: int) -> tuple[Mapping[st
     """What is journaled where groups are placed by this count, and whether the log has another one."""
     other = {COUNTED: count} if work.goes_back and count != work.plan.before else {}
     moved = other.get(COUNTED, work.plan.to if work.goes_back else work.count)
-    rows = work.kept(moved)
+    dropped = work.dropped()
+    rows = [row for row in work.kept(moved) if _key(row) not in dropped]
     said = _committed(work, step, rows, _elsewhere(work, count, moved))
     astray = _astray(work, count, frozenset(row.group for row in rows))
     return {**_told(work, step, rows, [*said, *astray]), **other}, bool(astray)
@@ -138,7 +157,7 @@ def _batch(
     everything = step.act is RunAct.REHEARSE
     refused = work.tools.restoring.commit([row for row in wanted if everything or _key(row) in missing])
     if everything:  # what was refused is there, and would not be committed again
-        return (*(_refused(row, refused) for row in wanted if row.group in refused), *theirs)
+        return (*(_refused(row, refused) for row in wanted if refusal_of(refused, row)), *theirs)
     return (*read_back(work.tools.reader, wanted, refused, whole=True).differing, *theirs)
 
 
@@ -160,7 +179,7 @@ def _cached(former: Mapping[_Key, Elsewhere], row: OffsetRow) -> bool:
 
 
 def _refused(row: OffsetRow, refused: Mapping[str, str]) -> NotRestored:
-    return NotRestored(wanted=row, found=None, reason=refused[row.group])
+    return NotRestored(wanted=row, found=None, reason=refusal_of(refused, row))
 
 
 def _sentence(found: NotRestored, former: Mapping[_Key, Elsewhere]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from groupshift.application.expansion_work import ExpansionTools
+from groupshift.application.expansion_work import ExpansionTools, dropped_by
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.restore_offsets import demand_answers
 from groupshift.domain.cluster_rows import OffsetRow
@@ -115,9 +115,11 @@ def _kept(tools: ExpansionTools, run: ClusterRun) -> tuple[str, tuple[OffsetRow,
     """Where the snapshot of the drained groups is, and its offsets."""
     steps = plans.from_json(run.plan).steps
     step = next(each for each in steps if (each.act, each.subject) == (RunAct.SNAPSHOT, plans.SNAPSHOT))
-    taken = tools.runs.steps(run.run)[step.key].result
+    records = tools.runs.steps(run.run)
+    taken, dropped = records[step.key].result, dropped_by(steps, records)
     rows = tools.store.offsets(Path(taken["folder"]), taken["manifest_sha256"])
-    return str(taken["folder"]), tuple(row for row in rows if row.offset > _NONE)
+    kept = (row for row in rows if (row.group, row.topic, row.partition) not in dropped)
+    return str(taken["folder"]), tuple(row for row in kept if row.offset > _NONE)
 
 
 def _fallen(tools: ExpansionTools, kept: Iterable[OffsetRow]) -> Iterator[Fallen]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groupshift.application.placement import plan_expansion
-from groupshift.application.run_work import RunTools, RunWork
+from groupshift.application.run_work import Key, RunTools, RunWork
 from groupshift.domain.cluster_rows import OffsetRow, ProblemRow
 from groupshift.domain.cluster_run.progress import Journaled, Stand
 from groupshift.domain.cluster_run.proofs import unproven
@@ -16,11 +16,15 @@ from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan, run_plan
 from groupshift.domain.placement import partition_of
+from groupshift.ports.cluster_runs import RunStepRecord
 from groupshift.ports.log_verification import LogVerification
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.placement_views import PlacementViews
 from groupshift.ports.topic_expansion import TopicExpansion
 
+DROPPED = "dropped"
+"""What the rehearsal journals of offsets that cannot be committed again: group, topic, partition, offset and
+why, each."""
 COUNTED = "counted"
 """What the step that asks brokers for their count journals where it is not the plan's."""
 _NAMED = 20
@@ -101,6 +105,10 @@ class Expanding(RunWork):
             "cures that on OLD coordinators, a NEW one deletes it when it expires"
         )
 
+    def dropped(self) -> frozenset[Key]:
+        """Offsets that a person let go of at the rehearsal: not restored, and not missed afterwards."""
+        return dropped_by(self.plan.steps, self.tools.runs.steps(self.run))
+
     def moves(self, group: str, count: int) -> bool:
         """Whether a group is at another place when brokers count so many, or was deleted to be."""
         if count == self.plan.to or group in self.plan.moving_names:
@@ -115,6 +123,19 @@ class Expanding(RunWork):
         count = count or self.count
         moving = {group for group in {row.group for row in rows} if self.moves(group, count)}
         return tuple(row for row in rows if row.group in moving and row.offset >= 0)
+
+
+def dropped_by(steps: Iterable[RunStep], records: Mapping[str, RunStepRecord]) -> frozenset[Key]:
+    """See `Expanding.dropped`: of what the rehearsal asked about, what somebody accepted."""
+    found = [
+        records[each.key].result for each in steps if each.act is RunAct.REHEARSE and each.key in records
+    ]
+    return frozenset(
+        (str(group), str(topic), int(partition))
+        for result in found
+        if "accepted_by" in result
+        for group, topic, partition, *_ in result.get(DROPPED, ())
+    )
 
 
 def journaled(work: Expanding) -> dict[str, Journaled]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.counts import Cost, Mover, worth_comparing
 from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force, told_counts
 from groupshift.domain.expansion.known_bugs import bugs
@@ -127,14 +128,22 @@ def _facts(
     if reading is None or not view.count:
         return PlacementFacts(view=view, log=reading.places(1, 0) if reading else None, to=to)
     telling = any(len(counts) > 1 for counts in view.counted.values())
-    places = reading.places(view.count, view.count, newest=telling, erased=view.old, old=view.old)
+    more = {"newest": telling, "erased": view.old, "old": view.old, "commits": True}
+    places = reading.places(view.count, view.count, **more)
+    topics = _topics(views, places)
     found = fitting(told_counts(view, places.newest))
     if view.count not in found and telling and _forgotten(views, view, places):
-        return PlacementFacts(view=view, log=places, to=to, log_tells=False)
+        return PlacementFacts(view=view, log=places, to=to, log_tells=False, topics=topics)
     count = in_force(view, found)
     if count is not None and count != view.count:
-        places = reading.places(count, view.count, newest=telling, erased=view.old, old=view.old)
-    return PlacementFacts(view=view, log=places, to=to)
+        places = reading.places(count, view.count, **more)
+    return PlacementFacts(view=view, log=places, to=to, topics=topics)
+
+
+def _topics(views: PlacementViews, places: LoggedPlaces) -> Topics:
+    """What brokers tell of every topic with a commit."""
+    committed = {each.topic for each in places.commits} | {each.topic for each in places.elsewhere}
+    return views.topics(committed) if committed else Topics()
 
 
 def _forgotten(views: PlacementViews, view: PlacementView, places: LoggedPlaces) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.restore_offsets import NotRestored, Restored, restore_offsets, unlike
 from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.coordinator_log.other_writers import sentence
 from groupshift.domain.expansion.repair import Mend, Repair, repairs
 from groupshift.domain.expansion.view import retention_ms
 from groupshift.domain.verdict import Verdict
@@ -71,7 +72,8 @@ def plan_repair(
     audit = audit_placement(views, log, told)
     view = audit.facts.view
     since = view.cluster.taken_at_ms - min(within_ms, retention_ms(view))
-    found = repairs(audit.facts.log.elsewhere, since) if audit.facts.log else ()
+    facts = audit.facts
+    found = repairs(facts.log.elsewhere, since, facts.topics) if facts.log else ()
     return PlannedRepair(audit=audit, repairs=found, against=_against(audit))
 
 
@@ -82,6 +84,9 @@ def _against(audit: PlacementAudit) -> str:
         for each in audit.judgement.findings
         if each.rule in _DEMANDED and each.verdict is not Verdict.PASS
     ]
+    log = audit.facts.log
+    if log is not None and log.others_wrote:
+        unmet.insert(0, f"X07: {sentence(log.others_wrote)}")
     return "; ".join(unmet)
 
 

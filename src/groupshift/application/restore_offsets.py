@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
 from groupshift.ports.group_snapshots import CommittedOffsets
-from groupshift.ports.offset_restoring import OffsetRestoring
+from groupshift.ports.offset_restoring import OffsetRestoring, refusal_of
 
 _NONE = -1
 _Said = tuple[int, int | None, str]
@@ -63,7 +63,7 @@ def read_back(
         demand_answers(state)
     found = {_key(row): row for row in state.offsets}
     differing = tuple(
-        NotRestored(wanted=row, found=found.get(_key(row)), reason=(refused or {}).get(row.group, ""))
+        NotRestored(wanted=row, found=found.get(_key(row)), reason=refusal_of(refused or {}, row))
         for row in rows
         if (there := found.get(_key(row))) is None or _said(there) != _said(row)
     )

@@ -3,7 +3,7 @@ the move."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ from groupshift.application.snapshot_cluster import snapshot_cluster
 from groupshift.domain.cluster_rows import LISTED_TOO, ProblemRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict
 from groupshift.ports.cluster_runs import RunState, RunStepRecord
+from groupshift.ports.snapshot_compare import Compared
 
+_SETS = (Field.GROUPS, Field.COMMITTED)
+"""Fields that are sets: of group ids, and of committed offsets."""
 _SAID = 10
 """How many sentences of a comparison are journaled; all are in its folder."""
 
@@ -94,12 +97,29 @@ def _compare(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
     if not problems or (acceptable and taken["told"] and work.residue()):
         before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
         found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
-        changed = differing_commits(work, step, taken)
+        changed, lost = differing_commits(work, step, taken), work.dropped()
+        judged = found.verdict
+        if lost and judged is Verdict.FAIL and _only_lost(work, step, taken, found.reasons):
+            judged, found = Verdict.PASS, Compared(verdict=Verdict.PASS)
         reasons = [*found.reasons, *changed, *reasons]
-        judged = Verdict.FAIL if changed else found.verdict
+        judged = Verdict.FAIL if changed else judged
         verdict = verdict if judged is Verdict.PASS else judged
     shown = reasons if acceptable else ()
     return {**taken, "verdict": verdict.value, "reasons": _first(reasons), **work.asking(step, shown)}
+
+
+def _only_lost(work: RunWork, step: RunStep, taken: Mapping[str, Any], reasons: Iterable[str]) -> bool:
+    """Whether nothing differs but offsets that were dropped, and groups that had no others."""
+    sets = {f"{PREFIX[Comparison(step.args['move'])]}{FIELDS[each].number:02d}" for each in _SETS}
+    if any(each.partition(":")[0] not in sets for each in reasons):
+        return False
+    before, after = (
+        {(row.group, row.topic, row.partition) for row in work.tools.store.offsets(Path(folder), digest)}
+        for folder, digest in (
+            (each["folder"], each["manifest_sha256"]) for each in (work.snapshot_of(step.args["base"]), taken)
+        )
+    )
+    return before - after <= work.dropped() and not after - before
 
 
 def _first(reasons: list[str]) -> list[str]:

@@ -26,6 +26,9 @@ from groupshift.ports.log_copies import OffsetsLog
 from groupshift.ports.run_sealing import RunSealing, not_sealed
 from groupshift.ports.snapshot_compare import SnapshotCompare
 
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+
 
 class AnyPlan(Protocol):
     """What every plan of a run has: ``met`` is what was approved, ``hash`` the SHA-256 of its JSON in hex."""
@@ -161,6 +164,10 @@ class RunWork(ABC):
         if "base" not in step.args:
             raise Conflict(f"snapshot {name} of run {self.run} was never taken; run it again")
         return self.snapshot_of(str(step.args["base"]))
+
+    def dropped(self) -> frozenset[Key]:
+        """Committed offsets that a person let go of before: a comparison that misses only these is equal."""
+        return frozenset()
 
     def asking(self, step: RunStep, shown: Iterable[str] = ()) -> Mapping[str, Any]:
         """What is journaled of a step that asks a person for something: which claim asked first, and a hash

@@ -80,6 +80,17 @@ class Topics:
         current = self.current_id(topic)
         return topic_id == FORMER or bool(topic_id and current and topic_id not in {current, ZERO_ID})
 
+    def unrestorable(self, topic: str, partition: int, topic_id: str | None) -> str:
+        """Why a commit of this partition cannot be made again as it is; empty where it can, or that is not
+        known."""
+        found = self.now.get(topic)
+        if found is not None and not found.exists:
+            return "there is no such topic"
+        if found is not None and self.lacks(topic, partition):
+            count = len(found.epochs)
+            return f"the topic has {count} partition{'s' if count != 1 else ''}"
+        return "it belongs to a former topic of that name" if self.is_former(topic, topic_id) else ""
+
     def strays(self, row: OffsetRow) -> frozenset[Stray]:
         """Everything that is wrong with where a commit belongs; what is not known is not wrong."""
         if self.lacks(row.topic, row.partition):

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.cluster_snapshot import ClusterManifest
-from groupshift.domain.commit_places import Topics
 from groupshift.domain.snapshot_plan import PlanOf
 
 Progress = Callable[[str, int, int], None]
@@ -24,7 +23,8 @@ class GroupSnapshots(Protocol):
     def take(
         self, groups: Collection[str] | None = None, *, progress: Progress | None = None
     ) -> ClusterState:
-        """These groups, or all that any broker lists, with their log ends.
+        """These groups, or all that any broker lists, with their log ends, the topic ids of their offsets
+        where coordinators tell them (since 4.1), and what brokers tell of those topics.
 
         Committed offsets are stable ones: while a transaction that commits offsets is open, its group is
         asked again, and one that stays open is a problem of that group. What cannot be read of one group is
@@ -50,17 +50,8 @@ class CommittedOffsets(Protocol):
         ...
 
 
-class CommitPlaces(Protocol):
-    """Asks to which topics committed offsets belong."""
-
-    def places(self, rows: Collection[OffsetRow]) -> tuple[list[OffsetRow], Topics]:
-        """The rows with their topic ids where the coordinators tell them (since 4.1), and what brokers tell
-        of these topics now: ids, partitions, leader epochs. Raises as `GroupSnapshots`."""
-        ...
-
-
-class ClusterGroups(GroupSnapshots, CommittedOffsets, CommitPlaces, Protocol):
-    """All of them, of one cluster."""
+class ClusterGroups(GroupSnapshots, CommittedOffsets, Protocol):
+    """Both, of one cluster."""
 
 
 class ClusterSnapshotStore(Protocol):

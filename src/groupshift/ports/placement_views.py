@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.view import PlacementView
 
 
@@ -25,6 +26,10 @@ class PlacementViews(Protocol):
 
     def answering(self, groups: Collection[str]) -> frozenset[str]:
         """Those of ``groups`` for which their coordinator has a committed offset now."""
+        ...
+
+    def topics(self, names: Collection[str]) -> Topics:
+        """What the brokers tell of these topics now; one that they do not tell (no rights) is not known."""
         ...
 
     def close(self) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from groupshift.application.expansion_run import begin, demand_same, go_on, plan_run, statuses, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
 from groupshift.application.run_work import RunTerms
+from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.coordinator_log.releases import Coordinator
@@ -17,7 +21,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.cluster_runs import ClusterRun, RunState
 from simulated_downgrade import yes
-from simulated_expansion import GROUPS, committed, equal, tools_of
+from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
 RESTARTS = ("restart 2", "restart 3", "restart 1")
@@ -334,3 +338,82 @@ def test_a_second_process_voids_the_first() -> None:
         go_on(tools, RunTerms(decide=while_asked, who="me"), run)
     assert world.asked == []
     assert gone_on(tools).ended is Ended.DONE
+
+
+def doomed(kind: Coordinator, **more: Any) -> Expansible:
+    """A group that moves has a second commit, of a partition that topic t does not have (or ``more``)."""
+    from groupshift.domain.commit_places import TopicNow
+
+    world = committed(kind)
+    fields = {"topic": "t", "partition": 7, "offset": 70} | more
+    node = world.coordinator(MOVING[0])
+    world.world.commit_at(node, [OffsetRow(group=MOVING[0], **fields)])
+    world.now = {
+        "t": TopicNow(topic="t", topic_id="today", epochs={0: 0}),
+        "gone": TopicNow(topic="gone", exists=False),
+    }
+    return world
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, "the topic has 1 partition"),
+        ({"topic": "gone", "partition": 1}, "there is no such topic"),
+    ],
+)
+def test_f09_what_cannot_be_given_back_is_asked_about_once_and_the_rest_goes_on(
+    kind: Coordinator, more: dict[str, Any], why: str
+) -> None:
+    """The plan names it, the rehearsal names it and no healthy offset; dropped, it is in the journal."""
+    world = doomed(kind, **more)
+    tools = tools_of(world)
+    planned = plan_run(tools, 8)
+    (named,) = [each for each in planned.findings if each.rule == "X14"]
+    place = f"{more.get('topic', 't')}-{more.get('partition', 7)}"
+    assert (named.verdict.value, why in named.reason, place in named.reason) == ("inconclusive", True, True)
+    run = begin(tools, planned)
+    waiting = gone_on(tools)
+    assert waiting.ended is Ended.WAITING
+    assert f"1 of {len(MOVING) + 1} offsets are not as in the snapshot" in waiting.detail
+    assert f"{place}: it cannot be committed again ({why})" in waiting.detail
+    assert world.asked == ["commit"]
+    done = gone_on(tools, seen=True)
+    assert (done.ended, done.detail) == (Ended.DONE, "")
+    assert equal(world)
+    (rehearsed,) = [
+        record.result for record in tools.runs.steps(run.run).values() if "dropped" in record.result
+    ]
+    assert [each[:3] for each in rehearsed["dropped"]] == [
+        [MOVING[0], more.get("topic", "t"), more.get("partition", 7)]
+    ]
+
+
+def test_f09_a_person_who_does_not_drop_it_loses_nothing() -> None:
+    """Asked again, the run waits again; taken back, every offset is where it was."""
+    world = doomed(Coordinator.NEW)
+    tools = tools_of(world)
+    run = begun(tools)
+    assert gone_on(tools).ended is Ended.WAITING
+    assert go_on(tools, yes(), turn_back(tools, yes(), run)).ended is Ended.TAKEN_BACK
+    assert equal(world)
+    assert "delete" not in world.asked
+
+
+@BOTH
+def test_f03_a_commit_of_a_former_topic_is_never_given_back(kind: Coordinator) -> None:
+    """A coordinator answers it by name only: it is named before, asked about, and not committed."""
+    world = doomed(kind)
+    world.now = {"t": replace(world.now["t"], epochs={0: 0, 7: 0})}
+    world.former = {(MOVING[0], "t", 7)}
+    tools = tools_of(world)
+    begun(tools)
+    waiting = gone_on(tools)
+    assert waiting.ended is Ended.WAITING
+    said = f"{MOVING[0]!r} t-7: it cannot be committed again (it belongs to a former topic of that name)"
+    assert said in waiting.detail
+    assert gone_on(tools, seen=True).ended is Ended.DONE
+    left = {(row.group, row.topic, row.partition) for row in world.take(MOVING).offsets}
+    assert (MOVING[0], "t", 7) not in left
+    assert len(left) == len(MOVING)

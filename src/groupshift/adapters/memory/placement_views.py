@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.probing import owners
 from groupshift.domain.expansion.view import PlacementView
 
@@ -12,11 +13,13 @@ from groupshift.domain.expansion.view import PlacementView
 @dataclass(slots=True)
 class MemoryPlacementViews:
     """``view`` at every look; each broker serves what the first count that fits its answers gives it;
-    ``asked`` are the groups that brokers were asked about directly, ``answered`` those with offsets."""
+    ``asked`` are the groups that brokers were asked about directly, ``answered`` those with offsets; ``told``
+    is what there is to know of topics."""
 
     view: PlacementView
     answered: frozenset[str] = frozenset()
     asked: list[str] = field(default_factory=list)
+    told: Topics = field(default_factory=Topics)
     closed: bool = False
 
     def look(self) -> PlacementView:
@@ -32,6 +35,10 @@ class MemoryPlacementViews:
     def answering(self, groups: Collection[str]) -> frozenset[str]:
         """See the port."""
         return self.answered & set(groups)
+
+    def topics(self, names: Collection[str]) -> Topics:
+        """See the port."""
+        return Topics(now={name: each for name, each in self.told.now.items() if name in names})
 
     def close(self) -> None:
         """See the port."""

@@ -1,7 +1,8 @@
 """Replay lint: what the coordinator of a release would load from this log.
 
 Per group: it loads, it loads with loss, or its partition's coordinator fails, with the record that
-decides. Source: specs/group-coordinator.md §1.7 "Replay lint", §4; the releases are data (`releases`).
+decides; of a log that Apache Kafka did not write nothing is said.
+Source: specs/group-coordinator.md §1.7 "Replay lint", §4; the releases are data (`releases`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from groupshift.domain.coordinator_log.materialise import materialise
+from groupshift.domain.coordinator_log.other_writers import other_writers
 from groupshift.domain.coordinator_log.records import Decoded, DecodeStatus
 from groupshift.domain.coordinator_log.releases import Coordinator, Loader, loader
 from groupshift.domain.coordinator_log.replay_rules import GroupVerdict, verdict
@@ -32,6 +34,10 @@ def lint(records: Iterable[Decoded], release: str, coordinator: Coordinator) -> 
         logs[record.src_partition].append(record)
     state = materialise(record for log in logs.values() for record in log)
     alive = [group for group in state.groups.values() if group.family is not GroupFamily.GONE]
+    if other_writers(record for log in logs.values() for record in log):
+        names = {group.group_id: group.partition for group in alive}
+        names |= {name: home for name, (home, _) in _displaced(state, logs).items()}
+        return {name: verdict(name, home, "X2") for name, home in sorted(names.items())}
     copies = _displaced(state, logs)
     verdicts = _old(alive, logs, copies, line) if coordinator is Coordinator.OLD else _new(alive, logs, line)
     for group_id, (home, record) in copies.items():

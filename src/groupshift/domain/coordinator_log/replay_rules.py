@@ -18,6 +18,8 @@ class LoadOutcome(StrEnum):
     LOADS_WITH_LOSS = "loads_with_loss"
     FAILS_SHARD = "fails_shard"
     """The coordinator of its partition answers NOT_COORDINATOR (16) for every group in it."""
+    NOT_PROVEN = "not_proven"
+    """Nothing is said: the log was not written by Apache Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +120,11 @@ _TABLE = (
         "X1", _LOSS,
         "all its live records lie outside the partition it belongs to (residue of an expansion): its",
         "coordinator answers -1 with error NONE",
+    ),
+    _rule(
+        "X2", LoadOutcome.NOT_PROVEN,
+        "the log was not written by Apache Kafka: no value of a type can be read (Redpanda writes one int16",
+        "more into each member), so how Apache Kafka would load it says nothing",
     ),
 )  # fmt: skip
 

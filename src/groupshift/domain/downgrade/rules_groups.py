@@ -16,6 +16,8 @@ from groupshift.domain.verdict import Verdict
 
 _NAMED = 20
 """How many groups one finding names."""
+_OTHERS = "X2"
+"""The rule of the replay lint for a log that Apache Kafka did not write."""
 _MEMBERS = "O4"
 """The rule of the replay lint under which offsets load and members do not: `consumers` and `newer` name
 those."""
@@ -114,6 +116,9 @@ def replayed(facts: DowngradeFacts) -> Iterator[Complaint]:
         if each.outcome is not LoadOutcome.LOADS and each.rule != _MEMBERS:
             by_rule[each.rule].append(each)
     total = len(facts.log.verdicts)
+    if unproven := by_rule.pop(_OTHERS, []):
+        reason = f"how {facts.target} loads {len(unproven)} groups is not known; {unproven[0].reason}"
+        yield Verdict.ERROR, reason, "ask who made these brokers how to go to another release"
     for rule, found in sorted(by_rule.items()):
         names = sentence_list([repr(each.group_id) for each in found], _NAMED)
         lost = f"{len(found)} of {total} groups are lost to {facts.target} by rule {rule}: {names}"

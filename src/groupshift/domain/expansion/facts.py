@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.downgrade.view import ListedGroup
 from groupshift.domain.expansion.counts import Hashed, Mover
 from groupshift.domain.expansion.log import counts_by_newest
@@ -45,12 +46,14 @@ def in_force(view: PlacementView, found: frozenset[int]) -> int | None:
 class PlacementFacts:
     """``log`` None: it was not read. ``to`` is the count that is wanted (None: a look only). ``log_tells``:
     where brokers' answers do not tell the count in use, the newest commits do; not after a restart that
-    nobody committed since."""
+    nobody committed since. ``topics`` is what brokers tell of the topics of all commits, as far as it
+    was asked."""
 
     view: PlacementView
     log: LoggedPlaces | None = None
     to: int | None = None
     log_tells: bool = True
+    topics: Topics = field(default_factory=Topics)
 
     @cached_property
     def listing(self) -> Mapping[str, tuple[int, ...]]:
@@ -117,6 +120,19 @@ class PlacementFacts:
     def moving(self) -> frozenset[str]:
         """Their names."""
         return frozenset(each.group for each in self.movers)
+
+    @cached_property
+    def unrestorable(self) -> Mapping[str, str]:
+        """Offsets of groups that move which cannot be committed again, by name, each with why."""
+        found = (each for each in (self.log.commits if self.log else ()) if each.group in self.moving)
+        said = (
+            (
+                f"{each.group!r} {each.topic}-{each.partition}",
+                self.topics.unrestorable(each.topic, each.partition, each.topic_id),
+            )
+            for each in found
+        )
+        return {name: why for name, why in said if why}
 
     @cached_property
     def several_owners(self) -> Mapping[str, tuple[int, ...]]:

@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from groupshift.domain.coordinator_log import DecodeStatus, LogRecord, decode
+from groupshift.domain.coordinator_log.other_writers import other_writers
 from groupshift.domain.expansion.counts import Hashed
-from groupshift.domain.expansion.places import Elsewhere, LoggedPlaces, PartitionLoad
+from groupshift.domain.expansion.places import Elsewhere, LoggedCommit, LoggedPlaces, PartitionLoad
 from groupshift.domain.placement import partition_of
 
 _COMMITS = frozenset({b"\0\0", b"\0\1"})
 _CLASSIC = _COMMITS | {b"\0\2"}
+_LOOKED_AT = 500
+"""Values of one type by which it is told who wrote the log."""
 _COMMIT = b"\0\1"
 _NAME_AT = 4
 _TIME, _UNKNOWN = "commitTimestamp", -1
@@ -47,12 +50,21 @@ class LogReading:
         return self
 
     def places(
-        self, count: int, partitions: int, *, newest: bool = True, erased: bool = False, old: bool = False
+        self,
+        count: int,
+        partitions: int,
+        *,
+        newest: bool = True,
+        erased: bool = False,
+        old: bool = False,
+        commits: bool = False,
     ) -> LoggedPlaces:
         """Held against ``count`` partitions in force, of ``partitions`` that there are; ``newest`` False
         leaves `LoggedPlaces.newest` out, for which every commit is decoded; so without ``erased``
         `LoggedPlaces.erased_ms`, for which the names of everything deleted are hashed. With ``old``
         groups are those of which an OLD coordinator loads anything: it neither lists nor deletes others.
+        ``commits`` asks for `LoggedPlaces.commits` and who wrote the log, for which every commit and group is
+        decoded.
 
         Raises `Rejected` for a count below 1."""
         by_group, unreadable = self._live()
@@ -71,6 +83,8 @@ class LogReading:
             erased_ms=max(self._erased(count), default=None) if erased else None,
             unreadable=unreadable,
             records=sum(self._records.values()),
+            commits=tuple(_commits(by_group, homes)) if commits else (),
+            others_wrote=self._others_wrote() if commits else (),
         )
 
     def loads_after(self, count: int) -> tuple[PartitionLoad, ...]:
@@ -124,6 +138,17 @@ class LogReading:
         hashed = Hashed({group for group, _ in named})
         homes = dict(zip(hashed.groups, hashed.places(count), strict=True))
         return (each.timestamp_ms for group, each in named if each.partition != homes[group])
+
+    def _others_wrote(self) -> tuple[str, ...]:
+        """By some values of each type."""
+        met = Counter[bytes]()
+        found = []
+        for each in self._winners.values():
+            kind = (each.key or b"")[:2]
+            if each.value is not None and met[kind] < _LOOKED_AT:
+                met[kind] += 1
+                found.append(each)
+        return other_writers(decode(each, partitions=None) for each in found)
 
     def _deleted(self) -> dict[bytes, int]:
         """When each commit's key was deleted last, in whatever partition."""
@@ -209,6 +234,7 @@ def _compared(there: LogRecord, here: LogRecord | None, home: int) -> Elsewhere:
         record_offset=there.offset,
         leader_epoch=said.get("leaderEpoch", -1),
         metadata=said.get("metadata") or "",
+        topic_id=said.get("topicId") or "",
         expires_ms=said.get("expireTimestamp", _UNKNOWN),
         readable=found.decode_status is DecodeStatus.OK,
         at_home=homes_said.get("offset"),
@@ -226,6 +252,18 @@ def _newest(records: Iterable[LogRecord]) -> tuple[int, int] | None:
     ]
     latest = max(times, default=(_UNKNOWN, 0))
     return latest if latest[0] != _UNKNOWN else None
+
+
+def _commits(by_group: Mapping[str, list[LogRecord]], homes: Mapping[str, int]) -> Iterator[LoggedCommit]:
+    for group, records in sorted(by_group.items()):
+        for each in records:
+            if each.partition == homes[group] and _is_commit(each):
+                found = decode(each, partitions=None)
+                if found.topic is not None and found.partition is not None:
+                    topic_id = (found.decoded or {}).get("topicId", "")
+                    yield LoggedCommit(
+                        group=group, topic=found.topic, partition=found.partition, topic_id=topic_id
+                    )
 
 
 def _strays(

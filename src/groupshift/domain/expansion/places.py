@@ -34,7 +34,8 @@ class Elsewhere:
     whether it was committed later than that (None: it cannot be told); ``record_offset`` and
     ``home_record_offset`` are places in the log: OLD coordinators keep the higher one, whatever the times;
     ``readable`` whether all of its value is understood; ``expires_ms`` an expiry of its own (-1: none) and
-    ``deleted_ms`` when a tombstone of this key was written last, in whatever partition (-1: none is)."""
+    ``deleted_ms`` when a tombstone of this key was written last, in whatever partition (-1: none is);
+    ``topic_id`` is the one in the record (empty: none)."""
 
     group: str
     topic: str
@@ -46,6 +47,7 @@ class Elsewhere:
     record_offset: int
     leader_epoch: int = -1
     metadata: str = ""
+    topic_id: str = ""
     readable: bool = True
     expires_ms: int = -1
     deleted_ms: int = -1
@@ -63,6 +65,7 @@ class Elsewhere:
             offset=_UNKNOWN if self.offset is None else self.offset,
             leader_epoch=None if self.leader_epoch == _UNKNOWN else self.leader_epoch,
             metadata=self.metadata,
+            topic_id=self.topic_id or None,
         )
 
     @property
@@ -78,12 +81,23 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCommit:
+    """A live commit in its group's partition; ``topic_id`` is empty for a record without one (before 4.1)."""
+
+    group: str
+    topic: str
+    partition: int
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedPlaces:
     """A whole log, held against ``count``. ``groups`` are those with anything live, by the partitions where
     they have it; ``newest`` is time (epoch ms) and partition of each group's newest commit; ``others`` counts
     live records elsewhere that are no commits, by group; ``strays`` are partition and key of everything live
     elsewhere, by group; ``erased_ms`` is when something elsewhere was deleted last (epoch ms; None: nothing);
-    ``unreadable`` keys name no group."""
+    ``unreadable`` keys name no group; ``commits`` are the live ones at home, where they were asked for;
+    ``others_wrote`` the types whose values Apache Kafka did not write: then nothing follows from all this."""
 
     count: int
     loads: tuple[PartitionLoad, ...] = ()
@@ -95,6 +109,8 @@ class LoggedPlaces:
     erased_ms: int | None = None
     unreadable: int = 0
     records: int = 0
+    commits: tuple[LoggedCommit, ...] = ()
+    others_wrote: tuple[str, ...] = ()
 
     @property
     def residue(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.places import Elsewhere
 
 _UNKNOWN = -1
@@ -44,22 +45,26 @@ class Repair:
         return self.chosen.row
 
 
-def repairs(elsewhere: Iterable[Elsewhere], kept_since_ms: int = 0) -> tuple[Repair, ...]:
+def repairs(
+    elsewhere: Iterable[Elsewhere], kept_since_ms: int = 0, topics: Topics | None = None
+) -> tuple[Repair, ...]:
     """What to do about every key that has a commit outside its group's partition, by group and partition.
 
     ``kept_since_ms`` (epoch ms): what was committed earlier may have been deleted, or have expired, at home
-    without a trace (a tombstone stays for delete.retention.ms after its compaction)."""
+    without a trace (a tombstone stays for delete.retention.ms after its compaction). ``topics`` is what
+    brokers tell of the topics: a commit of a former one, or of a partition that is not there, is nobody's to
+    restore."""
     by_key: dict[tuple[str, str, int], list[Elsewhere]] = defaultdict(list)
     for each in elsewhere:
         by_key[each.group, each.topic, each.partition].append(each)
-    return tuple(_repair(by_key[key], kept_since_ms) for key in sorted(by_key))
+    return tuple(_repair(by_key[key], kept_since_ms, topics or Topics()) for key in sorted(by_key))
 
 
-def _repair(found: Sequence[Elsewhere], kept_since_ms: int) -> Repair:
+def _repair(found: Sequence[Elsewhere], kept_since_ms: int, topics: Topics) -> Repair:
     newest, *others = sorted(found, key=lambda each: (each.committed_ms, each.found), reverse=True)
     if newest.newer is False:
         return Repair(mend=Mend.OVERWRITTEN, chosen=newest, others=tuple(others))
-    reason = _doubt(newest, others)
+    reason = topics.unrestorable(newest.topic, newest.partition, newest.topic_id) or _doubt(newest, others)
     if not reason and newest.committed_ms < kept_since_ms:
         reason = "it is older than --within: it may have been deleted, or have expired, without a trace left"
     mend = Mend.CONFLICT if reason else Mend.RESTORE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from groupshift.domain.coordinator_log.other_writers import sentence
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.view import PlacementView
@@ -17,6 +18,11 @@ _ABORT = (
     "stop transactional producers, let this login describe transactional ids, and abort one that hangs "
     "(Kafka's kafka-transactions.sh find-hanging)"
 )
+_DROP = (
+    "delete them first (kafka-consumer-groups.sh --delete-offsets), or make the topic again; else the run "
+    "asks once, at its rehearsal, whether they are dropped (--seen), and gives back every other offset"
+)
+_OTHER_BROKERS = "leave the offsets topic as it is: its makers say where groups belong, and how it grows"
 _REPAIR = "stop their clients, and bring back what the log has: groupshift repair placement"
 
 
@@ -74,6 +80,9 @@ def at_home(facts: PlacementFacts) -> Iterator[Complaint]:
     log = facts.log
     if log is None:
         yield Verdict.ERROR, "the log of the offsets topic was not read", "let it be read: no --no-log"
+        return
+    if log.others_wrote:
+        yield Verdict.ERROR, sentence(log.others_wrote), _OTHER_BROKERS
         return
     if log.unreadable:
         reason = f"{log.unreadable} keys of the log name no group: they were not looked at"
@@ -150,6 +159,12 @@ def restorable(facts: PlacementFacts) -> Iterator[Complaint]:
     if share:
         reason = f"share group {sentence_list(share, _NAMED)} moves, and its start offsets would be set anew"
         yield Verdict.FAIL, reason, "stop and delete it, or choose a count at which it stays"
+    lost = facts.unrestorable
+    if lost:
+        said = sentence_list([f"{name} ({why})" for name, why in sorted(lost.items())], _NAMED)
+        verb = "1 offset cannot" if len(lost) == 1 else f"{len(lost)} offsets cannot"
+        reason = f"{verb} be committed again after the move: {said}"
+        yield Verdict.INCONCLUSIVE, reason, _DROP
 
 
 def logged(facts: PlacementFacts) -> Iterator[Complaint]:

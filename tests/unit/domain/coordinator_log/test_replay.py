@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator_story import (
@@ -23,7 +25,7 @@ from coordinator_story import (
     to_classic,
 )
 from coordinator_vectors import T
-from groupshift.domain.coordinator_log import LogRecord, decode, encode_key
+from groupshift.domain.coordinator_log import LogRecord, decode, encode_key, encode_value
 from groupshift.domain.coordinator_log.releases import LOADERS, Coordinator, loader
 from groupshift.domain.coordinator_log.replay import lint
 from groupshift.domain.coordinator_log.replay_rules import RULES, GroupVerdict, LoadOutcome
@@ -259,3 +261,72 @@ def test_the_table_of_releases_has_no_gap_and_no_overlap() -> None:
     assert loader("4.0.2", OLD).before == (4, 1)
     assert loader("3.7.0", NEW).since == (3, 7)
     assert loader("3.9.2-SNAPSHOT", NEW) is loader("3.9", NEW)
+
+
+def another_brokers(group: str, *members: str, first: bool = True, version: int = 3) -> LogRecord:
+    """GroupMetadata as another broker writes it: an int16 more in each member."""
+    import struct
+
+    def text(said: str | None) -> bytes:
+        return struct.pack(">h", -1) if said is None else struct.pack(">h", len(said)) + said.encode()
+
+    body = struct.pack(">h", version) + text("consumer") + struct.pack(">i", 4) + text("range")
+    body += text(members[0] if members else None) + struct.pack(">q", 7) + struct.pack(">i", len(members))
+    for each in members:
+        told = text(each) + text(None) + text("client") + text("/127.0.0.1") + struct.pack(">ii", 300, 45)
+        told += struct.pack(">i", 3) + b"abc" + struct.pack(">i", 2) + b"de"
+        body += struct.pack(">h", 1) + told if first else told + struct.pack(">h", 1)
+    home = partition_of(group, PARTITIONS)
+    return LogRecord(
+        partition=home,
+        offset=partition_of(group, 9),
+        timestamp_ms=7,
+        key=encode_key(2, {"group": group}),
+        value=body,
+    )
+
+
+@pytest.mark.parametrize("coordinator", list(Coordinator))
+@pytest.mark.parametrize("first", [1, 0])
+@pytest.mark.parametrize("groups", [{"a": ["m1"]}, {"a": ["m1", "m2"], "b": ["m3"], "c": []}])
+def test_f13_of_a_log_that_another_broker_wrote_nothing_is_claimed(
+    coordinator: Coordinator,
+    first: int,
+    groups: dict[str, list[str]],
+) -> None:
+    """One value of a known other layout is enough; groups without members are written alike by all."""
+    written = [another_brokers(name, *members, first=bool(first)) for name, members in groups.items()]
+    kind, key, version, value = commit("d", "t1", offset=5)
+    assert value is not None
+    home = partition_of("d", PARTITIONS)
+    written.append(
+        LogRecord(
+            partition=home,
+            offset=99,
+            timestamp_ms=7,
+            key=encode_key(kind, key),
+            value=encode_value(kind, version, value),
+        )
+    )
+    found = lint([decode(each, partitions=PARTITIONS) for each in written], "3.9.2", coordinator)
+    assert found.keys() == {*groups, "d"}
+    assert {(one.rule, one.outcome.value, one.record) for one in found.values()} == {
+        ("X2", "not_proven", None)
+    }
+
+
+def test_f13_values_of_a_type_that_all_cannot_be_read_are_anothers_and_one_is_damaged() -> None:
+    """Two groups are enough; a single one, or one that can be read beside them, is damage."""
+    broken = [replace(another_brokers(name, "m"), value=b"\0\3" + bytes([0, 90, 1])) for name in "ab"]
+    sound = [replace(each, offset=each.offset + 50) for each in broken[:1]]
+    kind, _, version, value = classic("a", "m")
+    assert value is not None
+    sound[0] = replace(sound[0], value=encode_value(kind, version, value))
+
+    def rules(*records: LogRecord) -> set[str]:
+        decoded = [decode(each, partitions=PARTITIONS) for each in records]
+        return {one.rule for one in lint(decoded, "4.3.1", Coordinator.NEW).values()}
+
+    assert rules(*broken) == {"X2"}
+    assert rules(broken[0]) == {"N7"}
+    assert "X2" not in rules(*broken, *sound)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from coordinator_vectors import U
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.coordinator_log import LogRecord, encode_value
 from groupshift.domain.expansion.log import LogReading
@@ -109,3 +111,33 @@ def test_after_a_repair_nothing_is_left_to_do() -> None:
     old = [commit(GROUP, 0, offset=5, ms=9), commit(GROUP, 1, offset=7, ms=5)]
     assert mended(*old).mend is Mend.CONFLICT
     assert mended(*old, commit(GROUP, HOME, offset=7, ms=20)).mend is Mend.OVERWRITTEN
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "now", "said"),
+    [
+        ("before", {"topic_id": "today", "epochs": {0: 0}}, "it belongs to a former topic of that name"),
+        ("today", {"topic_id": "today", "epochs": {0: 0}}, ""),
+        ("", {"topic_id": "today", "epochs": {0: 0}}, ""),
+        ("today", {"exists": False}, "there is no such topic"),
+        ("today", {"topic_id": "today", "epochs": {}}, "the topic has 0 partitions"),
+    ],
+)
+def test_f03_a_commit_of_a_former_topic_is_left_to_a_person(
+    topic_id: str, now: dict[str, Any], said: str
+) -> None:
+    """It is never committed again under the id that the name has today."""
+    from groupshift.domain.commit_places import TopicNow, Topics
+
+    (lost,) = LogReading().take([commit(GROUP, 0, offset=42)]).places(8, 8).elsewhere
+    topics = Topics(now={"t": TopicNow(topic="t", **now)})
+    (found,) = repairs([replace(lost, topic_id=topic_id)], 0, topics)
+    assert (found.mend, found.reason) == (Mend.CONFLICT if said else Mend.RESTORE, said)
+
+
+def test_f03_the_log_tells_the_topic_id_of_a_commit() -> None:
+    """It is given back to the topic of that id only."""
+    record = commit(GROUP, 0, offset=42)
+    value = {"offset": 42, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 5, "topicId": U}
+    (lost,) = LogReading().take([replace(record, value=encode_value(1, 4, value))]).places(8, 8).elsewhere
+    assert lost.row.topic_id == U

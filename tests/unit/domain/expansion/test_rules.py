@@ -277,3 +277,15 @@ def test_residue_of_a_group_that_moves_forbids_a_plan() -> None:
         twice = {node: (listed(group, state="Empty"),) for node in (1, 2)}
         found = complaints(facts(view(5, groups=twice), [log[0]], to=8), Use.PLAN)
         assert [each for each, _ in found["X06"]] == [verdict]
+
+
+@pytest.mark.parametrize("use", list(Use))
+def test_f13_of_a_log_that_another_broker_wrote_no_place_is_claimed(use: Use) -> None:
+    """Where its groups belong is for its makers to say: no residue, no lost offset, nothing to repair."""
+    elsewhere = facts(view(groups=EVERYWHERE), at(GROUPS, 5), to=16 if use is Use.PLAN else None, held=8)
+    assert elsewhere.log is not None
+    assert complaints(elsewhere, use)["X07"][0][0] is Verdict.FAIL
+    foreign = replace(elsewhere, log=replace(elsewhere.log, others_wrote=("GroupMetadata",)))
+    ((verdict, reason),) = complaints(foreign, use)["X07"]
+    assert verdict is Verdict.ERROR
+    assert "GroupMetadata in the log were not written by Apache Kafka" in reason

@@ -32,12 +32,16 @@ def topics_now(cluster: KafkaCluster, rows: Collection[OffsetRow]) -> Topics:
     OffsetForLeaderEpoch to each leader of a partition with a commit of an earlier epoch.
 
     Raises what `KafkaCluster` raises."""
-    now = cluster.topics_now({row.topic for row in rows})
-    gone = [name for name, each in now.items() if not each.exists]
-    if gone:  # a broker may learn of a topic a moment later
-        now |= cluster.topics_now(gone)
-    known = Topics(now=now)
+    known = Topics(now=told_topics(cluster, {row.topic for row in rows}))
     return replace(known, ends=_epoch_ends(cluster, known.unproven(rows)))
+
+
+def told_topics(cluster: KafkaCluster, names: Collection[str]) -> dict[str, TopicNow]:
+    """These topics as a broker tells them; what it does not know it is asked again, for it may learn of a
+    topic a moment later. Raises what `KafkaCluster` raises."""
+    now = cluster.topics_now(names)
+    gone = [name for name, each in now.items() if not each.exists]
+    return now | cluster.topics_now(gone)
 
 
 def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, int]:

@@ -13,14 +13,24 @@ from typing import Any
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.group_deleting import coordinated, delete_groups
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, error_name, fill, raise_for
+from groupshift.adapters.kafka.raw.wire import (
+    Api,
+    BrokerError,
+    error_name,
+    fill,
+    id_of,
+    id_text,
+    raise_for,
+)
 from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.ports.offset_restoring import unheld
+from groupshift.domain.commit_places import FORMER
+from groupshift.ports.offset_restoring import Refusals, unheld
 
 _NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
-_NAMED_TOPICS = 9
+_NAMED_TOPICS, _TOPICS_BY_ID = 9, 10
 _IN_FLIGHT = 16
-_UNKNOWN_TOPIC = 3
+_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
+_FORMER = "it belongs to a former topic of that name, and is not committed to the topic of today"
 _PART_BYTES, _ROW_BYTES = 256 * 1024, 64
 """At most so many bytes of offsets in a request, with what each adds to its names: coordinators take one
 batch of ``max.message.bytes`` of the offsets topic (1 MiB by default)."""
@@ -47,13 +57,19 @@ class LiveOffsetRestoring:
         self._cluster.close()
 
 
-def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> dict[str, str]:
+def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
     """Commit for groups without members, a group's rows in requests of a limited size; again while
     coordinators move or load.
 
-    What was refused for good, by group. Raises as `KafkaCluster.attempt`."""
-    left = dict(_parts(rows))
-    refused: dict[str, str] = {}
+    An offset with a topic id goes to the topic of that id only, where the broker knows how (4.1); one of a
+    former topic goes nowhere. What was refused for good, by group. Raises as `KafkaCluster.attempt`."""
+    refused, chosen = Refusals(), list[OffsetRow]()
+    for row in rows:
+        if row.topic_id == FORMER:
+            refused.add(row, f"the offset of {row.topic}-{row.partition} is not committed: {_FORMER}")
+        else:
+            chosen.append(row)
+    left = dict(_parts(chosen))
 
     def work() -> None:
         asked: dict[int, list[tuple[Any, _Part]]] = defaultdict(list)
@@ -63,14 +79,14 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> dict[str, s
             asked[node].append((_commit(cluster.broker(node), part[0], rows_), part))
         again = 0
         for part, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
-            codes = {int(each.error_code) for topic in answer.topics for each in topic.partitions} - {0}
-            lasting = sorted(code for code in codes if _is_lasting(code))
-            if lasting:
-                refused[part[0]] = f"offsets of group {part[0]!r} are not committed: {error_name(lasting[0])}"
+            codes = _codes(left[part], answer)
+            lasting = [(row, code) for row, code in codes if _is_lasting(code)]
+            for row, code in sorted(lasting, key=lambda each: each[1]):
+                refused.add(row, f"offsets of group {part[0]!r} are not committed: {error_name(code)}")
             if lasting or not codes:
                 del left[part]
             else:
-                again = max(codes)
+                again = max(code for _, code in codes)
         raise_for(again, f"{len(left)} groups are not committed yet")
 
     if left:
@@ -96,16 +112,36 @@ def _parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[OffsetRow]]]
         yield (group, number), part
 
 
+def _codes(rows: Iterable[OffsetRow], answer: Any) -> list[tuple[OffsetRow, int]]:
+    """The offsets that were refused, with the error code of each."""
+    codes = {
+        (str(getattr(topic, "name", "")) or id_text(topic.topic_id), int(each.partition_index)): int(
+            each.error_code
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+    found = [
+        (row, codes.get((row.topic, row.partition)) or codes.get((row.topic_id or "", row.partition), 0))
+        for row in rows
+    ]
+    return [(row, code) for row, code in found if code]
+
+
 def _is_lasting(code: int) -> bool:
     """A topic that is not there stays so, although Kafka calls that worth asking again."""
-    return code == _UNKNOWN_TOPIC or not BrokerError(code, "").retriable
+    return code in {_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID} or not BrokerError(code, "").retriable
 
 
 def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
-    module = connection.messages(Api.OFFSET_COMMIT, at_least=2, at_most=_NAMED_TOPICS)
-    partitions: dict[str, list[Any]] = defaultdict(list)
-    for row in rows:
-        partitions[row.topic].append(
+    """By topic ids where every row has one and the broker takes them, else by name."""
+    found = list(rows)
+    by_id = all(row.topic_id for row in found) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
+    least, most = (_TOPICS_BY_ID, _TOPICS_BY_ID) if by_id else (2, _NAMED_TOPICS)
+    module = connection.messages(Api.OFFSET_COMMIT, at_least=least, at_most=most)
+    partitions: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for row in found:
+        partitions[row.topic, (row.topic_id or "") if by_id else ""].append(
             fill(
                 module.OffsetCommitRequestPartition,
                 partition_index=row.partition,
@@ -121,7 +157,12 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
         generation_id_or_member_epoch=_NO_GENERATION,
         member_id=_NO_MEMBER,
         topics=tuple(
-            module.OffsetCommitRequestTopic(name=name, partitions=tuple(each))
-            for name, each in partitions.items()
+            fill(
+                module.OffsetCommitRequestTopic,
+                name=name,
+                topic_id=id_of(topic_id) if topic_id else None,
+                partitions=tuple(each),
+            )
+            for (name, topic_id), each in partitions.items()
         ),
     )

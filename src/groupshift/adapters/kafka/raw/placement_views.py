@@ -6,11 +6,13 @@ from collections.abc import Collection, Mapping
 
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.raw.commit_places import told_topics
 from groupshift.adapters.kafka.raw.coordinator_calls import named_by, served_by, with_offsets
 from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
 from groupshift.adapters.kafka.raw.replicas import metadata_of
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC, open_commits, unstable
 from groupshift.adapters.kafka.raw.wire import BrokerError, raise_for
+from groupshift.domain.commit_places import Topics
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.expansion.probing import Answers, probe_names
 from groupshift.domain.expansion.view import PlacementView, TopicView, configured
@@ -40,6 +42,10 @@ class LivePlacementViews:
     def answering(self, groups: Collection[str]) -> frozenset[str]:
         """See the port."""
         return self._cluster.attempt(lambda: self._answering(sorted(groups)))
+
+    def topics(self, names: Collection[str]) -> Topics:
+        """See the port."""
+        return self._cluster.attempt(lambda: Topics(now=told_topics(self._cluster, names)))
 
     def close(self) -> None:
         """Close the connections."""

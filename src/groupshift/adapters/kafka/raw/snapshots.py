@@ -86,11 +86,6 @@ class LiveGroupSnapshots:
         self._in_rounds(reading, lambda: reading.round(self._cluster, lambda: None))
         return Committed(offsets=_offsets(reading), problems=reading.problems)
 
-    def places(self, rows: Collection[OffsetRow]) -> tuple[list[OffsetRow], Topics]:
-        """See the port."""
-        self._cluster.attempt(self._cluster.refuse_several)
-        return self._places(list(rows))
-
     def _places(self, rows: list[OffsetRow]) -> tuple[list[OffsetRow], Topics]:
         topics = self._cluster.attempt(lambda: topics_now(self._cluster, rows))
         again = lambda groups: self.committed(groups).offsets  # noqa: E731
