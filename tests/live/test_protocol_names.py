@@ -62,7 +62,9 @@ def test_f05_a_group_of_any_id_moves_there_and_back(
         assert main(["protocol", "run", "--group", name, "--to", "consumer", *rest]) == 0
         planned = " ".join(capsys.readouterr().out.split())
         assert f"plan for group {visible(name)}" in planned
-        assert main(["protocol", "run", "--group", name, "--to", "consumer", *rest, "--execute", "--yes"]) == 0
+        assert (
+            main(["protocol", "run", "--group", name, "--to", "consumer", *rest, "--execute", "--yes"]) == 0
+        )
         assert fleet.look().kind is Kind.CONSUMER
 
         written = capsys.readouterr()

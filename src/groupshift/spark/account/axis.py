@@ -179,7 +179,7 @@ def _cut(piece: Piece, top: float, bottom: float) -> Markup:
 
 def mode_marks(axis: Axis, modes: Iterable[tuple[int, str]], bottom: float) -> Markup:
     """A dashed line for each write of the mode node, with its text above."""
-    found = sorted((axis.x(at_ms), f"mode {text}") for at_ms, text in modes)
+    found = [(axis.x(at_ms), f"mode {text}") for at_ms, text in sorted(modes)]
     lines = (tag("line", x1=x, x2=x, y1=14, y2=bottom, class_="mode") for x, _ in found)
     return join((*lines, *labels_above(found, LEFT, 11)))
 
