@@ -14,6 +14,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.foreign_text import code, markdown, visible
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow.gates import APPROVE, DEPLOYED, NOBODY, REJECT, STOP
 from groupshift_airflow.operators import UNKNOWN, require_execute
@@ -177,10 +178,13 @@ class Approval(Asking):
         left = [each.step for each in found if each.stand is not Stand.DONE]
         if not left or left[0].act is not RunAct.APPROVE:
             return None
-        rows = "".join(f"| {step.key} | {step.does} | {step.inverse or '-'} |\n" for step in left)
+        rows = "".join(
+            f"| {markdown(step.key)} | {markdown(step.does)} | {markdown(step.inverse or '-')} |\n"
+            for step in left
+        )
         head = "| step | what is done | way back |\n|---|---|---|\n"
-        named = f"Plan `{run.plan_hash[:12]}` of run `{run.run}`"
-        return self.park(context, left[0].key, left[0].does, f"{named}\n\n{head}{rows}")
+        named = f"Plan `{run.plan_hash[:12]}` of run {code(run.run)}"
+        return self.park(context, left[0].key, visible(left[0].does), f"{named}\n\n{head}{rows}")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """Journal the answer. Raises `Conflict` when the approval is void, `Transient` where the run asks for

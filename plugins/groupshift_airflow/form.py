@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from groupshift.domain.moves import Until, WayBack
-from groupshift.domain.planning import MAX_WATCH_S
+from groupshift.domain.planning import MAX_GROUP, MAX_WATCH_S
 from groupshift.domain.protocol.model import Protocol, Way
 
 _SCOPE = "1. Scope"
@@ -127,11 +127,12 @@ def _choice(default: str, title: str, values: Mapping[Any, str], section: str, t
     )
 
 
-def _group(text: str) -> Param:
+def _group(text: str, pattern: str) -> Param:
     """It has no default, so it must be filled in."""
     return Param(
         type="string",
-        pattern="^[A-Za-z0-9._-]+$",
+        pattern=pattern,
+        maxLength=MAX_GROUP,
         title="Consumer group",
         section=_SCOPE,
         description_md=text,
@@ -141,7 +142,7 @@ def _group(text: str) -> Param:
 def migrate() -> dict[str, Any]:
     """Parameters of ``migrate_coordination``; the group has no default, so it must be filled in."""
     return {
-        "group": _group("The `group.id` of the old consumers."),
+        "group": _group("The `group.id` of the old consumers.", "^[A-Za-z0-9._-]+$"),
         **clusters(),
         "until": _choice(Until.TOGGLE, "How far", _REACH, _SCOPE, _REACH_TEXT),
         "driver": _choice("settings", "Fleet driver", _DRIVERS, _HOW, "Who replaces the members."),
@@ -166,7 +167,7 @@ def protocol() -> dict[str, Any]:
     """Parameters of ``migrate_protocol``."""
     soak = "How long the group is watched after the last act."
     return {
-        "group": _group("The `group.id` of the consumers."),
+        "group": _group("The `group.id` of the consumers.", "^.+$"),
         **kafka_cluster(),
         "to": _choice(Protocol.CONSUMER, "To protocol", _PROTOCOLS, _SCOPE, "What members are to speak."),
         "way": _choice(Way.ONLINE, "How members change", _WAYS, _HOW, "`assess` says which fits."),

@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from groupshift.application.status import MigrationStatus
+from groupshift.domain.foreign_text import visible
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app
@@ -48,7 +49,7 @@ async def refuse(request: Request, error: HTTPException) -> Response:
     """Send a browser to the login and back; everybody else gets the plain status."""
     if error.status_code == _UNAUTHENTICATED and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(get_auth_manager().get_url_login(next_url=str(request.url)))
-    return HTMLResponse(f"<p>{html.escape(str(error.detail))}</p>", status_code=error.status_code)
+    return HTMLResponse(f"<p>{html.escape(visible(str(error.detail)))}</p>", status_code=error.status_code)
 
 
 @pages.exception_handler(GroupshiftError)

@@ -8,8 +8,21 @@ from typing import Any
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader
 
+from groupshift.domain.foreign_text import visible
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-_templates = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True)
+
+
+def _seen(value: Any) -> Any:
+    """What a template shows: text from outside with every character seen (Jinja escapes it afterwards)."""
+    if isinstance(value, str) and value and not hasattr(value, "__html__"):
+        return visible(value)
+    return value
+
+
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")), autoescape=True, finalize=_seen
+)
 
 
 def rendered(template: str, **values: Any) -> str:

@@ -6,6 +6,7 @@ from groupshift.application.approval import voided
 from groupshift.application.records import Migration, findings_from
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.fingerprint import Fingerprint
+from groupshift.domain.foreign_text import code, markdown, visible
 from groupshift.domain.moves import Gate, StageName, Until
 from groupshift.domain.plan import Plan
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
@@ -31,7 +32,7 @@ def step_text(step: Step) -> str:
         case ReplaceMembers():
             return f"replace {', '.join(step.slots)}: {_KIND[step.old]} → {_KIND[step.new]}"
         case SetMode():
-            return f"set the mode node to `{step.to}` (compare-and-set)"
+            return f"set the mode node to {step.to} (compare-and-set)"
         case Soak():
             return f"change nothing for {step.seconds} s, keep judging"
         case DeleteModeNode():
@@ -40,7 +41,7 @@ def step_text(step: Step) -> str:
 
 def subject(migration: Migration, gate: Gate, stage: StageName | None) -> str:
     """The one-line subject of a gate."""
-    group = migration.record.group
+    group = visible(migration.record.group)
     return {
         Gate.PLAN: f"Approve the plan for group {group}",
         Gate.TOGGLE: f"Toggle group {group} to kafka mode",
@@ -58,8 +59,9 @@ def body(
 ) -> str:
     """Markdown: what was asked, the plan, the findings, the evidence and their hashes."""
     lost = voided(migration) if gate is Gate.PLAN else None
+    group = code(migration.record.group)
     parts = [
-        f"**Group** `{migration.record.group}` · **migration** `{migration.id}` · phase `{migration.phase}`",
+        f"**Group** {group} · **migration** `{migration.id}` · phase `{migration.phase}`",
         _question(gate, migration.plan, stage) if lost is None else _again(lost),
         "### Plan",
         _plan_table(migration.plan),
@@ -92,7 +94,7 @@ def _question(gate: Gate, plan: Plan, stage: StageName | None) -> str:
 
 def _again(lost: Event) -> str:
     """The question of an approval that became void between the intent of an act and the act."""
-    changed = "\n".join(f"- {clause}" for clause in lost.body["changes"])
+    changed = "\n".join(f"- {markdown(clause)}" for clause in lost.body["changes"])
     return (
         f"The group changed before stage `{lost.stage}` acted, so the approval of the plan is void:"
         f"\n\n{changed}\n\n"
@@ -102,8 +104,8 @@ def _again(lost: Event) -> str:
 
 def _plan_table(plan: Plan) -> str:
     rows = [
-        f"| {number} | {stage.name} | {step_text(stage.step)} | {stage.gate or '-'} | "
-        f"{step_text(stage.step.inverse) if stage.step.inverse else '-'} |"
+        f"| {number} | {stage.name} | {_cell(step_text(stage.step))} | {stage.gate or '-'} | "
+        f"{_cell(step_text(stage.step.inverse)) if stage.step.inverse else '-'} |"
         for number, stage in enumerate(plan.stages, 1)
     ]
     table = "\n".join(["| # | stage | step | gate | way back |", "|---|---|---|---|---|", *rows])
@@ -129,7 +131,7 @@ def findings_table(findings: tuple[Finding, ...]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return markdown(text) if text else ""
 
 
 def _last_judgement(migration: Migration) -> tuple[Finding, ...]:
@@ -138,7 +140,7 @@ def _last_judgement(migration: Migration) -> tuple[Finding, ...]:
 
 
 def _hashes(migration: Migration, mark: Fingerprint) -> str:
-    evidence = [f"- evidence `{item}`: `{digest}`" for item, digest in mark.parts["evidence"].items()]
+    evidence = [f"- evidence {code(item)}: `{digest}`" for item, digest in mark.parts["evidence"].items()]
     plan = f"- plan: `{migration.record.plan_hash}`"
     return "\n".join([plan, *evidence, f"- fingerprint of group and evidence: `{mark.text}`"])
 

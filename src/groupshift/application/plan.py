@@ -12,6 +12,7 @@ from groupshift.application.observe import facts
 from groupshift.application.records import canonical, load
 from groupshift.domain.books import BOOKS
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_text import path_name
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Assessment, Planned
 from groupshift.domain.moves import MoveName, MoveRequest, StageName
@@ -111,7 +112,7 @@ def _journal(env: Environment, request: MoveRequest, made: Plan) -> Planned:
     now = env.clock.now_ms()
     run = request.run or f"{request.actor}-{now}"
     record = MigrationRecord(
-        migration=_identifier(request.group, run, now),
+        migration=migration_id(request.group, run, now),
         group=request.group,
         run=run,
         phase=Phase.PLANNED if request.execute else Phase.PREVIEW,
@@ -130,7 +131,8 @@ def _journal(env: Environment, request: MoveRequest, made: Plan) -> Planned:
     return Planned(migration=record.migration, plan=made, plan_hash=made.hash)
 
 
-def _identifier(group: str, run: str, now_ms: int) -> str:
-    """``<group>-<UTC time>-<4 hex>``: sorts by time, says what it is, safe as a folder name."""
+def migration_id(group: str, run: str, now_ms: int) -> str:
+    """``<group>-<UTC time>-<4 hex>``: sorts by time, says what it is, safe as a folder name, in a URL and a
+    shell (the group by `path_name`)."""
     stamp = datetime.fromtimestamp(now_ms / 1000, tz=UTC).strftime("%Y%m%dT%H%M%S")
-    return f"{group}-{stamp}-{hashlib.sha256(f'{run}/{now_ms}'.encode()).hexdigest()[:4]}"
+    return f"{path_name(group)}-{stamp}-{hashlib.sha256(f'{run}/{now_ms}'.encode()).hexdigest()[:4]}"

@@ -6,9 +6,7 @@ group to itself, survives a crash (the next scan goes on with it), and `groupshi
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from groupshift.application import roll_back
 from groupshift.application.act import act
@@ -17,6 +15,7 @@ from groupshift.application.close import close
 from groupshift.application.environment import Environment
 from groupshift.application.finalise import keep
 from groupshift.application.observe import facts
+from groupshift.application.plan import migration_id
 from groupshift.application.records import canonical
 from groupshift.domain.coordination import Mode
 from groupshift.domain.holder import Holder
@@ -174,9 +173,8 @@ def _create(env: Environment, group: str, run: str, phase: Phase) -> MigrationRe
         stages=(stage_of(StageName.TOGGLE, SetMode(to=Mode.KAFKA)),),
     )
     own = f"{run}/{group}"
-    stamp = datetime.fromtimestamp(now / 1000, tz=UTC).strftime("%Y%m%dT%H%M%S")
     record = MigrationRecord(
-        migration=f"{group}-{stamp}-{hashlib.sha256(f'{own}/{now}'.encode()).hexdigest()[:4]}",
+        migration=migration_id(group, own, now),
         group=group,
         run=own,
         phase=phase,

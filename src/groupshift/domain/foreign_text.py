@@ -7,6 +7,7 @@ and SVG escape by themselves what `visible` gives.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 import unicodedata
@@ -14,8 +15,23 @@ import unicodedata
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories without a shape of their own: controls, formats (right-to-left marks), surrogates,
 private and unassigned code points, line and paragraph separators."""
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~:@&$^=\"'/])")
+_BLANK = re.compile("[\u115f\u1160\u3164\uffa0\u2800\u034f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Characters of other categories that show nothing: fillers and variation selectors."""
+_MARKDOWN = re.compile(
+    r"[\\`*\[\]<|~$@]"  # wherever they are
+    r"|(?<![^\W_])_|_(?![^\W_])"  # but not within a word
+    r"|&(?=#?\w+;)"  # an entity of HTML
+    r"|:(?=//|[\w+-]+:)|(?<=www)\."  # a link, an emoji
+    r"|^[#>+=-]",  # what a block begins with
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"(\d+)([.)])")
 _BACKTICKS = re.compile(r"`+")
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9._-]{0,119}")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
+_HASHED = re.compile(r"\.[0-9a-f]{16}$")
+_KEPT = 60
+"""How much of a text `path_name` keeps for people."""
 EMPTY = "(empty)"
 _LAST_OF_FOUR = 0xFFFF
 """The last code point that four hexadecimal digits can name."""
@@ -30,9 +46,13 @@ def visible(text: str) -> str:
 def markdown(text: str) -> str:
     """``text`` for running Markdown and cells of its tables: shown as it is, whatever it holds.
 
-    Every mark of Markdown, GitHub's tables and HTML is escaped by a backslash, so nothing becomes a link, a
-    picture, a tag or a cell."""
-    return _MARKDOWN.sub(r"\\\1", visible(text))
+    Every mark of Markdown, GitHub's tables and HTML is escaped by a backslash where it would mean something,
+    so nothing becomes a link, a picture, a tag, a list or a cell."""
+    seen = _MARKDOWN.sub(lambda found: f"\\{found[0]}", visible(text))
+    if seen.startswith(" "):
+        return f"&#32;{seen[1:]}"
+    numbered = _NUMBERED.match(seen)
+    return f"{numbered[1]}\\{seen[numbered.end(1) :]}" if numbered else seen
 
 
 def code(text: str) -> str:
@@ -45,9 +65,13 @@ def code(text: str) -> str:
 
 
 def _seen(character: str) -> str:
-    if unicodedata.category(character) not in _HIDDEN:
-        return character
-    return character.encode("unicode_escape").decode("ascii")
+    return character.encode("unicode_escape").decode("ascii") if _hidden(character) else character
+
+
+def _hidden(character: str) -> bool:
+    """Whether nobody sees it, or takes it for a plain blank."""
+    category = unicodedata.category(character)
+    return category in _HIDDEN or (category == "Zs" and character != " ") or bool(_BLANK.match(character))
 
 
 def shell(argument: str) -> str:
@@ -66,13 +90,25 @@ def command(*words: str) -> str:
 def json_text(text: str) -> str:
     r"""A JSON document with the same values, in which what has no shape is escaped (``\u202e``): a terminal
     that shows it does nothing."""
-    return "".join(c if c == "\n" or unicodedata.category(c) not in _HIDDEN else _units(c) for c in text)
+    return "".join(c if c == "\n" or not _hidden(c) else _units(c) for c in text)
+
+
+def path_name(text: str) -> str:
+    """``text`` as one name in a path, a URL or an id: as it is when it is plain, lower case and short, else
+    what is plain of it and 16 digits of its SHA-256.
+
+    Two texts never get one name, not even where upper and lower case are the same or names end after 255
+    bytes; it is never ``.`` or ``..`` and hides nothing."""
+    if _PLAIN.fullmatch(text) and not _HASHED.search(text):
+        return text
+    kept = _NOT_PLAIN.sub("_", text)[:_KEPT].strip("._-")
+    return f"{kept or 'x'}.{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _typed(character: str) -> str:
     if character in "'\\":
         return f"\\{character}"
-    if unicodedata.category(character) not in _HIDDEN:
+    if not _hidden(character):
         return character
     point = ord(character)
     return f"\\u{point:04x}" if point <= _LAST_OF_FOUR else f"\\U{point:08x}"

@@ -25,8 +25,6 @@ from groupshift.domain.registration import Pattern, Registration
 from groupshift.domain.topic_filter import compile_filter
 from groupshift.errors import Rejected
 
-"""Always those of living sessions: a person stops the member, and never deletes the node."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperSide:
@@ -174,7 +172,7 @@ def _topic_problems(zookeeper: ZookeeperSide, kafka: KafkaSide) -> Iterator[str]
         for at in zookeeper.owners
         if at.partition.partition >= kafka.topics.get(at.partition.topic, 0)
     )
-    for topic, count in sorted(unknown.items()):
+    for topic, count in sorted(unknown.items()):  # of living sessions: stop the member, never delete the node
         yield (
             f"{count} owner nodes in ZooKeeper are of topic {topic!r}, of which the brokers know "
             f"{kafka.topics.get(topic, 0)} partitions: stop the members that own them or restore the topic"

@@ -14,8 +14,10 @@ from groupshift.domain.plan import CanaryTerms, Plan, Stage
 from groupshift.domain.rules_storage import shares
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 
-NAME_OF_GROUP = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-"""What group ids may look like: names of topics are like that, and so are znodes."""
+MAX_GROUP = 249
+"""How long a group id may be: as long as the name of a topic."""
+NAME_OF_GROUP = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_GROUP}}}")
+"""What the ids of groups of the old consumer look like: it takes no other, and they are znodes."""
 _REACH = tuple(Until)
 MAX_SOAK_S = 7 * 24 * 3600
 MAX_WATCH_S = 3600
@@ -25,7 +27,10 @@ def check(request: MoveRequest) -> tuple[str, ...]:
     """Everything wrong with the values of a request, one clause each; empty when usable."""
     problems = []
     if not NAME_OF_GROUP.fullmatch(request.group):
-        problems.append(f"group {request.group!r} is no group id: use letters, digits, '.', '_' and '-'")
+        problems.append(
+            f"group {request.group!r} is no group id of the old consumer, which takes 1 to {MAX_GROUP} "
+            "letters, digits, '.', '_' and '-'; move a Kafka group with: groupshift protocol run"
+        )
     if request.canary < 1:
         problems.append(f"canary {request.canary} is less than 1 member")
     if not 0 <= request.canary_share <= 1:

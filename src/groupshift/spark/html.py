@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 
+from groupshift.domain.foreign_text import visible
 from groupshift.domain.verdict import Verdict
 
 
@@ -17,16 +18,22 @@ class Markup(str):
 
 
 def safe(value: object) -> Markup:
-    """`value` as HTML text; None becomes a dash."""
+    """`value` as HTML text, every character seen; None becomes a dash."""
     if isinstance(value, Markup):
         return value
-    return Markup("-" if value is None else escape(str(value)))
+    return Markup("-" if value is None else _seen(value))
+
+
+def _seen(value: object) -> str:
+    """Escaped, and on one line: what has no shape is made visible, and nothing stays nothing."""
+    text = str(value)
+    return escape(visible(text)) if text else ""
 
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:
     """``<name attributes>content</name>``; ``class_`` stands for ``class``, ``_`` for ``-``."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"' for key, value in attributes.items()
+        f' {key.rstrip("_").replace("_", "-")}="{_seen(value)}"' for key, value in attributes.items()
     )
     return Markup(f"<{name}{given}>{''.join(safe(item) for item in content)}</{name}>")
 
@@ -98,7 +105,7 @@ def page(title: str, verdict: Verdict, lead: object, sections: Iterable[Markup],
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark">'
-        f"<title>{escape(title)}: {escape(word or verdict)}</title>"
+        f"<title>{_seen(title)}: {_seen(word or verdict)}</title>"
         f"<style>{style}</style>"
     )
     header = tag("header", tag("h1", title, badge(verdict, word)), tag("p", lead, class_="lead"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 from groupshift.spark.html import Markup, join, tag
 
@@ -68,9 +69,11 @@ def ownership(
 
 def _heads(partitions: Sequence[int], width: float) -> list[Markup]:
     """Numbers above the cells, as many as fit."""
-    step = max(1, round(26 / width))
+    least = 8 + 7 * max((len(str(partition)) for partition in partitions), default=1)
+    step = max(1, ceil(least / width))
     places = [(partition, _LEFT + (column + 0.5) * width) for column, partition in enumerate(partitions)]
-    return [
+    unit = tag("text", "partition", x=0, y=14, class_="soft")
+    return [unit] + [
         tag("text", str(partition), x=round(x - _GAP / 2, 1), y=14, text_anchor="middle", class_="soft")
         for partition, x in places[::step]
     ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from groupshift.spark.account.axis import labels_above
 from groupshift.spark.html import Markup, duration, moment_utc, tag
 
 Rows = Sequence[Mapping[str, Any]]
@@ -13,6 +14,8 @@ Rows = Sequence[Mapping[str, Any]]
 _LEFT, _WIDTH, _TOP, _BOTTOM = 96, 1000, 26, 22
 _SHORTEST_GAP_MS = 1
 _MOST_LANES = 120
+_MOST_CHARACTERS = 13
+"""What fits left of the lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,10 @@ def owners_over_time(
     for line, lane in enumerate(lanes):
         top = _TOP + line * (height + 3)
         if height >= 12 or line % 5 == 0:  # noqa: PLR2004 - the least height of a readable label
-            parts.append(tag("text", f"{lane[0]}-{lane[1]}"[-14:], x=0, y=top + height * 0.7, class_="soft"))
+            name = f"{lane[0]}-{lane[1]}"
+            short = name if len(name) <= _MOST_CHARACTERS else f"…{name[1 - _MOST_CHARACTERS :]}"
+            title = tag("title", name)
+            parts.append(tag("text", short, title, x=0, y=top + height * 0.7, class_="soft"))
         for row in tenures:
             if (row["topic"], row["partition"]) == lane:
                 parts.extend(_bar(row, top, height, scale, colours))
@@ -93,13 +99,12 @@ def _bar(
 
 def _mode_marks(modes: Sequence[tuple[int, str]], bottom: float, scale: Scale) -> list[Markup]:
     marks: list[Markup] = []
-    for at_ms, text in modes:
-        if scale.from_ms <= at_ms <= scale.to_ms:
-            x = scale.x(at_ms)
-            marks.append(tag("line", x1=x, x2=x, y1=_TOP - 8, y2=bottom, class_="mode"))
-            anchor = "end" if x > _WIDTH - 90 else "start"
-            marks.append(tag("text", f"mode: {text}", x=x, y=_TOP - 12, text_anchor=anchor, class_="soft"))
-    return marks
+    shown = sorted((at_ms, text) for at_ms, text in modes if scale.from_ms <= at_ms <= scale.to_ms)
+    texts = [(scale.x(at_ms), f"mode: {text}") for at_ms, text in shown]
+    for at_ms, _ in shown:
+        x = scale.x(at_ms)
+        marks.append(tag("line", x1=x, x2=x, y1=_TOP - 8, y2=bottom, class_="mode"))
+    return [*marks, *labels_above(texts, _LEFT, _TOP - 12)]
 
 
 def _axis(bottom: float, scale: Scale) -> list[Markup]:

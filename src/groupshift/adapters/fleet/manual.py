@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_text import code, markdown
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started
 
 _WHAT = {
@@ -15,20 +16,20 @@ _WHAT = {
 
 def instruction_for(change: Change) -> str:
     """What to deploy, as Markdown; the same change always gives the same text."""
-    places = "\n".join(f"- {name}" for name in change.slots)
+    places = "\n".join(f"- {markdown(name)}" for name in change.slots)
     if change.to is MemberKind.VACANT:
         return (
-            f"**Stop {len(change.slots)} member(s) of group `{change.group}`** with SIGTERM and start none "
-            f"in their place yet:\n\n{places}\n\n"
+            f"**Stop {len(change.slots)} member(s) of group {code(change.group)}** with SIGTERM and start "
+            f"none in their place yet:\n\n{places}\n\n"
             "The run goes on by itself when it sees that the group is empty. "
-            f"(change `{change.change_id}`)"
+            f"(change {code(change.change_id)})"
         )
     return (
-        f"**Replace {len(change.slots)} member(s) of group `{change.group}`** by {_WHAT[change.to]}, "
+        f"**Replace {len(change.slots)} member(s) of group {code(change.group)}** by {_WHAT[change.to]}, "
         f"one after the other:\n\n{places}\n\n"
         "Stop the old member with SIGTERM, wait until it is gone, then start the new one with the same "
         f"group and topics. Nothing else is needed: the run goes on by itself when it sees every one of "
-        f"them as *{change.to.value}* in the group. (change `{change.change_id}`)"
+        f"them as *{change.to.value}* in the group. (change {code(change.change_id)})"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from groupshift.domain.foreign_text import code
 from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
 
 
@@ -12,7 +13,7 @@ class ManualReplacement:
         """The instruction; nothing is done."""
         if not replacement.release:
             return ForPerson(change_id=replacement.change_id, instruction=_restart(replacement))
-        without = ", ".join(f"`{name}`" for name in replacement.without)
+        without = ", ".join(code(name) for name in replacement.without)
         leave_out = f" Leave {without} out of its file." if without else ""
         instruction = (
             f"Stop node {replacement.node_id} cleanly (SIGTERM) and start Kafka {replacement.release}, "
@@ -27,7 +28,7 @@ class ManualReplacement:
 
 
 def _restart(wanted: Replacement) -> str:
-    lines = ", ".join(f"`{name}={value}`" for name, value in sorted(wanted.properties.items()))
+    lines = ", ".join(code(f"{name}={value}") for name, value in sorted(wanted.properties.items()))
     first = f"Set {lines} in the file of node {wanted.node_id}, then stop" if lines else "Stop"
     node = "it" if lines else f"node {wanted.node_id}"
     return f"{first} {node} cleanly (SIGTERM) and start it again. Then run this again."

@@ -12,7 +12,7 @@ from groupshift.domain.facts import Place
 from groupshift.domain.group import GroupView, Member
 from groupshift.domain.moves import Gate, MoveName, MoveRequest, StageName, Until, WayBack
 from groupshift.domain.plan import Plan, Stage
-from groupshift.domain.planning import MAX_SOAK_S, NAME_OF_GROUP
+from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S
 from groupshift.domain.protocol import rulebook
 from groupshift.domain.protocol.model import Aim, Protocol, Way
 from groupshift.domain.steps import ReplaceMembers, Soak, Step
@@ -27,8 +27,10 @@ _INVERSES = {StageName.FILL: StageName.UNDO_FILL, StageName.EMPTY: StageName.UND
 def check(request: MoveRequest) -> tuple[str, ...]:
     """Everything wrong with the values of a request, one clause each; empty when usable."""
     problems = []
-    if not NAME_OF_GROUP.fullmatch(request.group):
-        problems.append(f"group {request.group!r} is no group id: use letters, digits, '.', '_' and '-'")
+    if not 0 < len(request.group) <= MAX_GROUP:
+        problems.append(
+            f"group {request.group!r} has {len(request.group)} characters: name one of 1 to {MAX_GROUP}"
+        )
     if request.to is None:
         problems.append("to is missing: name the protocol, classic or consumer")
     if request.canary < 1:

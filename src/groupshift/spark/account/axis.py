@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -16,6 +16,11 @@ _CUT_SHARE, _CUT_MS = 0.2, 120_000
 """A wait is cut when it is longer than both: this share of everything, and two minutes."""
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800)
 _TICK_PX = 74
+_CHARACTER_PX = 7.0
+"""How wide a character of a label is at most, on average."""
+_DOT_PX = 17.0
+_MOST_CHARACTERS = 18
+"""What fits left of the lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +99,60 @@ def ticks(axis: Axis, top: float, bottom: float) -> Markup:
     """Grid lines with times below them, and a mark over each cut that says how much was left out."""
     parts: list[Markup] = []
     last = float("-inf")
-    for piece in axis.pieces:
+    for number, piece in enumerate(axis.pieces):
         if piece.cut:
             parts.append(_cut(piece, top, bottom))
             continue
+        dots = _CUT_PX / 2  # the label of a cut beside this piece stays free
+        least = piece.left + (dots if number else 0)
+        most = piece.right - (dots if number + 1 < len(axis.pieces) else 0)
         step = _step_ms(piece)
         first = -(-piece.from_ms // step) * step
         for at_ms in range(first, piece.to_ms + 1, step):
             x = axis.x(at_ms)
             parts.append(tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
-            if x - last >= _TICK_PX and LEFT + 20 <= x <= WIDTH - 26:
+            if x - last >= _TICK_PX and max(LEFT + 30, least) <= x <= min(WIDTH - 30, most):
                 label = tag("text", clock(at_ms), x=x, y=bottom + 15, text_anchor="middle", class_="soft")
                 parts.append(label)
                 last = x
+    parts.append(tag("text", "UTC", x=LEFT - 8, y=bottom + 15, text_anchor="end", class_="soft"))
     return join(parts)
+
+
+def apart(wanted: Sequence[tuple[float, float]], left: float, right: float) -> list[float | None]:
+    """The left edges of boxes (middle, width; ordered by middle) between two edges, each as near to where it
+    belongs as the others let it, none over another; None for every second, third … where not all fit."""
+    step = 1
+    while wanted and sum(width + 2 for _, width in wanted[::step]) > right - left and step < len(wanted):
+        step += 1
+    places: list[float | None] = [None] * len(wanted)
+    free = left
+    for number in range(0, len(wanted), step):
+        middle, width = wanted[number]
+        place = max(middle - width / 2, free)
+        places[number], free = place, place + width + 2
+    free = right
+    for number in reversed(range(0, len(wanted), step)):
+        place = min(places[number] or 0.0, free - wanted[number][1])
+        places[number], free = round(place, 1), place - 2
+    return places
+
+
+def dots(pixels: Sequence[float]) -> list[float]:
+    """Where dots with a sign in them go, each as near to its pixel (in order) as the others let it."""
+    found = apart([(x, _DOT_PX) for x in pixels], LEFT, WIDTH)
+    return [x if place is None else place + _DOT_PX / 2 for x, place in zip(pixels, found, strict=True)]
+
+
+def label_px(text: str) -> float:
+    """How wide a label is at most."""
+    return len(text) * _CHARACTER_PX
+
+
+def lane_label(text: str, y: float, class_: str = "") -> Markup:
+    """The name of a lane, left of it; the end of one that is too long, and all of it as a title."""
+    short = text if len(text) <= _MOST_CHARACTERS else f"…{text[1 - _MOST_CHARACTERS :]}"
+    return tag("text", short, tag("title", text), x=0, y=y, class_=class_)
 
 
 def _step_ms(piece: Piece) -> int:
@@ -134,16 +179,20 @@ def _cut(piece: Piece, top: float, bottom: float) -> Markup:
 
 def mode_marks(axis: Axis, modes: Iterable[tuple[int, str]], bottom: float) -> Markup:
     """A dashed line for each write of the mode node, with its text above."""
-    parts = []
-    taken = float("-inf")
-    for at_ms, text in modes:
-        x = axis.x(at_ms)
-        parts.append(tag("line", x1=x, x2=x, y1=14, y2=bottom, class_="mode"))
-        place = max(x, taken)
-        anchor = "end" if place > WIDTH - 110 else "start"
-        parts.append(tag("text", f"mode {text}", x=place, y=11, text_anchor=anchor, class_="soft"))
-        taken = place + 104
-    return join(parts)
+    found = [(axis.x(at_ms), f"mode {text}") for at_ms, text in sorted(modes)]
+    lines = (tag("line", x1=x, x2=x, y1=14, y2=bottom, class_="mode") for x, _ in found)
+    return join((*lines, *labels_above(found, LEFT, 11)))
+
+
+def labels_above(found: Sequence[tuple[float, str]], left: float, y: float) -> list[Markup]:
+    """Labels that begin at these pixels, in a row in which none lies over another."""
+    wanted = [(x + label_px(text) / 2, label_px(text)) for x, text in found]
+    places = apart(wanted, left, WIDTH)
+    return [
+        tag("text", text, x=place, y=y, class_="soft")
+        for (_, text), place in zip(found, places, strict=True)
+        if place is not None
+    ]
 
 
 def picture(name: str, title: str, said: str, height: float, *parts: object) -> Markup:

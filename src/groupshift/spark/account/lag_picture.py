@@ -49,6 +49,7 @@ def _y(value: int, top: int) -> float:
 
 
 def _scale(top: int) -> Iterator[Markup]:
+    yield tag("text", "records", x=LEFT - 8, y=_TOP - 8, text_anchor="end", class_="soft")
     for share in (0, 2, 4):
         value = top * share // 4
         y = _y(value, top)

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from groupshift.domain.chronicle import Tenure, hand_overs
 from groupshift.domain.partitions import TopicPartition
-from groupshift.spark.account.axis import Axis, mode_marks, picture, ticks
+from groupshift.spark.account.axis import Axis, lane_label, mode_marks, picture, ticks
 from groupshift.spark.html import Markup, duration, moment_utc, tag
 
 _TOP = 22
@@ -90,10 +90,7 @@ def _labels(lanes: Sequence[TopicPartition], tops: Mapping[int, float], height: 
     every = 1 if height >= _LEAST_LABEL_PX else -(-14 // round(height + 1))
     for line, lane in enumerate(lanes):
         if line % every == 0:
-            text = str(lane)
-            short = text if len(text) <= 20 else f"…{text[-19:]}"  # noqa: PLR2004 - what fits
-            middle = round(tops[line] + height / 2 + 4, 1)
-            yield tag("text", short, tag("title", text), x=0, y=middle, class_="soft")
+            yield lane_label(str(lane), round(tops[line] + height / 2 + 4, 1), "soft")
 
 
 def _singly(

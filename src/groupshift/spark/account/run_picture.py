@@ -8,7 +8,7 @@ from groupshift.application.account import Account
 from groupshift.application.event_text import event_text
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Event, EventKind
-from groupshift.spark.account.axis import Axis, clock, mode_marks, picture, ticks
+from groupshift.spark.account.axis import Axis, clock, dots, mode_marks, picture, ticks
 from groupshift.spark.html import Markup, duration, join, tag
 
 _TOP, _LANE, _BAR = 22, 30, 16
@@ -39,6 +39,8 @@ def _gates(events: Sequence[Event], axis: Axis) -> Iterator[Markup]:
     """When a gate was shown, how long it waited, and a number for each answer (see the table)."""
     yield _label("gates", _TOP)
     shown: dict[str, int] = {}
+    answers = [axis.x(event.at_ms) for event in events if event.kind is EventKind.GATE_ANSWERED]
+    places = dots(answers)
     number = 0
     for event in events:
         if event.kind is EventKind.CLAIMED:
@@ -50,11 +52,11 @@ def _gates(events: Sequence[Event], axis: Axis) -> Iterator[Markup]:
         elif event.kind is EventKind.GATE_ANSWERED:
             number += 1
             since = shown.pop(str(event.body["gate"]), event.at_ms)
-            yield _answer(event, number, since, axis)
+            yield _answer(event, number, since, (axis.x(since), places[number - 1]))
 
 
-def _answer(event: Event, number: int, since: int, axis: Axis) -> Markup:
-    left, right = axis.x(since), axis.x(event.at_ms)
+def _answer(event: Event, number: int, since: int, place: tuple[float, float]) -> Markup:
+    left, right = place
     waited = f"{event_text(event)}, after {duration(event.at_ms - since)}"
     kind = "no" if event.body["choice"] == "reject" else "yes"
     return join(
@@ -82,14 +84,13 @@ def _stage(name: str, own: Sequence[Event], axis: Axis, top: float) -> Iterator[
         end = axis.x(settled[-1].at_ms if settled else own[-1].at_ms)
         title = tag("title", f"{name} acted; until its snapshot afterwards")
         yield tag("rect", title, x=begin, width=max(2, round(end - begin, 1)), class_="act", **size)
-    for event in own:
-        if event.kind is EventKind.JUDGED:
-            yield _verdict(event, axis, top)
+    judged = [event for event in own if event.kind is EventKind.JUDGED]
+    for event, x in zip(judged, dots([axis.x(event.at_ms) for event in judged]), strict=True):
+        yield _verdict(event, x, top)
 
 
-def _verdict(event: Event, axis: Axis, top: float) -> Markup:
+def _verdict(event: Event, x: float, top: float) -> Markup:
     verdict = Verdict(event.body["verdict"])
-    x = axis.x(event.at_ms)
     return join(
         (
             tag("circle", tag("title", event_text(event)), cx=x, cy=top + 15, r=8, class_=f"dot {verdict}"),

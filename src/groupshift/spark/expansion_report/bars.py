@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from groupshift.spark.account.axis import picture
 from groupshift.spark.html import Markup, tag
 
-_LEFT, _WIDTH, _HEIGHT, _FOOT = 64, 1000, 110, 26
+_LEFT, _WIDTH, _HEIGHT, _HEAD, _FOOT = 64, 1000, 106, 20, 26
+_NARROW = 180
+"""Where the labels of the first and the last partition would lie over each other."""
+
+_ROW = _HEAD + _HEIGHT + _FOOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,16 +30,17 @@ def bars(measure: str, rows: Sequence[Row]) -> Markup:
     widest = max(len(row.values) for row in rows)
     parts: list[object] = []
     for line, row in enumerate(rows):
-        floor = (line + 1) * (_HEIGHT + _FOOT) - _FOOT
+        floor = line * _ROW + _HEAD + _HEIGHT
         parts += [
-            tag("text", f"{top:,}", x=0, y=floor - _HEIGHT + 14),
+            tag("text", f"0 to {top:,} {measure}", x=_LEFT, y=floor - _HEIGHT - 6, class_="hint"),
+            tag("line", x1=_LEFT, x2=_WIDTH, y1=floor, y2=floor, class_="grid"),
             tag("text", row.name, x=0, y=floor),
             *(_bar(measure, row, number, top, (widest, floor)) for number in range(len(row.values))),
             *_numbers(len(row.values), widest, floor),
         ]
     name = f"load-{measure.replace(' ', '-')}"
     said = "; ".join(_spoken(row) for row in rows)
-    return picture(name, f"{measure} by partition", said, len(rows) * (_HEIGHT + _FOOT), *parts)
+    return picture(name, f"{measure} by partition", said, len(rows) * _ROW, *parts)
 
 
 def _spoken(row: Row) -> str:
@@ -45,7 +50,7 @@ def _spoken(row: Row) -> str:
 def _bar(measure: str, row: Row, number: int, top: int, place: tuple[int, int]) -> Markup:
     widest, floor = place
     width = (_WIDTH - _LEFT) / widest
-    height = round(row.values[number] / top * (_HEIGHT - 4), 1)
+    height = round(row.values[number] / top * _HEIGHT, 1)
     title = tag("title", f"partition {number} {row.name}: {row.values[number]:,} {measure}")
     shape = {
         "x": round(_LEFT + number * width, 2),
@@ -59,6 +64,12 @@ def _bar(measure: str, row: Row, number: int, top: int, place: tuple[int, int]) 
 def _numbers(count: int, widest: int, floor: int) -> Iterator[Markup]:
     """The first and the last partition."""
     width = (_WIDTH - _LEFT) / widest
+    if count * width < _NARROW:
+        text = f"partitions 0 to {count - 1}" if count > 1 else "partition 0"
+        yield tag("text", text, x=_LEFT, y=floor + 16, class_="hint")
+        return
     for number, anchor in {0: "start", count - 1: "end"}.items():
         x = _LEFT + (number + (anchor == "end")) * width
-        yield tag("text", number, x=round(x, 1), y=floor + 16, text_anchor=anchor, class_="hint")
+        yield tag(
+            "text", f"partition {number}", x=round(x, 1), y=floor + 16, text_anchor=anchor, class_="hint"
+        )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from groupshift.application.run_account import ComparedGroups, P, RunAccount, compared
 from groupshift.application.run_stretches import Stretch
-from groupshift.spark.account.axis import Axis, axis_of, clock, picture, ticks
+from groupshift.domain.verdict import Verdict
+from groupshift.spark.account.axis import Axis, axis_of, clock, dots, lane_label, picture, ticks
 from groupshift.spark.account.run_picture import SIGNS
 from groupshift.spark.html import Markup, duration, join, tag
 
@@ -44,7 +45,7 @@ def lanes(
     parts: list[object] = [ticks(at, _TOP, bottom)]
     for line, (node, ran) in enumerate(found.items()):
         top = _TOP + line * _LANE
-        parts.append(tag("text", f"{words.lane} {node}", x=0, y=top + 21))
+        parts.append(lane_label(f"{words.lane} {node}", top + 21))
         parts += _bars(ran, (at, top), shades, words)
     parts += _marks(compared(account), at, _TOP + len(found) * _LANE)
     return picture("nodes", words.title, _said(found.values(), words), bottom + 24, *parts)
@@ -79,12 +80,12 @@ def _bars(
 
 def _marks(found: Sequence[ComparedGroups], at: Axis, top: float) -> Iterator[Markup]:
     """A sign at each comparison that was made."""
-    yield tag("text", "compared", x=0, y=top + 21)
-    for each in found:
-        if each.verdict is None:
-            continue
-        x = at.x(each.at_ms)
+    yield lane_label("compared", top + 21)
+    judged = [each for each in found if each.verdict is not None]
+    for each, x in zip(judged, dots([at.x(each.at_ms) for each in judged]), strict=True):
         title = tag("title", f"{each.subject} with {each.base}: {each.verdict}, {clock(each.at_ms)}")
         dot = tag("circle", title, cx=x, cy=top + 16, r=8, class_=f"dot {each.verdict}")
-        sign = tag("text", SIGNS[each.verdict], x=x, y=top + 20, text_anchor="middle", class_="on")
+        sign = tag(
+            "text", SIGNS[each.verdict or Verdict.ERROR], x=x, y=top + 20, text_anchor="middle", class_="on"
+        )
         yield join((dot, sign))

@@ -118,8 +118,8 @@ def test_what_a_stage_leads_to() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"group": "a b"}, "group 'a b' is no group id"),
-        ({"group": ".."}, "group '..' is no group id"),
+        ({"group": ""}, "group '' has 0 characters: name one of 1 to 249"),
+        ({"group": "g" * 250}, f"group '{'g' * 250}' has 250 characters"),
         ({"to": None}, "to is missing"),
         ({"canary": 0}, "canary 0 is less than 1"),
         ({"canary_share": 0.5}, "canary_share 0.5 is not known to this move"),

@@ -1,0 +1,147 @@
+"""Pictures that people can read: no label lies over another, each axis has a unit, greys are told apart."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from itertools import combinations
+from xml.etree import ElementTree as ET
+
+from groupshift.domain.chronicle import Lag, Tenure
+from groupshift.domain.moves import Until
+from groupshift.domain.partitions import TopicPartition
+from groupshift.spark.account.axis import axis_of
+from groupshift.spark.account.lag_picture import lag_picture
+from groupshift.spark.account.owners_picture import owners_picture
+from groupshift.spark.account.run_picture import run_picture
+from groupshift.spark.expansion_report.bars import Row, bars
+from groupshift.spark.html import Markup
+from groupshift.spark.picture import ownership
+from groupshift.spark.timeline import Scale, owners_over_time
+from simulated_move import make_bench
+
+AT = 1_763_740_000_000
+HOUR = 3_600_000
+MODES = (
+    (AT, "kafka"),
+    (AT + 50, "zookeeper"),
+    (AT + 900, "kafka"),
+    (AT + 59_000, "zookeeper"),
+    (AT + 60_000, "kafka"),
+)
+CHARACTER_PX, HEIGHT_PX, WIDTH_PX = 5.9, 9.0, 1000.0
+"""Of a letter of 11 px in Liberation Sans, by Chromium: 5.9 px on average, 9 px tall above its line."""
+
+
+def _boxes(svg: Markup) -> list[tuple[str, float, float, float, float]]:
+    """(text, left, right, top, bottom) of each label."""
+    found = []
+    for each in ET.fromstring(svg).iter("text"):  # noqa: S314 - our own
+        text, x, y = each.text or "", float(each.get("x", 0)), float(each.get("y", 0))
+        width = CHARACTER_PX * len(text)
+        left = x - {"start": 0.0, "middle": width / 2, "end": width}[each.get("text-anchor", "start")]
+        found.append((text, left, left + width, y - HEIGHT_PX, y))
+    return found
+
+
+def _clear(svg: Markup) -> None:
+    boxes = _boxes(svg)
+    for one, other in combinations(boxes, 2):
+        apart = one[2] <= other[1] or other[2] <= one[1] or one[4] <= other[3] or other[4] <= one[3]
+        assert apart, (one, other)
+    assert all(left >= -1 and right <= WIDTH_PX + 1 for _, left, right, _, _ in boxes), boxes
+
+
+def _lags() -> list[Lag]:
+    at = TopicPartition("orders", 0)
+    return [
+        Lag(at_ms=AT + n * 1000, what="soak", total=n * 90_000_000, worst=n, worst_at=at, unknown=0)
+        for n in range(60)
+    ]
+
+
+def _tenures(topic: str, to_ms: int) -> list[Tenure]:
+    return [
+        Tenure(
+            partition=TopicPartition(topic, number),
+            member=f"m{number}",
+            start_ms=AT,
+            end_ms=to_ms,
+            unowned_ms=None,
+            records=None,
+        )
+        for number in range(40)
+    ]
+
+
+def test_u18_labels_of_a_report_keep_apart() -> None:
+    """Modes that were written one after the other, waits that are cut out, long names, large numbers."""
+    later, topic = AT + 5 * HOUR, "a-topic-of-a-long-name-" * 8
+    for waits in ((), (AT + 30 * HOUR,), (later, later + 20_000, AT + 80 * HOUR)):
+        axis = axis_of([AT, AT + 20_000, AT + 40_000, AT + 60_000, *waits])
+        _clear(lag_picture(_lags(), MODES, axis))
+        _clear(owners_picture(_tenures(topic, AT + 60_000), MODES, axis, {}))
+
+
+def test_u18_labels_of_a_stage_report_keep_apart() -> None:
+    """The same marks over the lanes of one stage, and numbers over 300 partitions."""
+    scale = Scale(from_ms=AT - 1000, to_ms=AT + 60_000)
+    row = {"topic": "a-topic-of-a-long-name", "partition": 11, "member": "m", "kind": "old", "records": 1}
+    row |= {"start_ms": AT, "end_ms": AT + 5, "known_by": "log", "unowned_ms": None, "released_ms": AT}
+    _clear(owners_over_time([row], MODES, scale, {}))
+    _clear(ownership("orders", range(300), {"before": {}, "after": {}}, {}))
+
+
+def test_u18_signs_of_a_run_do_not_hide_each_other() -> None:
+    """Verdicts and answers that were given at once."""
+    bench = make_bench()
+    migration, _ = bench.move(Until.TOGGLE, canary_watch_s=60, soak_s=2)
+    account = bench.app().account(migration)
+    times = [event.at_ms for event in account.status.events]
+    svg = run_picture(account, axis_of([min(times), max(times) + 30 * 60_000]))
+    _clear(svg)
+    circles = [
+        (float(each.get("cx", 0)), float(each.get("cy", 0)))
+        for each in ET.fromstring(svg).iter("circle")  # noqa: S314 - our own
+    ]
+    close = [pair for pair in combinations(circles, 2) if pair[0][1] == pair[1][1]]
+    assert close
+    assert all(abs(one[0] - other[0]) >= 16 for one, other in close), close
+
+
+def test_u18_labels_of_bars_keep_apart() -> None:
+    """Also above a few partitions beside many, and with numbers of 13 digits."""
+    for counts in ((50, 8), (500, 2), (2, 500), (1, 1)):
+        rows = [
+            Row(name=name, values=[10**12] * count, shade="#123")
+            for name, count in zip("ab", counts, strict=True)
+        ]
+        _clear(bars("live bytes", rows))
+
+
+def test_u18_every_axis_has_a_unit() -> None:
+    """Time is in UTC or seconds, lag in records, bars in what they count, columns are partitions."""
+    axis = axis_of([AT, AT + 60_000])
+    lag = [text for text, *_ in _boxes(lag_picture(_lags(), MODES, axis))]
+    assert {"UTC", "records"} <= set(lag)
+    owners = [text for text, *_ in _boxes(owners_picture(_tenures("t", AT + 60_000), (), axis, {}))]
+    assert "UTC" in owners
+    drawn = [
+        text for text, *_ in _boxes(bars("live records", [Row(name="now", values=[7, 3], shade="#123")]))
+    ]
+    assert any("live records" in text and "7" in text for text in drawn)
+    assert any("partition" in text for text in drawn)
+    cells = [text for text, *_ in _boxes(ownership("orders", [0, 1], {"before": {}}, {}))]
+    assert "partition" in cells
+
+
+def test_u18_no_two_greys_mean_different_things() -> None:
+    """Of what lies on one time axis, one thing is grey; the others have a colour or an outline."""
+    style = files("groupshift.spark").joinpath("report.css").read_text(encoding="utf-8")
+    greys = []
+    for name in ("cut", "stage", "act", "waiting", "claim"):
+        rule = re.search(rf"svg \.{name} {{ ([^}}]*) }}", style)
+        assert rule is not None
+        if re.search(r"fill: var\(--(soft|line)\)", rule[1]):
+            greys.append(name)
+    assert greys == ["stage"]
