@@ -34,6 +34,7 @@ class EventKind(StrEnum):
     KEPT = "kept"
     CLOSED = "closed"
     SEALED = "sealed"
+    AUDITED = "audited"
 
 
 class StepState(StrEnum):
