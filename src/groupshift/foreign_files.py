@@ -11,8 +11,9 @@ import errno
 import os
 import stat
 import tomllib
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 TEXT_LIMIT = 64 << 20
 """The longest text that is read (bytes)."""
@@ -33,7 +34,7 @@ def kind_of(mode: int) -> str:
     return "" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no regular file")
 
 
-def opened(path: str | Path, below: str | Path | None = None) -> BinaryIO:
+def opened(path: str | Path, below: str | Path | None = None) -> BufferedReader:
     """Open a regular file to read bytes. With ``below``, a folder that ``path`` lies in, no part of the path
     behind that folder may be a link; without it links are followed.
 

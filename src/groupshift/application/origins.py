@@ -1,4 +1,4 @@
-"""Where the files of a pack come from, by what was journaled: what each has to be, besides what the pack says.
+"""Where the files of a pack come from, by what was journaled: what each has to be, whatever the pack says.
 
 A migration's journal has events, that of a run on a whole cluster has steps; the copy in ``journal.json`` has
 either, so a folder that was carried away is held against the same.
@@ -23,6 +23,7 @@ PROOF_FILES = re.compile(
 """What a proof leaves in its folder."""
 _OF_RUN = re.compile(r"\.?(?P<subject>.+?)-(?P<token>\d+)(-[a-z_]+|\.commits\.json)?(\.part|\.[a-z0-9_]{8})?")
 """Folders and files that the steps of a run leave: the name of the snapshot and the claim that took it."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _There = Mapping[str, StoredFile]
 Data = Mapping[str, Any]
 
@@ -40,6 +41,8 @@ class _Gathered:
     def snapshot(self, folder: str, digest: str) -> None:
         """A snapshot whose manifest was journaled, and what that names."""
         path = f"{folder}/{MANIFEST}"
+        if not _SHA256.fullmatch(digest):
+            return  # a store without files
         self.demands[path] = Demand(sha256=digest)
         text = self.evidence.read_text(self.name, *path.split("/")) if path in self.there else None
         entries = entries_of(text or "")
@@ -97,15 +100,17 @@ def of_events(evidence: EvidenceStore, name: str, there: _There, events: Sequenc
     )
 
 
-def own_files(there: _There, sealings: Iterable[Data]) -> dict[str, Demand]:
-    """What sealing wrote itself, by the bodies of the journaled sealings: as any of them left it, for one may
-    have been interrupted."""
+def own_files(there: _There, sealings: Iterable[Data], begun: Iterable[Data] = ()) -> dict[str, Demand]:
+    """What sealing wrote itself, by the bodies of the sealings, and of those that were ``begun`` and may have
+    been interrupted: as the last one left it, or as any of them did."""
+    bodies = (*sealings, *begun)
     found: dict[str, Demand] = {}
     for body in sealings:
-        for path, sha256 in body.get("own", {}).items():
-            now = there.get(path)
-            if path in REWRITTEN and not (path in found and now and now.sha256 == found[path].sha256):
-                found[path] = Demand(sha256=str(sha256))
+        found |= {path: Demand(sha256=str(sha256)) for path, sha256 in body.get("own", {}).items()}
+    for path in REWRITTEN:
+        written = {str(body.get("own", {}).get(path)) for body in bodies}
+        if path in there and there[path].sha256 in written:
+            found[path] = Demand(sha256=there[path].sha256)
     return found
 
 
@@ -121,10 +126,16 @@ def _latest(events: Iterable[Data], kind: EventKind, prefix: str) -> dict[str, D
 def _renewed(events: Sequence[Data]) -> Iterable[str]:
     """Folders (as prefixes) that were written again since the last sealing, as the journal has it."""
     since = max((event["seq"] for event in events if event["kind"] == EventKind.SEALED), default=0)
-    folders = {EventKind.SNAPSHOT: "", EventKind.PROOF_REQUESTED: "validation-", EventKind.JUDGED: "validation-"}
+    folders = {
+        EventKind.SNAPSHOT: "",
+        EventKind.PROOF_REQUESTED: "validation-",
+        EventKind.JUDGED: "validation-",
+    }
     for event in events:
         if event["seq"] > since and event["kind"] == EventKind.AUDITED:
             yield AUDITED
+        elif event["seq"] > since and event["kind"] == EventKind.SEALING:
+            yield from REWRITTEN
         elif event["seq"] > since and event["kind"] in folders and event["stage"]:
             yield f"{event['stage']}/{folders[EventKind(event['kind'])]}{event['body']['moment']}/"
 
@@ -137,7 +148,7 @@ def of_steps(evidence: EvidenceStore, name: str, there: _There, steps: Mapping[s
         result = step["result"]
         if "manifest_sha256" in result:
             found.snapshot(folder_of(result), str(result["manifest_sha256"]))
-        if "commits_sha256" in result:
+        if _SHA256.fullmatch(str(result.get("commits_sha256"))):
             path = str(result["commits"]).rstrip("/").rpartition("/")[2]
             found.demands[path] = Demand(sha256=str(result["commits_sha256"]))
         found.files("", result.get("outcome", {}))

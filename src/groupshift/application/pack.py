@@ -27,7 +27,6 @@ from groupshift.domain.pack import (
     StoredFile,
     doubted,
     doubts,
-    foreign_json,
     held_against,
     is_beside,
     journal_data,
@@ -35,6 +34,7 @@ from groupshift.domain.pack import (
     pack_from_json,
     settled,
     unlike,
+    values_of,
 )
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore
@@ -85,7 +85,8 @@ class Known:
 
 
 def seal(env: Environment, migration: str, report: str = "") -> Pack:
-    """See `App.seal`. Journaled before anything is in its place, so that no other manifest is believed."""
+    """See `App.seal`. What is to be written is journaled before it is in its place, so that nothing else is
+    believed, also where a process is killed in between."""
     found = load(env, migration)
     own = {JOURNAL: exported(found), **({REPORT: report} if report else {})}
     pack = _composed(env, found, own)
@@ -99,14 +100,47 @@ def seal(env: Environment, migration: str, report: str = "") -> Pack:
         "own": {name: pack.sha256_of[name] for name in REWRITTEN if name in pack.sha256_of},
         "doubts": list(pack.doubts[:_JOURNALED_DOUBTS]),
     }
-    now = pack.sealed_at_ms
-    env.journal.append(Entry(migration=migration, at_ms=now, kind=EventKind.SEALED, body=body))
+    begun = Entry(
+        migration=migration, at_ms=pack.sealed_at_ms, kind=EventKind.SEALING, body={"own": body["own"]}
+    )
+    env.journal.append(begun)
     for name, written in own.items():
         env.evidence.write_text(migration, name, text=written)
+    env.journal.append(replace(begun, kind=EventKind.SEALED, body=body))
     env.evidence.write_text(migration, PACK, text=text)
-    if signature or env.evidence.read_text(migration, SIGNATURE):
+    if signature or is_there(env.evidence, migration, SIGNATURE):
         env.evidence.write_text(migration, SIGNATURE, text=signature)
     return pack
+
+
+def is_there(evidence: EvidenceStore, name: str, path: str) -> bool:
+    """Whether anything lies at this path, a file or not."""
+    return path in evidence.files(name) or path in evidence.irregular(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The files of a migration, held against everything that was journaled: ``there`` by path, ``doubts`` a
+    sentence by path about each that is not as it was, ``proven`` the paths of which something is known."""
+
+    there: Mapping[str, StoredFile]
+    doubts: Mapping[str, str]
+    proven: frozenset[str]
+
+
+def held(env: Environment, found: Migration) -> Held:
+    """What may be shown of a migration's evidence, and what may not."""
+    there = _there(env.evidence, found.id, lambda *_: None)
+    origins = known_of(env.evidence, found.id, there, events_data(found.events)).origins
+    said = _doubts(env, found, there, origins)
+    pack = _sealed(env, found)
+    listed = pack.sha256_of if pack else {}
+    paths = (*there, *origins.demands, *listed)
+    return Held(
+        there=there,
+        doubts={check.path: check.reason for check in doubted(said, paths)},
+        proven=frozenset({*origins.demands, *listed}),
+    )
 
 
 def compose(env: Environment, migration: str) -> Pack:
@@ -119,9 +153,10 @@ def _composed(env: Environment, found: Migration, own: Mapping[str, str]) -> Pac
     """``own`` are the texts that sealing writes over whatever is there."""
     there = {file.path: file for file in measured(env.evidence, found.id)}
     origins = known_of(env.evidence, found.id, there, events_data(found.events)).origins
-    listed = {path: file for path, file in there.items() if path in origins.demands or not is_beside(path)}
+    listed = sealable(there, origins)
     listed |= {
-        name: StoredFile(path=name, bytes=len(text.encode()), sha256=_sha256(text)) for name, text in own.items()
+        name: StoredFile(path=name, bytes=len(text.encode()), sha256=_sha256(text))
+        for name, text in own.items()
     }
     files = tuple(listed[path] for path in sorted(listed))
     return Pack(
@@ -136,6 +171,11 @@ def _composed(env: Environment, found: Migration, own: Mapping[str, str]) -> Pac
         brokers=_brokers(found.events),
         doubts=_doubts(env, found, there, origins),
     )
+
+
+def sealable(there: Mapping[str, StoredFile], origins: Origins) -> dict[str, StoredFile]:
+    """The files that a manifest names: what a desktop left beside them is no evidence."""
+    return {path: file for path, file in there.items() if path in origins.demands or not is_beside(path)}
 
 
 def verify(
@@ -192,16 +232,25 @@ def verified(
         raise Broken(f"{PACK} of {name} is gone although it was sealed: take no decision on this evidence")
     pack, signature = pack_from_json(text), evidence.read_text(name, SIGNATURE) or ""
     irregular = evidence.irregular(name)
+    said = tuple(doubted(pack.doubts, (*there, *pack.sha256_of, *irregular, *known.origins.demands)))
+    named = {check.path for check in said}
     checks = (
         *_of_manifest(text, known.sealed),
         *_of_place(pack, name),
         *_of_signature(text, signature, verifier, known),
         *held_against(pack, there, known.origins),
-        *unlike(there, known.origins),
+        *(
+            each
+            for each in unlike(there, known.origins, pack)
+            if each.state is State.SWAPPED or each.path not in named
+        ),
         *_miscounted(evidence, name, there, known.origins),
         *not_the_plan(pack, known.plan),
-        *doubted(pack.doubts, (*there, *pack.sha256_of, *irregular, *known.origins.demands)),
-        *(Check(path=path, state=State.IRREGULAR, reason=_not_read(kind)) for path, kind in irregular.items()),
+        *said,
+        *(
+            Check(path=path, state=State.IRREGULAR, reason=_not_read(kind))
+            for path, kind in irregular.items()
+        ),
     )
     return Verification(
         migration=pack.migration,
@@ -249,6 +298,7 @@ def _of_manifest(text: str, sealed: tuple[str, ...]) -> Iterator[Check]:
 
 
 def _of_signature(text: str, signature: str, verifier: Verifier | None, known: Known) -> Iterator[Check]:
+    holds = verifier is not None and signature and verifier.holds(text.encode(errors="replace"), signature)
     if known.signed and not signature:
         reason = f"it was signed when it was sealed, and {SIGNATURE} is gone"
         yield Check(path=SIGNATURE, state=State.UNSIGNED, reason=reason)
@@ -262,7 +312,7 @@ def _of_signature(text: str, signature: str, verifier: Verifier | None, known: K
     elif not signature:
         reason = "a public key was given and the pack is not signed"
         yield Check(path=SIGNATURE, state=State.UNSIGNED, reason=reason)
-    elif verifier.holds(text.encode(errors="replace"), signature):
+    elif holds:
         yield Check(path=SIGNATURE, state=State.SOUND)
     else:
         reason = f"this key did not sign this {PACK}"
@@ -274,10 +324,11 @@ def known_of(
 ) -> Known:
     """What the journal of a migration knows, by its events."""
     sealings = [event["body"] for event in events if event["kind"] == EventKind.SEALED]
+    begun = [event["body"] for event in events if event["kind"] == EventKind.SEALING]
     origins = of_events(evidence, name, there, events)
     return Known(
         sealed=tuple(str(body["digest"]) for body in sealings),
-        origins=replace(origins, demands={**origins.demands, **own_files(there, sealings)}),
+        origins=replace(origins, demands={**origins.demands, **own_files(there, sealings, begun)}),
         signed=sealings[-1].get("signed") if sealings else None,
     )
 
@@ -296,9 +347,12 @@ def of_export(
         return None
 
 
-def measured(evidence: EvidenceStore, name: str, told: Progress = lambda *_: None) -> Iterator[StoredFile]:
-    """Every file of a migration but the manifest and its signature, hashed now."""
-    paths = [path for path in evidence.files(name) if path not in OWN]
+def measured(
+    evidence: EvidenceStore, name: str, told: Progress = lambda *_: None, *, below: str = ""
+) -> Iterator[StoredFile]:
+    """Every file of a migration but the manifest and its signature, hashed now; of one folder with ``below``,
+    which ends with a slash."""
+    paths = [path for path in evidence.files(name) if path not in OWN and path.startswith(below)]
     for number, path in enumerate(paths, 1):
         file = evidence.measured(name, path)
         told(number, len(paths))
@@ -331,19 +385,26 @@ def _doubts(
     if last is None:
         return doubts((None, ()), there, irregular, origins)
     former: list[str] = [str(each) for each in last.body.get("doubts", ())]
-    pack: Pack | None = None
-    sealings = [event.body for event in found.events if event.kind is EventKind.SEALED]
-    text = None if PACK in irregular else env.evidence.read_text(found.id, PACK)
-    if text is not None and _sha256(text) in {str(body["digest"]) for body in sealings}:
-        pack = pack_from_json(text)
-    else:
-        former.append(f"{PACK} was {'missing' if text is None else 'altered'} after it was sealed at {last.at_ms}")
+    pack = _sealed(env, found)
+    if pack is None:
+        how = "altered" if is_there(env.evidence, found.id, PACK) else "missing"
+        former.append(f"{PACK} was {how} after it was sealed at {last.at_ms}")
     signature = None if SIGNATURE in irregular else env.evidence.read_text(found.id, SIGNATURE)
+    sealings = [event.body for event in found.events if event.kind is EventKind.SEALED]
     signatures = {str(body["signature"]) for body in sealings if "signature" in body}
     if signatures and (_sha256(signature) if signature else "") not in signatures:
         how = "altered" if signature else "missing"
         former.append(f"{SIGNATURE} was {how} after it was sealed at {last.at_ms}")
     return doubts((pack, tuple(former)), there, irregular, origins)
+
+
+def _sealed(env: Environment, found: Migration) -> Pack | None:
+    """The pack that lies there, if the journal knows it."""
+    if PACK not in env.evidence.files(found.id):
+        return None
+    text = env.evidence.read_text(found.id, PACK) or ""
+    digests = {str(each.body["digest"]) for each in found.events if each.kind is EventKind.SEALED}
+    return pack_from_json(text) if _sha256(text) in digests else None
 
 
 def versions_named(
@@ -360,7 +421,7 @@ def versions_named(
 
 def _named(text: str | None) -> Mapping[str, Any]:
     try:
-        found = foreign_json(text or "")["versions"]
+        found = values_of(text or "")["versions"]
     except (ValueError, KeyError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -47,7 +48,11 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
         changes = restored_changes(changes, None if node is None else "zookeeper")
     text = json.dumps(changes.to_data(), indent=1, sort_keys=True)
     rules = env.evidence.write_text(migration, stage.value, folder(moment), RULES_FILE, text=text)
-    body = {"moment": moment.value, "against": [compared[0].value, compared[1].value]}
+    body = {
+        "moment": moment.value,
+        "against": [compared[0].value, compared[1].value],
+        "rules": hashlib.sha256(text.encode()).hexdigest(),
+    }
     now = env.clock.now_ms()
     env.journal.append(
         Entry(migration=migration, at_ms=now, kind=EventKind.PROOF_REQUESTED, stage=stage, body=body)

@@ -91,15 +91,18 @@ def _compare(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
     problems, taken = _taken(work, step)
     acceptable = bool(step.args.get("acceptable"))
     verdict, reasons = Verdict.ERROR if problems else Verdict.PASS, [row.problem for row in problems]
+    outcome: Mapping[str, str] = {}
     if not problems or (acceptable and taken["told"] and work.residue()):
         before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
         found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
+        outcome = found.files
         changed = differing_commits(work, step, taken)
         reasons = [*found.reasons, *changed, *reasons]
         judged = Verdict.FAIL if changed else found.verdict
         verdict = verdict if judged is Verdict.PASS else judged
     shown = reasons if acceptable else ()
-    return {**taken, "verdict": verdict.value, "reasons": _first(reasons), **work.asking(step, shown)}
+    said = {"verdict": verdict.value, "reasons": _first(reasons), "outcome": dict(outcome)}
+    return {**taken, **said, **work.asking(step, shown)}
 
 
 def _first(reasons: list[str]) -> list[str]:

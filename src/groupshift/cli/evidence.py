@@ -21,12 +21,17 @@ from groupshift.cli import render
 from groupshift.cli.options import MigrationId
 from groupshift.cli.pages import Output, write_page
 from groupshift.cli.run_report import verified_run
-from groupshift.cli.session import Json, SettingsFile, open_app
-from groupshift.domain.pack import Pack, State
+from groupshift.cli.session import Json, SettingsFile, has_settings, open_app
+from groupshift.cli.session import settings as parsed_settings
+from groupshift.domain.foreign_text import visible
+from groupshift.domain.pack import SIGNATURE, Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
 
-_COLOUR = {State.SOUND: "green", State.UNCHECKED: "yellow", State.UNSEALED: "yellow"}
+_COLOUR = {
+    State.SOUND: "green",
+    **dict.fromkeys((State.UNCHECKED, State.UNSEALED, State.LEFT_OVER, State.BESIDE), "yellow"),
+}
 PublicKey = Annotated[
     str,
     typer.Option(
@@ -77,8 +82,9 @@ def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack, tuple[s
 
     told = opened.account(migration)
     text = document(told, sealed_rows(opened.pack(migration)))
-    where = opened.write_report(migration, text)
-    return (where, text), opened.seal(migration), told.troubles
+    pack = opened.seal(migration, text)
+    unsaid = (each for each in pack.doubts if not any(each.split(" ")[0] in said for said in told.troubles))
+    return (opened.report_path(migration), text), pack, (*told.troubles, *unsaid)
 
 
 def verify_evidence(
@@ -90,8 +96,8 @@ def verify_evidence(
 ) -> int:
     """Hash every file of an evidence pack again; exit code 5 names what is missing, altered or unknown.
 
-    RUN is that of a downgrade or an expansion. A FOLDER (with a slash in it) is checked without journal and
-    settings, wherever it was copied to."""
+    RUN is that of a downgrade or an expansion. A FOLDER (with a slash in it) is checked without the journal,
+    wherever it was copied to; it has to keep its name."""
     console = Console(stderr=True)
     columns = (TextColumn("hashing"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -111,24 +117,44 @@ def verify_evidence(
 def _checked(
     what: str, settings: Path | None, public_key: str, told: Callable[[int, int], None]
 ) -> tuple[Verification, str]:
-    """What became of it, and the verbs that tell more of it."""
-    if "/" in what or Path(what).is_dir():
-        return _of_folder(Path(what), verifier(public_key), told), "groupshift"
+    """What became of it, and the verbs that tell more of it. A folder is what has a slash in it, whatever is
+    called so in the working folder."""
+    if "/" in what:
+        return _of_folder(Path(what), verifier(public_key or _key_of(settings)), told), "groupshift"
     of_run = verified_run(what, settings, public_key, told)
     if of_run is not None:
         return of_run[0], f"groupshift {of_run[1]}"
     opened, parsed = open_app(settings)
     with opened:
         key = verifier(public_key or parsed.evidence.public_key)
-        return opened.verify_evidence(what, key, told), "groupshift"
+        try:
+            return opened.verify_evidence(what, key, told), "groupshift"
+        except Rejected as unknown:
+            if Path(what).is_dir():
+                hint = f"to check the folder {what}, write it with a slash: {what}/"
+                raise Rejected(f"{unknown}; {hint}") from unknown
+            raise
+
+
+def _key_of(settings: Path | None) -> str:
+    """The public key of the settings; empty where there are none."""
+    return parsed_settings(settings).evidence.public_key if has_settings(settings) else ""
 
 
 def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], None]) -> Verification:
     from groupshift.adapters.parquet.evidence import ParquetEvidence
 
-    where = folder.expanduser().absolute()
-    if not where.is_dir():
-        raise Rejected(f"folder {folder} is not there: name a migration, or the folder of its evidence")
+    try:
+        where = folder.expanduser().resolve()
+        there = where.is_dir()
+    except (OSError, RuntimeError, ValueError) as wrong:
+        raise Rejected(
+            f"folder {visible(str(folder))} cannot be looked at ({wrong}): name another"
+        ) from wrong
+    if not there:
+        raise Rejected(
+            f"folder {visible(str(folder))} is not there: name a migration, or the folder of its evidence"
+        )
     return verify_folder(ParquetEvidence(where.parent), where.name, key, told)
 
 
@@ -137,22 +163,37 @@ def _show(console: Console, found: Verification, verbs: str) -> None:
     counts = Counter(check.state for check in found.checks)
     shown = [check for check in found.checks if check.state is not State.SOUND]
     if shown:
-        table = Table(title=f"evidence of {found.migration}", title_justify="left")
+        table = Table(title=f"evidence of {escape(visible(found.migration))}", title_justify="left")
         for name in ("file", "state", "why"):
             table.add_column(name, overflow="fold")
         for check in shown:
             colour = _COLOUR.get(check.state, "red")
-            table.add_row(escape(check.path), f"[{colour}]{check.state}[/]", escape(check.reason))
+            why = escape(visible(check.reason)) if check.reason else ""
+            table.add_row(escape(visible(check.path)), f"[{colour}]{check.state}[/]", why)
         console.print(table)
     said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
     console.print(f"{len(found.checks)} checks: {said}", soft_wrap=True)
-    console.print(f"pack sealed with SHA-256 {found.digest}, plan hash {found.plan_hash}", soft_wrap=True)
+    run, plan = escape(visible(found.migration)), escape(visible(found.plan_hash))
+    console.print(f"pack of {run} sealed with SHA-256 {found.digest}, plan hash {plan}", soft_wrap=True)
+    console.print(f"signature: {_signature(found)}", soft_wrap=True)
     if found.troubles:
         console.print("[red]broken[/]: take no decision on this evidence before a person knows why")
-        render.next_command(
-            console, f"{verbs} status {found.migration}" if verbs == "groupshift" else f"{verbs} status"
-        )
+        render.next_command(console, f"{verbs} status {run}" if verbs == "groupshift" else f"{verbs} status")
+        return
+    if found.as_sealed:
+        console.print(f"[green]sound[/]: every file is the one that was sealed ({_signature(found)})")
     else:
-        signed = "signed" if found.signed else "not signed"
-        console.print(f"[green]sound[/]: every file is the one that was sealed ({signed})")
-        render.next_command(console, f"{verbs} report {found.migration}")
+        console.print(
+            "[green]sound[/]: no file that was sealed was changed; those above are not part of that"
+        )
+    render.next_command(console, f"{verbs} report {run}")
+
+
+def _signature(found: Verification) -> str:
+    """What the signature says, in words."""
+    if not found.signed:
+        return "not signed"
+    if not found.signature_checked:
+        return "signed, signature not checked (give --public-key)"
+    bad = any(check.path == SIGNATURE and not check.state.sound for check in found.checks)
+    return "not the one of this key" if bad else "signed"

@@ -2,9 +2,9 @@
 
 Layout: ``<evidence>/<migration>/{pack.json, pack.sig, journal.json, report.html, <stage>/…}``. ``pack.json``
 names every other file but the signature with its size and SHA-256, so whoever knows its own SHA-256 (the
-journal does) or can check its signature can prove all of them. That proves them from the sealing on. Before it
-the journal does: it has the SHA-256 of each snapshot's manifest, which has those of the snapshot's files, and
-of whatever was judged (`Origins`).
+journal does) or can check its signature can prove all of them, from the sealing on. Before it the journal
+does: it has the SHA-256 of each snapshot's manifest, which has those of the snapshot's files, and of whatever
+was judged (`Origins`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST
-from groupshift.errors import Broken
+from groupshift.domain.foreign_json import FILE_BYTES, load_json
+from groupshift.errors import Broken, Rejected
 
 PACK, SIGNATURE = "pack.json", "pack.sig"
 JOURNAL, REPORT = "journal.json", "report.html"
@@ -42,12 +43,12 @@ def is_beside(path: str) -> bool:
     return any(part in _DESKTOP or part.startswith("._") for part in parts)
 
 
-def foreign_json(text: str) -> Any:
-    """Plain values. Raises `ValueError` for any text that is no JSON, however it is nested."""
+def values_of(text: str) -> Any:
+    """The plain values of a JSON text. Raises `ValueError` for any other text."""
     try:
-        return json.loads(text)
-    except RecursionError as deep:
-        raise ValueError("it is nested too deeply") from deep
+        return load_json(text, "it", at_most=FILE_BYTES)
+    except Rejected as wrong:
+        raise ValueError(str(wrong)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,7 @@ class Pack:
 def pack_from_json(text: str) -> Pack:
     """The inverse of `Pack.to_json`. Raises `Broken` for a text that it did not write."""
     try:
-        data = foreign_json(text)
+        data = values_of(text)
         version = data.pop("version")
         pack = Pack(
             migration=_text(data.pop("migration")),
@@ -115,12 +116,13 @@ def pack_from_json(text: str) -> Pack:
             brokers=_texts(data.pop("brokers")),
             doubts=_texts(data.pop("doubts")),
         )
-        if data or len(pack.sha256_of) != len(pack.files):
-            raise ValueError(f"it has {', '.join(data) or 'a file twice'}")
+        wrong_in = [*data, *(["a file twice"] if len(pack.sha256_of) != len(pack.files) else [])]
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise Broken(
             f"{PACK} cannot be understood ({wrong!r:.200}): it was altered, so this evidence proves nothing"
         ) from wrong
+    if wrong_in:
+        raise Broken(f"{PACK} cannot be understood (it has {', '.join(wrong_in):.200}): it was altered")
     if version != PACK_VERSION:
         raise Broken(
             f"{PACK} has version {version!r:.20}, not {PACK_VERSION}: use the groupshift that sealed it"
@@ -265,11 +267,14 @@ def _check(path: str, listed: StoredFile | None, there: StoredFile | None) -> Ch
     return Check(path=path, state=State.ALTERED, reason=reason)
 
 
-def unlike(there: _Files, origins: Origins) -> Iterator[Check]:
-    """Files that are not what the journal, or a manifest that the journal knows, says of them: whatever the
-    pack says, for it may have been sealed over them."""
+def unlike(there: _Files, origins: Origins, pack: Pack | None = None) -> Iterator[Check]:
+    """Files that are not what the journal, or a manifest that the journal knows, says of them, although they
+    are as the ``pack`` says (which may have been sealed over them), or it says nothing."""
+    listed = {} if pack is None else pack.sha256_of
     for path, demand in sorted(origins.demands.items()):
         now = there.get(path)
+        if path in listed and (now is None or now.sha256 != listed[path]):
+            continue
         if now is None:
             yield Check(path=path, state=State.MISSING, reason=f"{demand.by} names it and it is not there")
         elif now.sha256 != demand.sha256:
@@ -300,11 +305,13 @@ def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
     found = tuple(dict.fromkeys(checks))
     said = {check.path for check in found if check.state is not State.SOUND}
     odd = {check.path for check in found if check.state is State.IRREGULAR}
+    worse = {check.path for check in found if check.state not in {State.SOUND, State.UNLISTED}}
     return tuple(
         check
         for check in found
         if not (check.state is State.SOUND and check.path in said)
         and not (check.state is State.MISSING and check.path in odd)
+        and not (check.state is State.UNLISTED and check.path in worse)
     )
 
 
@@ -373,7 +380,7 @@ def entries_of(text: str) -> Mapping[str, Demand] | None:
     try:
         found = {
             _text(each["file"]): Demand(sha256=_text(each["sha256"]), by=MANIFEST, rows=_number(each["rows"]))
-            for each in foreign_json(text)["files"]
+            for each in values_of(text)["files"]
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -383,7 +390,7 @@ def entries_of(text: str) -> Mapping[str, Demand] | None:
 def journal_data(text: str) -> Mapping[str, Any] | None:
     """``journal.json`` as plain values, None for what groupshift did not write."""
     try:
-        data = foreign_json(text)
+        data = values_of(text)
         usable = {"plan", "plan_hash", "events"} <= set(data)
     except (ValueError, TypeError):
         return None

@@ -33,6 +33,7 @@ class EventKind(StrEnum):
     ROLL_BACK_BEGUN = "roll_back_begun"
     KEPT = "kept"
     CLOSED = "closed"
+    SEALING = "sealing"
     SEALED = "sealed"
     AUDITED = "audited"
 

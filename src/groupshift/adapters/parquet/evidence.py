@@ -27,8 +27,11 @@ from groupshift.domain.evidence import (
     Moment,
     Row,
     Table,
+    file_entry,
+    instant,
     refuse_newer,
 )
+from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
 from groupshift.domain.pack import StoredFile
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import TEXT_LIMIT, kind_of, opened
@@ -76,6 +79,7 @@ class ParquetEvidence:
             raise Rejected(f"{sorted(unknown)} are no tables of a snapshot: use {sorted(TABLES)}")
         encoded = {name: _encode(table, tables.get(name, ())) for name, table in TABLES.items()}
         store, folder = self._folder(migration, stage, moment)
+        self._demand_no_link(store, folder)
         document = {
             "version": FORM,
             "migration": migration,
@@ -126,6 +130,7 @@ class ParquetEvidence:
     def write_text(self, migration: str, *parts: str, text: str) -> str:
         """Atomically write a small text file below the migration's folder; returns its path."""
         store, where = self._open(self.path(migration, *parts))
+        self._demand_no_link(store, posixpath.dirname(where))
         put_together(store, posixpath.dirname(where), {posixpath.basename(where): text.encode()})
         return self.path(migration, *parts)
 
@@ -185,6 +190,16 @@ class ParquetEvidence:
 
     def _folder(self, migration: str, stage: str, moment: Moment) -> tuple[fs.FileSystem, str]:
         return self._open(self.path(migration, stage, moment.value))
+
+    def _demand_no_link(self, store: fs.FileSystem, folder: str) -> None:
+        """Raise `Broken` where writing into a folder would follow a link out of the evidence."""
+        if not _is_local(store):
+            return
+        inner = Path(self._open(self._root)[1])
+        for part in Path(folder).relative_to(inner).parts:
+            inner /= part
+            if inner.is_symlink():
+                raise Broken(f"evidence folder {inner} is a symbolic link: nothing was written through it")
 
     def _stream(self, store: fs.FileSystem, path: str) -> Any:
         """A file to read, of a local folder only a regular one that no link leads to."""
@@ -295,10 +310,20 @@ def _below(folder: str) -> Iterator[tuple[str, str]]:
             raise _unreadable(posixpath.join(folder, inner), wrong) from wrong
         for entry in entries:
             path = posixpath.join(inner, entry.name)
-            if entry.is_dir(follow_symlinks=False):
+            if not path.isprintable() and not _is_utf8(path):
+                yield os.fsencode(path).decode("utf-8", "backslashreplace"), "a name that is no UTF-8"
+            elif entry.is_dir(follow_symlinks=False):
                 folders.append(path)
             else:
                 yield path, kind_of(entry.stat(follow_symlinks=False).st_mode)
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unreadable(where: str, wrong: OSError | ValueError) -> Broken:
@@ -307,7 +332,7 @@ def _unreadable(where: str, wrong: OSError | ValueError) -> Broken:
 
 
 def _decode(where: str, data: bytes) -> Sequence[Row]:
-    """The rows of a Parquet file. Raises `Broken` for what is none, or has more rows than are ever written."""
+    """The rows of a Parquet file. Raises `Broken` for what is none, or has more rows than we ever write."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         if file.metadata.num_rows > _MOST_ROWS:
@@ -330,22 +355,24 @@ def _entry(table: str, data: bytes, rows: int) -> dict[str, Any]:
 
 def _parse(path: str, text: bytes) -> Manifest:
     try:
-        document = json.loads(text)
-        refuse_newer(path, int(document["version"]))
+        document = load_object(text, "it", at_most=FILE_BYTES)
+        refuse_newer(path, whole_number(document["version"], "it: version"))
         manifest = Manifest(
             migration=document["migration"],
             stage=document["stage"],
             moment=Moment(document["moment"]),
-            taken_at_ms=int(document["taken_at_ms"]),
+            taken_at_ms=instant(document["taken_at_ms"]),
             digest=hashlib.sha256(text).hexdigest(),
-            files=tuple(FileEntry(**entry) for entry in document["files"]),
-            versions=document["versions"],
+            files=tuple(file_entry(entry) for entry in document["files"]),
+            versions={str(name): str(each) for name, each in document["versions"].items()},
         )
-        for entry in manifest.files:
-            if entry.file != _file(entry.table) or entry.table not in TABLES:
-                raise ValueError(f"it names {entry.file!r}")
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as wrong:
+    except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
+        if isinstance(wrong, Rejected) and not str(wrong).startswith("it:"):
+            raise
         raise Broken(f"manifest {path} cannot be understood ({wrong!r}): it was altered") from wrong
+    odd = [each.file for each in manifest.files if each.file != _file(each.table) or each.table not in TABLES]
+    if odd:
+        raise Broken(f"manifest {path} names {odd[0]!r}, which is no file of a snapshot: it was altered")
     missing = set(TABLES) - {entry.table for entry in manifest.files}
     if missing:
         raise Broken(f"manifest {path} lacks the tables {sorted(missing)}: it was altered")
