@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from groupshift.errors import Rejected
+from groupshift.foreign_files import toml
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -198,7 +198,7 @@ def base_settings() -> dict[str, Any]:
 def _sections(path: Path) -> dict[str, Any]:
     """The sections of a settings file. Raises `Rejected` when it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return toml(path)
     except (OSError, ValueError) as error:
         raise Rejected(f"settings file {path} ({SETTINGS_VARIABLE}) cannot be used: {error}.") from error
 

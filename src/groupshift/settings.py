@@ -6,7 +6,6 @@ The command line reads a TOML file (`load`), Airflow builds the same mapping fro
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from groupshift.domain.coordination import Isolation
 from groupshift.errors import Rejected
+from groupshift.foreign_files import toml
 
 DRIVERS = ("process", "manual", "command", "kubernetes")
 
@@ -178,13 +178,13 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 def load(path: str | Path) -> Settings:
     """Settings from a TOML file. Raises `Rejected` naming the file and everything wrong in it."""
     try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        data = toml(path)
     except OSError as error:
         raise Rejected(
             f"settings file {path} cannot be read ({error.strerror}); "
             "name one with --settings or GROUPSHIFT_SETTINGS, or run: groupshift sandbox up"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise Rejected(f"settings file {path} is not valid TOML: {error}; correct it") from error
     return parse(data, source=f"settings file {path}")
 

@@ -2,7 +2,6 @@
 
 import html
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
@@ -107,16 +106,16 @@ def whole_report(migration: str) -> Response:
 
 
 @pages.get("/migrations/{migration}/reports/{stage}/{moment}")
-def report(migration: str, stage: str, moment: str) -> Response:
-    """A report as the Spark job wrote it, shown without any right to run or fetch anything."""
-    (found,) = _found(migration)
-    try:
-        path = view.report_path(found, stage, moment)
-    except ValueError:
-        path = None
-    if path is None or not Path(path).is_file():
-        raise HTTPException(404, "there is no such report")
-    return sandboxed(Path(path).read_text(encoding="utf-8"))
+def report(migration: str, stage: str, moment: str, shown: str = "") -> Response:
+    """A report as the Spark job wrote it, shown without any right to run or fetch anything. One that is not
+    the one that was judged is shown below a banner, in a frame that cannot cover it (``shown=as-it-is``)."""
+    with build_reading_app() as app:
+        text, why = app.stage_report(migration, stage, moment)
+    if not why or shown == "as-it-is":
+        return sandboxed(text)
+    answer = HTMLResponse(rendered("altered.html", sentence=why))
+    answer.headers["Content-Security-Policy"] = f"{POLICY}; frame-src 'self'; frame-ancestors 'self'"
+    return answer
 
 
 def _found(migration: str | None) -> tuple[MigrationStatus, ...]:

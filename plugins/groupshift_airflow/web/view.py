@@ -8,15 +8,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from groupshift.application.event_text import event_text
-from groupshift.domain.evidence import Moment
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 from groupshift.ports.journal import Event, EventKind
 
 if TYPE_CHECKING:
     from groupshift.application.status import MigrationStatus, StageProgress
 
-_QUIET = frozenset({EventKind.PROOF_REQUESTED, EventKind.SNAPSHOT, EventKind.READ_BACK, EventKind.OBSERVED})
-"""Kinds that the stages table tells already."""
+_QUIET = frozenset(
+    {
+        EventKind.PROOF_REQUESTED,
+        EventKind.SNAPSHOT,
+        EventKind.READ_BACK,
+        EventKind.OBSERVED,
+        EventKind.SEALING,
+    }
+)
+"""Kinds that the stages table, or the event after them, tells already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +121,3 @@ def step_text(step: Step) -> str:
             return f"watch for {step.seconds} s"
         case DeleteModeNode():
             return "remove the mode node"
-
-
-def report_path(found: MigrationStatus, stage: str, when: str) -> str | None:
-    """Path of a report that the journal knows; None for anything else, so no path comes from a person."""
-    for progress in found.stages:
-        for each in progress.validations:
-            if progress.stage.name.value == stage and each.moment is Moment(when):
-                return each.report
-    return None

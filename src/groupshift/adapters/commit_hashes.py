@@ -11,7 +11,9 @@ from pathlib import Path
 
 from groupshift.adapters.parquet.writing import unwritable
 from groupshift.domain.downgrade.record_bytes import LiveCommit
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Broken, Rejected
+from groupshift.foreign_files import read
 
 _FORM = 1
 
@@ -39,11 +41,14 @@ class CommitHashFiles:
     def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
         """See the port."""
         try:
-            data = path.read_bytes()
-        except OSError as failed:
+            data = read(path, FILE_BYTES, below=path.parent)
+        except (OSError, ValueError) as failed:
             raise Broken(
-                f"{path} cannot be read ({failed.strerror}): the evidence of the run is not whole"
+                f"{path} cannot be read ({getattr(failed, 'strerror', failed)}): "
+                "the evidence of the run is not whole"
             ) from failed
         if hashlib.sha256(data).hexdigest() != sha256:
             raise Broken(f"{path} is not what the journal says was written: the evidence was altered")
-        return tuple(LiveCommit(**each) for each in json.loads(data)["commits"])
+        return tuple(
+            LiveCommit(**each) for each in load_object(data, str(path), at_most=FILE_BYTES)["commits"]
+        )

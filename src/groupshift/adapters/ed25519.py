@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from groupshift.errors import Rejected
+from groupshift.foreign_files import read, text_of
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 _ALGORITHM = "Ed25519"
 _SIGNING, _CHECKING = "evidence.signing_key", "evidence.public_key"
+_KEY_LIMIT = 1 << 20
+_LINE_ENDS = re.compile(r"\\+[rn]")
+"""Line ends that are written as text: a form with one line, a secret store or JSON makes them so."""
 _ARMOUR = re.compile(r"(-----BEGIN [A-Z ]+-----)([^-]*)(-----END [A-Z ]+-----)")
 
 
@@ -42,11 +45,13 @@ class Ed25519Signer:
 
     def _private(self) -> Ed25519PrivateKey:
         serialization, ed25519 = _library(_SIGNING)
+        from cryptography.exceptions import UnsupportedAlgorithm
+
         try:
             found: Ed25519PrivateKey = serialization.load_pem_private_key(
                 _pem(self._key, _SIGNING), password=None
             )
-        except (ValueError, TypeError) as wrong:
+        except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
             raise _unusable(_SIGNING, "private") from wrong
         usable: bool = isinstance(found, ed25519.Ed25519PrivateKey)
         if not usable:
@@ -71,15 +76,17 @@ class Ed25519Verifier:
             if document["algorithm"] != _ALGORITHM:
                 return False
             public.verify(made, data)
-        except (ValueError, KeyError, TypeError, binascii.Error, InvalidSignature):
+        except (ValueError, KeyError, TypeError, RecursionError, InvalidSignature):
             return False
         return True
 
     def _public(self) -> Ed25519PublicKey:
         serialization, ed25519 = _library(_CHECKING)
+        from cryptography.exceptions import UnsupportedAlgorithm
+
         try:
             found: Ed25519PublicKey = serialization.load_pem_public_key(_pem(self._key, _CHECKING))
-        except ValueError as wrong:
+        except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
             raise _unusable(_CHECKING, "public") from wrong
         usable: bool = isinstance(found, ed25519.Ed25519PublicKey)
         if not usable:
@@ -100,17 +107,28 @@ def _library(setting: str) -> tuple[Any, Any]:
 
 
 def _pem(key: str, setting: str) -> bytes:
-    """The PEM text. A form with one line (Airflow's) loses line ends or escapes them."""
-    if found := _ARMOUR.search(key.replace("\\n", "\n")):
-        first, body, last = found.groups()
-        return "\n".join((first, *body.split(), last, "")).encode()
+    """The PEM text, of a file too. Forms with one line (Airflow's) lose line ends or write them as text."""
+    if found := _armoured(key):
+        return found
     try:
-        return Path(key).expanduser().read_bytes()
-    except (OSError, ValueError) as error:
+        data = read(Path(key).expanduser(), _KEY_LIMIT)
+        return _armoured(text_of(data)) or data
+    except UnicodeDecodeError:
+        return data
+    except (OSError, ValueError, RuntimeError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path"
         raise Rejected(
             f"{setting} names a file that cannot be read ({why}): give the PEM text or the path of its file"
         ) from None
+
+
+def _armoured(text: str) -> bytes | None:
+    """The PEM block of a text with line ends of any kind, also those that are written as text."""
+    found = _ARMOUR.search(_LINE_ENDS.sub("\n", text))
+    if found is None:
+        return None
+    first, body, last = found.groups()
+    return "\n".join((first, *body.split(), last, "")).encode("ascii", "replace")
 
 
 def _unusable(setting: str, half: str) -> Rejected:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from groupshift.application.environment import Environment
-from groupshift.application.pack import approvals, measured
+from groupshift.application.pack import Held, approvals, held
 from groupshift.application.proof import VERDICT_FILE, folder
 from groupshift.application.records import Migration, findings_from, load
 from groupshift.application.status import MigrationStatus, status
 from groupshift.domain.canary import NEVER, Look
 from groupshift.domain.chronicle import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.evidence import Moment, Row, Store
-from groupshift.domain.pack import REPORT, Approval, StoredFile
+from groupshift.domain.pack import REPORT, Approval, StoredFile, values_of
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Plan
 from groupshift.domain.verdict import Finding, Verdict
@@ -65,7 +64,7 @@ class Account:
 
     @property
     def ended_ms(self) -> int:
-        """When something happened last (epoch ms); sealing the evidence is nothing that happens."""
+        """When something happened last (epoch ms); sealing or auditing is nothing that happens."""
         return _ended(self.status.events, self.status.created_at_ms)
 
 
@@ -73,10 +72,10 @@ def account(env: Environment, migration: str) -> Account:
     """See `App.account`."""
     found = load(env, migration)
     (now,) = status(env, migration)
-    troubles: list[str] = []
-    tables = dict(_snapshots(env, found, troubles))
+    reading = _Reading(env=env, migration=migration, held=held(env, found))
+    tables = dict(_snapshots(env, found, reading.troubles))
     sightings = tuple(sorted((*_snapshot_sightings(tables), *_looks(found)), key=lambda each: each.at_ms))
-    audit = _json(env, migration, CONSUMPTION, AUDIT_FILE)
+    audit = reading.json(CONSUMPTION, AUDIT_FILE)
     tenures, known_by = _tenures(env, found, sightings, audit)
     return Account(
         status=now,
@@ -87,15 +86,56 @@ def account(env: Environment, migration: str) -> Account:
         tenures=tenures,
         known_by=known_by,
         members=_members(tables, found),
-        compared=tuple(_compared(env, now, troubles)),
+        compared=tuple(_compared(reading, now)),
         audit=audit,
-        files=tuple(file for file in measured(env.evidence, migration) if file.path != REPORT),
-        troubles=tuple(troubles),
+        files=tuple(file for path, file in sorted(reading.held.there.items()) if path != REPORT),
+        troubles=tuple(reading.troubles),
     )
 
 
+@dataclass(slots=True)
+class _Reading:
+    """Files of the evidence that were derived: what is not as it was journaled is said, not shown."""
+
+    env: Environment
+    migration: str
+    held: Held
+    troubles: list[str] = field(default_factory=list)
+
+    def json(self, *parts: str) -> dict[str, Any] | None:
+        """A JSON object; None where there is none, it is not one, or it cannot be relied on."""
+        if self._doubted(parts):
+            return None
+        try:
+            data = values_of(self.env.evidence.read_text(self.migration, *parts) or "null")
+        except ValueError:
+            return None
+        except GroupshiftError as unsound:
+            self.troubles.append(str(unsound))
+            return None
+        return data if isinstance(data, dict) else None
+
+    def refused(self, *parts: str) -> tuple[Row, ...]:
+        """The rows of a comparison's differences that its stage does not allow; none as for `json`."""
+        if self._doubted(parts):
+            return ()
+        try:
+            rows = self.env.evidence.rows(self.migration, *parts) or ()
+            return tuple(row for row in rows if not row["allowed"])
+        except (GroupshiftError, KeyError) as unsound:
+            self.troubles.append(str(unsound))
+            return ()
+
+    def _doubted(self, parts: tuple[str, ...]) -> bool:
+        why = self.held.doubts.get("/".join(parts))
+        if why is not None:
+            self.troubles.append(f"evidence {why}; it is not shown")
+        return why is not None
+
+
 def _ended(events: Sequence[Event], otherwise: int) -> int:
-    return max((event.at_ms for event in events if event.kind is not EventKind.SEALED), default=otherwise)
+    about_evidence = {EventKind.SEALING, EventKind.SEALED, EventKind.AUDITED}
+    return max((event.at_ms for event in events if event.kind not in about_evidence), default=otherwise)
 
 
 _Tables = Mapping[str, Sequence[Row]]
@@ -196,7 +236,7 @@ def _members(tables: Mapping[tuple[str, Moment], _Tables], found: Migration) -> 
     return kinds
 
 
-def _compared(env: Environment, now: MigrationStatus, troubles: list[str]) -> Iterator[Compared]:
+def _compared(reading: _Reading, now: MigrationStatus) -> Iterator[Compared]:
     last = {
         (event.stage, event.body["moment"]): event for event in now.events if event.kind is EventKind.JUDGED
     }
@@ -204,9 +244,9 @@ def _compared(env: Environment, now: MigrationStatus, troubles: list[str]) -> It
         name = progress.stage.name
         for each in progress.validations:
             judged = last[name, each.moment.value]
-            where = (now.migration, name.value, folder(each.moment))
-            data = _json(env, *where, VERDICT_FILE) or {}
-            refused = _refused(env, where, troubles)
+            where = (name.value, folder(each.moment))
+            data = reading.json(*where, VERDICT_FILE) or {}
+            refused = reading.refused(*where, DIFFERENCES)
             yield Compared(
                 stage=name.value,
                 moment=each.moment,
@@ -218,22 +258,3 @@ def _compared(env: Environment, now: MigrationStatus, troubles: list[str]) -> It
                 refusals=len(refused),
                 expectations=tuple(data.get("expectations", ())),
             )
-
-
-def _refused(env: Environment, where: tuple[str, str, str], troubles: list[str]) -> tuple[Row, ...]:
-    try:
-        rows = env.evidence.rows(*where, DIFFERENCES) or ()
-    except GroupshiftError as unsound:
-        troubles.append(str(unsound))
-        rows = ()
-    return tuple(row for row in rows if not row["allowed"])
-
-
-def _json(env: Environment, migration: str, *parts: str) -> dict[str, Any] | None:
-    """A JSON object of the evidence; None where there is none or it is not one."""
-    text = env.evidence.read_text(migration, *parts)
-    try:
-        data = json.loads(text or "null")
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) else None

@@ -32,6 +32,8 @@ def event_text(event: Event) -> str:  # noqa: PLR0911 - one sentence a kind
         case EventKind.SEALED:
             signed = "signed" if body["signed"] else "not signed"
             return f"{body['files']} files, {signed}, SHA-256 {str(body['digest'])[:12]}…"
+        case EventKind.AUDITED:
+            return f"{len(body['files'])} files of the audit of consumption"
         case _:
             return " · ".join(str(body[key]) for key in _SHOWN if body.get(key))
 

@@ -36,6 +36,7 @@ def _verify(work: Expanding, step: RunStep, _intent: Mapping[str, Any]) -> Mappi
         "verdict": found.verdict.value,
         "left": len(found.reasons),
         "reasons": list(found.reasons[:_SAID]),
+        "outcome": dict(found.files),
         **work.asking(step, found.reasons),
     }
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from groupshift.application.records import Migration
-from groupshift.domain.evidence import MANIFEST
-from groupshift.ports.journal import EventKind
+from groupshift.ports.journal import Event
 
 
 def exported(found: Migration) -> str:
@@ -19,10 +18,7 @@ def exported(found: Migration) -> str:
         "version": 1,
         **asdict(record),
         "phase": record.phase.value,
-        "events": [
-            {**asdict(e), "kind": e.kind.value, "stage": e.stage.value if e.stage else None}
-            for e in found.events
-        ],
+        "events": events_data(found.events),
         "steps": {
             name.value: {"state": step.state.value, "intent": step.intent, "result": step.result}
             for name, step in found.steps.items()
@@ -31,12 +27,6 @@ def exported(found: Migration) -> str:
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
-def snapshots_in(data: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 by path of each snapshot's manifest, as an exported journal has it: a migration's tells the
-    events, that of a run on a whole cluster the paths."""
-    of_cluster = {str(path): str(digest) for path, digest in data.get("snapshots", {}).items()}
-    return of_cluster | {
-        f"{event['stage']}/{event['body']['moment']}/{MANIFEST}": str(event["body"]["digest"])
-        for event in data["events"]
-        if event["kind"] == EventKind.SNAPSHOT.value
-    }
+def events_data(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Events as plain values."""
+    return [{**asdict(e), "kind": e.kind.value, "stage": e.stage.value if e.stage else None} for e in events]

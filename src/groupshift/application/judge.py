@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from groupshift.application import canary
 from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
+from groupshift.application.origins import PROOF_FILES
+from groupshift.application.pack import measured
 from groupshift.application.proof import VERDICT_FILE, baseline, folder
 from groupshift.application.records import Migration, findings_data, findings_from, load
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.moves import StageName
+from groupshift.domain.pack import values_of
 from groupshift.domain.plan import Stage
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, Rejected
@@ -26,8 +29,11 @@ def judge(env: Environment, migration: str, name: StageName, moment: Moment) -> 
     stage = found.stage(name)
     if stage is None:
         raise Rejected(f"migration {migration} has no stage {name}; see groupshift status {migration}")
+    files = _files(env, found, name, moment)
+    before = _judged_files(found, name, moment)
     findings = (
-        *_proven(env, found, stage, moment),
+        *_proven(env, found, stage, (moment, files)),
+        *_meddled(before, files, f"{name}/{folder(moment)}"),
         *_soaked(found, stage),
         *(canary.judged(env, found) if moment is Moment.AFTER and canary.is_watched(found, name) else ()),
         *_live(env, found, stage, moment),
@@ -43,10 +49,44 @@ def judge(env: Environment, migration: str, name: StageName, moment: Moment) -> 
                 "moment": moment.value,
                 "verdict": judged.verdict.value,
                 "findings": findings_data(findings),
+                "files": dict(files if before is None else before),
             },
         )
     )
     return judged
+
+
+def _files(env: Environment, found: Migration, name: StageName, moment: Moment) -> Mapping[str, str]:
+    """SHA-256 of every file that the proof of a moment left, by its path below the proof's folder."""
+    below = f"{name}/{folder(moment)}/"
+    files = measured(env.evidence, found.id, below=below)
+    named = {file.path.removeprefix(below): file.sha256 for file in files}
+    return {path: sha256 for path, sha256 in named.items() if PROOF_FILES.fullmatch(path)}
+
+
+def _meddled(before: Mapping[str, str] | None, now: Mapping[str, str], where: str) -> Iterator[Finding]:
+    """A proof that was judged before, and is another one now."""
+    other = sorted(each for each in {*(before or now), *now} if (before or now).get(each) != now.get(each))
+    if other:
+        yield Finding(
+            rule="J04",
+            verdict=Verdict.FAIL,
+            reason=f"{where}/{other[0]} is not the one that was judged before, and nothing was proven since",
+            hint="the evidence was altered after it was judged: find out by whom",
+        )
+
+
+def _judged_files(found: Migration, name: StageName, moment: Moment) -> Mapping[str, str] | None:
+    """What the last judgement of a moment journaled of its files, if nothing was asked to be proven since."""
+    about = (
+        event
+        for event in reversed(found.events)
+        if event.kind in {EventKind.JUDGED, EventKind.PROOF_REQUESTED}
+        and event.stage is name
+        and event.body["moment"] == moment.value
+    )
+    last = next(about, None)
+    return None if last is None or last.kind is not EventKind.JUDGED else last.body.get("files")
 
 
 def _live(env: Environment, found: Migration, stage: Stage, moment: Moment) -> tuple[Finding, ...]:
@@ -58,8 +98,12 @@ def _live(env: Environment, found: Migration, stage: Stage, moment: Moment) -> t
     return judged.findings
 
 
-def _proven(env: Environment, found: Migration, stage: Stage, moment: Moment) -> tuple[Finding, ...]:
-    """What the Spark job found, if it looked at exactly these snapshots."""
+def _proven(
+    env: Environment, found: Migration, stage: Stage, about: tuple[Moment, Mapping[str, str]]
+) -> tuple[Finding, ...]:
+    """What the Spark job found, if it looked at exactly these snapshots, and what is read is what was
+    hashed (``about``: the moment, and the hashes of its files)."""
+    moment, files = about
     try:
         doubts = tuple(_doubts(env, found, stage.name, moment))
     except Broken as altered:
@@ -68,6 +112,8 @@ def _proven(env: Environment, found: Migration, stage: Stage, moment: Moment) ->
     if text is None:
         return (_unproven(stage.name, moment, "the Spark job has not written verdict.json"),)
     data = _parsed(text)
+    if hashlib.sha256(text.encode()).hexdigest() != files.get(VERDICT_FILE):
+        return (_unproven(stage.name, moment, "verdict.json was written while it was judged"),)
     if data is None:
         return (_unproven(stage.name, moment, "verdict.json is not what the Spark job writes"),)
     if dict(data["manifests"]) != _digests(env, found, stage.name, moment):
@@ -86,10 +132,10 @@ def _unproven(stage: StageName, moment: Moment, why: str) -> Finding:
 
 def _parsed(text: str) -> Mapping[str, Any] | None:
     try:
-        data = json.loads(text)
+        data = values_of(text)
         findings_from(data["findings"])
         complete = bool(data["findings"]) and isinstance(data["manifests"], dict)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return data if complete else None
 

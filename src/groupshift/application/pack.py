@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupshift.application.environment import Environment
-from groupshift.application.journal_export import exported, snapshots_in
+from groupshift.application.journal_export import events_data, exported
+from groupshift.application.origins import of_events, of_steps, own_files
 from groupshift.application.records import Migration, load
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.pack import (
     JOURNAL,
     OWN,
     PACK,
+    REPORT,
+    REWRITTEN,
     SIGNATURE,
     Approval,
     Check,
+    Origins,
     Pack,
     State,
     StoredFile,
+    doubted,
     doubts,
     held_against,
+    is_beside,
     journal_data,
+    not_the_plan,
     pack_from_json,
-    swapped,
+    settled,
+    unlike,
+    values_of,
 )
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.journal import Entry, Event, EventKind
 from groupshift.ports.signature import Verifier
 
+_JOURNALED_DOUBTS = 100
+"""How many doubts the journal keeps; all are in the pack."""
 Progress = Callable[[int, int], None]
 """Called with files done and files in all."""
 
@@ -40,13 +50,15 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """What became of a pack: ``digest`` is the SHA-256 of its manifest, ``signed`` whether it carries a
-    signature; ``checks`` name every file, sound ones included."""
+    signature, ``signature_checked`` whether that was held against a public key; ``checks`` name every file,
+    sound ones included."""
 
     migration: str
     plan_hash: str
     sealed_at_ms: int
     digest: str
     signed: bool
+    signature_checked: bool
     checks: tuple[Check, ...]
 
     @property
@@ -54,43 +66,99 @@ class Verification:
         """What is not sound."""
         return tuple(check for check in self.checks if not check.state.sound)
 
+    @property
+    def as_sealed(self) -> bool:
+        """Whether every file is the one that was sealed, and nothing lies beside them."""
+        return all(check.state in {State.SOUND, State.UNCHECKED} for check in self.checks)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known of a pack besides its own manifest: SHA-256 of each sealing, oldest first (none: not
-    known), SHA-256 of each snapshot's manifest by path, the plan's JSON and hash, the prefixes of paths that
-    were written again since the last sealing, and whether that was signed."""
+    known), the plan's JSON and hash, where its files come from, and whether it was signed when it was sealed
+    last (None: not known)."""
 
     sealed: tuple[str, ...] = ()
-    snapshots: Mapping[str, str]
     plan: tuple[str, str] | None = None
-    renewed: tuple[str, ...] = ()
-    signed: bool = False
+    origins: Origins = field(default_factory=Origins)
+    signed: bool | None = None
 
 
-def seal(env: Environment, migration: str) -> Pack:
-    """See `App.seal`. Journaled before the manifest is in its place, so that no other one is believed."""
+def seal(env: Environment, migration: str, report: str = "") -> Pack:
+    """See `App.seal`. What is to be written is journaled before it is in its place, so that nothing else is
+    believed, also where a process is killed in between."""
     found = load(env, migration)
-    env.evidence.write_text(migration, JOURNAL, text=exported(found))
-    pack = _composed(env, found)
+    own = {JOURNAL: exported(found), **({REPORT: report} if report else {})}
+    pack = _composed(env, found, own)
     text = pack.to_json()
     signature = env.signer.sign(text.encode()) if env.signer else ""
-    body = {"digest": _sha256(text), "files": len(pack.files), "signed": bool(signature)}
-    now = pack.sealed_at_ms
-    env.append(Entry(migration=migration, at_ms=now, kind=EventKind.SEALED, body=body))
+    body = {
+        "digest": _sha256(text),
+        "files": len(pack.files),
+        "signed": bool(signature),
+        "signature": _sha256(signature) if signature else "",
+        "own": {name: pack.sha256_of[name] for name in REWRITTEN if name in pack.sha256_of},
+        "doubts": list(pack.doubts[:_JOURNALED_DOUBTS]),
+    }
+    begun = Entry(
+        migration=migration, at_ms=pack.sealed_at_ms, kind=EventKind.SEALING, body={"own": body["own"]}
+    )
+    env.append(begun)
+    for name, written in own.items():
+        env.evidence.write_text(migration, name, text=written)
+    env.append(replace(begun, kind=EventKind.SEALED, body=body))
     env.evidence.write_text(migration, PACK, text=text)
-    if signature or env.evidence.read_text(migration, SIGNATURE):
+    if signature or is_there(env.evidence, migration, SIGNATURE):
         env.evidence.write_text(migration, SIGNATURE, text=signature)
     return pack
 
 
+def is_there(evidence: EvidenceStore, name: str, path: str) -> bool:
+    """Whether anything lies at this path, a file or not."""
+    return path in evidence.files(name) or path in evidence.irregular(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The files of a migration, held against everything that was journaled: ``there`` by path, ``doubts`` a
+    sentence by path about each that is not as it was, ``proven`` the paths of which something is known."""
+
+    there: Mapping[str, StoredFile]
+    doubts: Mapping[str, str]
+    proven: frozenset[str]
+
+
+def held(env: Environment, found: Migration) -> Held:
+    """What may be shown of a migration's evidence, and what may not."""
+    there = _there(env.evidence, found.id, lambda *_: None)
+    origins = known_of(env.evidence, found.id, there, events_data(found.events)).origins
+    said = _doubts(env, found, there, origins)
+    pack = _sealed(env, found)
+    listed = pack.sha256_of if pack else {}
+    paths = (*there, *origins.demands, *listed)
+    return Held(
+        there=there,
+        doubts={check.path: check.reason for check in doubted(said, paths)},
+        proven=frozenset({*origins.demands, *listed}),
+    )
+
+
 def compose(env: Environment, migration: str) -> Pack:
     """See `App.pack`: what sealing would write now; nothing is written."""
-    return _composed(env, load(env, migration))
+    found = load(env, migration)
+    return _composed(env, found, {JOURNAL: exported(found)})
 
 
-def _composed(env: Environment, found: Migration) -> Pack:
-    files = tuple(measured(env.evidence, found.id))
+def _composed(env: Environment, found: Migration, own: Mapping[str, str]) -> Pack:
+    """``own`` are the texts that sealing writes over whatever is there."""
+    there = {file.path: file for file in measured(env.evidence, found.id)}
+    origins = known_of(env.evidence, found.id, there, events_data(found.events)).origins
+    listed = sealable(there, origins)
+    listed |= {
+        name: StoredFile(path=name, bytes=len(text.encode()), sha256=_sha256(text))
+        for name, text in own.items()
+    }
+    files = tuple(listed[path] for path in sorted(listed))
     return Pack(
         migration=found.id,
         group=found.record.group,
@@ -101,8 +169,13 @@ def _composed(env: Environment, found: Migration) -> Pack:
         approvals=approvals(found.events),
         versions=versions_named(env.evidence, files, found.id),
         brokers=_brokers(found.events),
-        doubts=_doubts(env, found, files),
+        doubts=_doubts(env, found, there, origins),
     )
+
+
+def sealable(there: Mapping[str, StoredFile], origins: Origins) -> dict[str, StoredFile]:
+    """The files that a manifest names: what a desktop left beside them is no evidence."""
+    return {path: file for path, file in there.items() if path in origins.demands or not is_beside(path)}
 
 
 def verify(
@@ -110,20 +183,15 @@ def verify(
 ) -> Verification:
     """See `App.verify_evidence`."""
     found = load(env, migration)
-    sealing = found.latest(EventKind.SEALED)
-    known = Known(
-        sealed=tuple(str(e.body["digest"]) for e in found.events if e.kind is EventKind.SEALED),
-        snapshots={f"{name}/{moment}/{MANIFEST}": digest for name, moment, digest in found.snapshots()},
-        plan=(found.record.plan, found.record.plan_hash),
-        renewed=_renewed(found),
-        signed=bool(sealing and sealing.body.get("signed")),
-    )
-    if not known.sealed:
+    if found.latest(EventKind.SEALED) is None:
         raise Rejected(
             f"migration {migration} has no sealed evidence pack: it is sealed when a run ends; "
             f"seal it now with: groupshift report {migration}"
         )
-    return verified(env.evidence, migration, known, verifier, told)
+    there = _there(env.evidence, migration, told)
+    known = known_of(env.evidence, migration, there, events_data(found.events))
+    known = replace(known, plan=(found.record.plan, found.record.plan_hash))
+    return verified(env.evidence, migration, there, known, verifier)
 
 
 def verify_folder(
@@ -135,34 +203,87 @@ def verify_folder(
     Raises `Rejected` where no pack is, `Broken` for a manifest that cannot be read."""
     if evidence.read_text(name, PACK) is None:
         raise Rejected(f"folder {name} holds no {PACK}: name the folder of one migration")
-    return verified(evidence, name, _of_export(evidence, name), verifier, told)
+    there = _there(evidence, name, told)
+    data = journal_data(evidence.read_text(name, JOURNAL) or "")
+    known = None if data is None else of_export(evidence, name, there, data)
+    found = verified(evidence, name, there, known or Known(), verifier)
+    if known is not None or JOURNAL in {check.path for check in found.troubles}:
+        return found
+    reason = "nothing here says what was journaled: it is gone, or cannot be understood"
+    unread = Check(path=JOURNAL, state=State.ALTERED, reason=reason)
+    return replace(found, checks=settled((*found.checks, unread)))
+
+
+def _there(evidence: EvidenceStore, name: str, told: Progress) -> dict[str, StoredFile]:
+    return {file.path: file for file in measured(evidence, name, told)}
 
 
 def verified(
-    evidence: EvidenceStore, name: str, known: Known, verifier: Verifier | None, told: Progress
+    evidence: EvidenceStore,
+    name: str,
+    there: Mapping[str, StoredFile],
+    known: Known,
+    verifier: Verifier | None,
 ) -> Verification:
-    """Hash every file again and compare. Raises `Broken` for a manifest that is gone or unreadable."""
+    """Hold every file that is ``there`` against the pack and against what is known of it. Raises `Broken` for
+    a manifest that is gone or unreadable."""
     text = evidence.read_text(name, PACK)
     if text is None:
         raise Broken(f"{PACK} of {name} is gone although it was sealed: take no decision on this evidence")
     pack, signature = pack_from_json(text), evidence.read_text(name, SIGNATURE) or ""
-    found = tuple(measured(evidence, name, told))
-    anew = {file.path: file.sha256 for file in found if file.path.startswith(known.renewed)}
-    checks = [
+    irregular = evidence.irregular(name)
+    said = tuple(doubted(pack.doubts, (*there, *pack.sha256_of, *irregular, *known.origins.demands)))
+    named = {check.path for check in said}
+    checks = (
         *_of_manifest(text, known.sealed),
+        *_of_place(pack, name),
         *_of_signature(text, signature, verifier, known),
-        *held_against(pack, found, known.renewed),
-        *swapped(pack, known.snapshots, known.plan, anew),
-        *(Check(path=said.split(" ")[0], state=State.DOUBTED, reason=said) for said in pack.doubts),
-    ]
+        *held_against(pack, there, known.origins),
+        *(
+            each
+            for each in unlike(there, known.origins, pack)
+            if each.state is State.SWAPPED or each.path not in named
+        ),
+        *_miscounted(evidence, name, there, known.origins),
+        *not_the_plan(pack, known.plan),
+        *said,
+        *(
+            Check(path=path, state=State.IRREGULAR, reason=_not_read(kind))
+            for path, kind in irregular.items()
+        ),
+    )
     return Verification(
         migration=pack.migration,
         plan_hash=pack.plan_hash,
         sealed_at_ms=pack.sealed_at_ms,
         digest=_sha256(text),
         signed=bool(signature),
-        checks=tuple(checks),
+        signature_checked=bool(signature) and verifier is not None,
+        checks=settled(checks),
     )
+
+
+def _not_read(kind: str) -> str:
+    return f"{kind} is in its place; evidence is files only, so nothing behind it was read"
+
+
+def _of_place(pack: Pack, name: str) -> Iterator[Check]:
+    if pack.migration != name:
+        reason = f"it is the pack of {pack.migration}, and lies in the folder {name}: it was copied here"
+        yield Check(path=PACK, state=State.SWAPPED, reason=reason)
+
+
+def _miscounted(
+    evidence: EvidenceStore, name: str, there: Mapping[str, StoredFile], origins: Origins
+) -> Iterator[Check]:
+    """Parquet files with other rows than a manifest promises."""
+    for path, demand in origins.demands.items():
+        if demand.rows is not None and path in there and there[path].sha256 == demand.sha256:
+            rows = evidence.row_count(name, path)
+            if rows != demand.rows:
+                has = "cannot be read" if rows is None else f"has {rows} rows"
+                reason = f"it {has}, and {demand.by} promises {demand.rows} rows"
+                yield Check(path=path, state=State.ALTERED, reason=reason)
 
 
 def _of_manifest(text: str, sealed: tuple[str, ...]) -> Iterator[Check]:
@@ -177,26 +298,61 @@ def _of_manifest(text: str, sealed: tuple[str, ...]) -> Iterator[Check]:
 
 
 def _of_signature(text: str, signature: str, verifier: Verifier | None, known: Known) -> Iterator[Check]:
+    holds = verifier is not None and signature and verifier.holds(text.encode(errors="replace"), signature)
     if known.signed and not signature:
         reason = f"it was signed when it was sealed, and {SIGNATURE} is gone"
         yield Check(path=SIGNATURE, state=State.UNSIGNED, reason=reason)
+    elif known.signed is False and signature:
+        reason = "it was not signed when it was sealed: somebody added this signature"
+        yield Check(path=SIGNATURE, state=State.UNLISTED, reason=reason)
     elif verifier is None:
         if signature:
-            reason = "it is signed, and no public key was given to check it"
+            reason = "it is signed, and no public key was given to check it: signature not checked"
             yield Check(path=SIGNATURE, state=State.UNCHECKED, reason=reason)
     elif not signature:
         reason = "a public key was given and the pack is not signed"
         yield Check(path=SIGNATURE, state=State.UNSIGNED, reason=reason)
-    elif verifier.holds(text.encode(), signature):
+    elif holds:
         yield Check(path=SIGNATURE, state=State.SOUND)
     else:
         reason = f"this key did not sign this {PACK}"
         yield Check(path=SIGNATURE, state=State.FORGED, reason=reason)
 
 
-def measured(evidence: EvidenceStore, name: str, told: Progress = lambda *_: None) -> Iterator[StoredFile]:
-    """Every file of a migration but the manifest and its signature, hashed now."""
-    paths = [path for path in evidence.files(name) if path not in OWN]
+def known_of(
+    evidence: EvidenceStore, name: str, there: Mapping[str, StoredFile], events: Sequence[Mapping[str, Any]]
+) -> Known:
+    """What the journal of a migration knows, by its events."""
+    sealings = [event["body"] for event in events if event["kind"] == EventKind.SEALED]
+    begun = [event["body"] for event in events if event["kind"] == EventKind.SEALING]
+    origins = of_events(evidence, name, there, events)
+    return Known(
+        sealed=tuple(str(body["digest"]) for body in sealings),
+        origins=replace(origins, demands={**origins.demands, **own_files(there, sealings, begun)}),
+        signed=sealings[-1].get("signed") if sealings else None,
+    )
+
+
+def of_export(
+    evidence: EvidenceStore, name: str, there: Mapping[str, StoredFile], data: Mapping[str, Any]
+) -> Known | None:
+    """What ``journal.json`` of a folder says: of a migration, or of a run on a whole cluster; None where it
+    cannot be understood."""
+    try:
+        plan = (str(data["plan"]), str(data["plan_hash"]))
+        if "run" in data and "cluster_id" in data:
+            return Known(plan=plan, origins=of_steps(evidence, name, there, data["steps"]))
+        return Known(plan=plan, origins=of_events(evidence, name, there, data["events"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def measured(
+    evidence: EvidenceStore, name: str, told: Progress = lambda *_: None, *, below: str = ""
+) -> Iterator[StoredFile]:
+    """Every file of a migration but the manifest and its signature, hashed now; of one folder with ``below``,
+    which ends with a slash."""
+    paths = [path for path in evidence.files(name) if path not in OWN and path.startswith(below)]
     for number, path in enumerate(paths, 1):
         file = evidence.measured(name, path)
         told(number, len(paths))
@@ -219,28 +375,36 @@ def approvals(events: tuple[Event, ...]) -> tuple[Approval, ...]:
     )
 
 
-def _doubts(env: Environment, found: Migration, files: tuple[StoredFile, ...]) -> tuple[str, ...]:
-    """What changed since the last sealing although nothing that was journaled since changes it."""
+def _doubts(
+    env: Environment, found: Migration, there: Mapping[str, StoredFile], origins: Origins
+) -> tuple[str, ...]:
+    """What is not as it was journaled, or changed since the last sealing although nothing that was journaled
+    since changes it."""
+    irregular = env.evidence.irregular(found.id)
     last = found.latest(EventKind.SEALED)
     if last is None:
-        return ()
-    text = env.evidence.read_text(found.id, PACK)
-    sealed = {str(event.body["digest"]) for event in found.events if event.kind is EventKind.SEALED}
-    if text is None or _sha256(text) not in sealed:
-        return (f"{PACK} was {'missing' if text is None else 'altered'} after it was sealed at {last.at_ms}",)
-    return doubts(pack_from_json(text), files, _renewed(found))
+        return doubts((None, ()), there, irregular, origins)
+    former: list[str] = [str(each) for each in last.body.get("doubts", ())]
+    pack = _sealed(env, found)
+    if pack is None:
+        how = "altered" if is_there(env.evidence, found.id, PACK) else "missing"
+        former.append(f"{PACK} was {how} after it was sealed at {last.at_ms}")
+    signature = None if SIGNATURE in irregular else env.evidence.read_text(found.id, SIGNATURE)
+    sealings = [event.body for event in found.events if event.kind is EventKind.SEALED]
+    signatures = {str(body["signature"]) for body in sealings if "signature" in body}
+    if signatures and (_sha256(signature) if signature else "") not in signatures:
+        how = "altered" if signature else "missing"
+        former.append(f"{SIGNATURE} was {how} after it was sealed at {last.at_ms}")
+    return doubts((pack, tuple(former)), there, irregular, origins)
 
 
-def _renewed(found: Migration) -> tuple[str, ...]:
-    """Folders (as prefixes) of snapshots and validations that were made since the last sealing."""
-    last = found.latest(EventKind.SEALED)
-    since = last.seq if last else 0
-    return tuple(
-        f"{event.stage}/{folder}{event.body['moment']}/"
-        for kind, folder in ((EventKind.SNAPSHOT, ""), (EventKind.PROOF_REQUESTED, "validation-"))
-        for event in found.events
-        if event.kind is kind and event.seq > since
-    )
+def _sealed(env: Environment, found: Migration) -> Pack | None:
+    """The pack that lies there, if the journal knows it."""
+    if PACK not in env.evidence.files(found.id):
+        return None
+    text = env.evidence.read_text(found.id, PACK) or ""
+    digests = {str(each.body["digest"]) for each in found.events if each.kind is EventKind.SEALED}
+    return pack_from_json(text) if _sha256(text) in digests else None
 
 
 def versions_named(
@@ -257,7 +421,7 @@ def versions_named(
 
 def _named(text: str | None) -> Mapping[str, Any]:
     try:
-        found = json.loads(text or "")["versions"]
+        found = values_of(text or "")["versions"]
     except (ValueError, KeyError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -273,13 +437,5 @@ def _brokers(events: tuple[Event, ...]) -> tuple[str, ...]:
     return tuple(sorted(met))
 
 
-def _of_export(evidence: EvidenceStore, name: str) -> Known:
-    """What ``journal.json`` of a folder says; nothing where it is gone (the manifest then misses it)."""
-    data = journal_data(evidence.read_text(name, JOURNAL) or "")
-    if data is None:
-        return Known(snapshots={})
-    return Known(snapshots=snapshots_in(data), plan=(str(data["plan"]), str(data["plan_hash"])))
-
-
 def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

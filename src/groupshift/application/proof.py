@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -52,7 +53,11 @@ def proof(env: Environment, migration: str, stage: StageName, moment: Moment) ->
     demand_held(env, migration)
     text = json.dumps(changes.to_data() | ({"log": log} if log else {}), indent=1, sort_keys=True)
     rules = env.evidence.write_text(migration, stage.value, folder(moment), RULES_FILE, text=text)
-    body = {"moment": moment.value, "against": [compared[0].value, compared[1].value]}
+    body = {
+        "moment": moment.value,
+        "against": [compared[0].value, compared[1].value],
+        "rules": hashlib.sha256(text.encode()).hexdigest(),
+    }
     now = env.clock.now_ms()
     env.append(Entry(migration=migration, at_ms=now, kind=EventKind.PROOF_REQUESTED, stage=stage, body=body))
     snapshots = ((compared[0].value, compared[1].value), (stage.value, moment.value))

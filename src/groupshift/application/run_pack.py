@@ -9,14 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from groupshift.application.pack import Known, Progress, Verification, measured, verified, versions_named
-from groupshift.application.run_account import decisions, folder_of
+from groupshift.application.origins import of_steps, own_files
+from groupshift.application.pack import (
+    Known,
+    Progress,
+    Verification,
+    is_there,
+    measured,
+    sealable,
+    verified,
+    versions_named,
+)
+from groupshift.application.run_account import decisions
 from groupshift.application.run_accounts import account_of
-from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.pack import JOURNAL, PACK, SIGNATURE, Approval, Pack
+from groupshift.domain.pack import JOURNAL, PACK, REWRITTEN, SIGNATURE, Approval, Pack, doubts
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunStepRecord
 from groupshift.ports.evidence import EvidenceStore
@@ -34,7 +43,10 @@ def seal_run(
 
     Raises `Transient` or `Rejected` where the evidence cannot be written or signed."""
     evidence.write_text(run.run, JOURNAL, text=exported(run, steps))
-    files = tuple(measured(evidence, run.run))
+    there = {file.path: file for file in measured(evidence, run.run)}
+    origins = of_steps(evidence, run.run, there, steps_data(steps))
+    files = tuple(sealable(there, origins).values())
+    derived = {path: file for path, file in there.items() if path not in REWRITTEN}
     pack = Pack(
         migration=run.run,
         group=f"cluster {run.cluster_id}",
@@ -44,14 +56,16 @@ def seal_run(
         files=files,
         approvals=_approvals(run, steps),
         versions=versions_named(evidence, files, run.run),
+        doubts=doubts((None, ()), derived, evidence.irregular(run.run), origins),
     )
     text = pack.to_json()
     signature = signer.sign(text.encode()) if signer else ""
     evidence.write_text(run.run, PACK, text=text)
-    if signature or evidence.read_text(run.run, SIGNATURE):
+    if signature or is_there(evidence, run.run, SIGNATURE):
         evidence.write_text(run.run, SIGNATURE, text=signature)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"digest": digest, "files": len(files), "signed": bool(signature)}
+    own = {name: pack.sha256_of[name] for name in REWRITTEN if name in pack.sha256_of}
+    return {"digest": digest, "files": len(files), "signed": bool(signature), "own": own}
 
 
 def verify_run(
@@ -74,43 +88,41 @@ def verify_run(
     sealing = steps[SEALED].result
     if "signed" not in sealing:
         verifier = None  # sealed when runs were not signed yet; the journal has its digest
+    there = {file.path: file for file in measured(evidence, run_id, told)}
+    origins = of_steps(evidence, run_id, there, steps_data(steps))
     known = Known(
-        signed=bool(sealing.get("signed")),
+        signed=sealing.get("signed"),
         sealed=(str(sealing["digest"]),),
-        snapshots=snapshots_of(steps),
+        origins=replace(origins, demands={**origins.demands, **own_files(there, (sealing,))}),
         plan=(run.plan, run.plan_hash),
     )
-    return verified(evidence, run_id, known, verifier, told)
+    return verified(evidence, run_id, there, known, verifier)
 
 
 def exported(run: ClusterRun, steps: Steps) -> str:
-    """The journal of the run as the text of ``journal.json``: the plan, every step, and the SHA-256 of each
-    snapshot's manifest by path."""
+    """The journal of the run as the text of ``journal.json``: the plan and every step."""
     data = {
         "version": 1,
         **asdict(run),
         "state": run.state.value,
         "events": [],
-        "snapshots": snapshots_of(steps),
-        "steps": {
-            key: {
-                "state": each.state.value,
-                "at_ms": each.at_ms,
-                "intent": dict(each.intent),
-                "result": dict(each.result),
-            }
-            for key, each in steps.items()
-        },
+        "steps": steps_data(steps),
     }
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
-def snapshots_of(steps: Steps) -> dict[str, str]:
-    """SHA-256 of each snapshot's manifest by its path below the folder of the run."""
+def steps_data(steps: Steps) -> dict[str, dict[str, Any]]:
+    """Steps as plain values, but for `SEALED`, which no pack can tell of itself."""
     return {
-        f"{folder_of(each.result)}/{MANIFEST}": str(each.result["manifest_sha256"])
-        for each in steps.values()
-        if "manifest_sha256" in each.result
+        key: {
+            "state": each.state.value,
+            "at_ms": each.at_ms,
+            "token": each.token,
+            "intent": dict(each.intent),
+            "result": dict(each.result),
+        }
+        for key, each in steps.items()
+        if key != SEALED
     }
 
 

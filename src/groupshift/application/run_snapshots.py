@@ -94,9 +94,11 @@ def _compare(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
     problems, taken = _taken(work, step)
     acceptable = bool(step.args.get("acceptable"))
     verdict, reasons = Verdict.ERROR if problems else Verdict.PASS, [row.problem for row in problems]
+    outcome: Mapping[str, str] = {}
     if not problems or (acceptable and taken["told"] and work.residue()):
         before, after = Path(work.snapshot_of(step.args["base"])["folder"]), Path(taken["folder"])
         found = work.tools.compare(before, after, Comparison(step.args["move"]), live=committing(work, step))
+        outcome = found.files
         changed, lost = differing_commits(work, step, taken), work.dropped()
         judged = found.verdict
         if lost and judged is Verdict.FAIL and _only_lost(work, step, taken, found.reasons):
@@ -105,7 +107,8 @@ def _compare(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
         judged = Verdict.FAIL if changed else judged
         verdict = verdict if judged is Verdict.PASS else judged
     shown = reasons if acceptable else ()
-    return {**taken, "verdict": verdict.value, "reasons": _first(reasons), **work.asking(step, shown)}
+    said = {"verdict": verdict.value, "reasons": _first(reasons), "outcome": dict(outcome)}
+    return {**taken, **said, **work.asking(step, shown)}
 
 
 def _only_lost(work: RunWork, step: RunStep, taken: Mapping[str, Any], reasons: Iterable[str]) -> bool:

@@ -12,6 +12,7 @@ from groupshift.application import (
     assess,
     claim,
     close,
+    derived,
     finalise,
     gates,
     judge,
@@ -151,10 +152,12 @@ class App:
         return proof.proof(self._of(migration), migration, StageName(stage), Moment(moment))
 
     def prove(self, request: ProofRequest) -> None:
-        """Run the Spark job through spark-submit and wait for it (bounded)."""
+        """Run the Spark job through spark-submit and wait for it (bounded). What an audit of consumption
+        leaves in the evidence of a migration is journaled."""
         if self._env.held is not None:
             claim.demand_held(self._env, self._env.held.migration)
         self._env.proof.run(request)
+        derived.journal(self._env, request)
 
     def act(self, migration: str, stage: StageName | str, token: int) -> ActOutcome:
         """Make the one change of this stage: journal the intent, act, journal, read back.
@@ -215,14 +218,22 @@ class App:
         """What sealing the migration's evidence would write now; nothing is written."""
         return pack.compose(self._env, migration)
 
-    def seal(self, migration: str) -> Pack:
+    def seal(self, migration: str, report: str = "") -> Pack:
         """Write the manifest over every file of the migration's evidence, journal its SHA-256 and sign it
-        where the settings name a key. `close` does so too."""
-        return pack.seal(self._env, migration)
+        where the settings name a key; with a ``report`` (its HTML), write that before. `close` seals too.
+        What is not as it was journaled is doubted in the pack, for ever after."""
+        return pack.seal(self._env, migration, report)
 
-    def write_report(self, migration: str, text: str) -> str:
-        """Put the report of a migration into its evidence; returns its path or URI."""
-        return self._env.evidence.write_text(migration, REPORT, text=text)
+    def report_path(self, migration: str) -> str:
+        """Where the report of a migration is: a path or URI."""
+        return self._env.evidence.path(migration, REPORT)
+
+    def stage_report(self, migration: str, stage: str, moment: str) -> tuple[str, str]:
+        """The report of a judged moment, as the Spark job wrote it, and why it cannot be relied on (empty: it
+        is the one that was judged).
+
+        Raises `Rejected` where nothing was judged or no report is, `Broken` for a link in its place."""
+        return derived.stage_report(self._env, migration, stage, moment)
 
     def verify_evidence(
         self, migration: str, verifier: Verifier | None = None, told: Progress = lambda *_: None

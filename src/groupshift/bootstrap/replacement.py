@@ -18,13 +18,13 @@ environment = ["ACL_TOKEN"]
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from groupshift.errors import Rejected
+from groupshift.foreign_files import toml
 from groupshift.ports.broker_replacement import BrokerReplacement
 
 DRIVERS = ("manual", "command", "sandbox")
@@ -46,8 +46,8 @@ def nodes_file(path: Path | None) -> NodesFile:
     if path is None:
         return NodesFile(driver="manual", command={}, sandbox={}, fence={})
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        document = toml(path)
+    except (OSError, ValueError) as error:
         raise Rejected(f"--nodes {path} cannot be read ({error}); give a TOML file") from error
     driver = document.get("driver", "")
     if driver not in DRIVERS:

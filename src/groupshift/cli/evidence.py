@@ -17,14 +17,18 @@ from groupshift.cli import render
 from groupshift.cli.options import MigrationId
 from groupshift.cli.pages import Output, write_page
 from groupshift.cli.run_report import verified_run
-from groupshift.cli.session import Json, SettingsFile, open_app
+from groupshift.cli.session import Json, SettingsFile, has_settings, open_app
+from groupshift.cli.session import settings as parsed_settings
 from groupshift.cli.terminal import Console, Table, progress_bar, styled
 from groupshift.domain.foreign_text import visible
-from groupshift.domain.pack import Pack, State
+from groupshift.domain.pack import SIGNATURE, Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
 
-_COLOUR = {State.SOUND: "green", State.UNCHECKED: "yellow", State.UNSEALED: "yellow"}
+_COLOUR = {
+    State.SOUND: "green",
+    **dict.fromkeys((State.UNCHECKED, State.UNSEALED, State.LEFT_OVER, State.BESIDE), "yellow"),
+}
 PublicKey = Annotated[
     str,
     typer.Option(
@@ -75,8 +79,9 @@ def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack, tuple[s
 
     told = opened.account(migration)
     text = document(told, sealed_rows(opened.pack(migration)))
-    where = opened.write_report(migration, text)
-    return (where, text), opened.seal(migration), told.troubles
+    pack = opened.seal(migration, text)
+    unsaid = (each for each in pack.doubts if not any(each.split(" ")[0] in said for said in told.troubles))
+    return (opened.report_path(migration), text), pack, (*told.troubles, *unsaid)
 
 
 def verify_evidence(
@@ -88,8 +93,8 @@ def verify_evidence(
 ) -> int:
     """Hash every file of an evidence pack again; exit code 5 names what is missing, altered or unknown.
 
-    RUN is that of a downgrade or an expansion. A FOLDER (with a slash in it) is checked without journal and
-    settings, wherever it was copied to."""
+    RUN is that of a downgrade or an expansion. A FOLDER (with a slash in it) is checked without the journal,
+    wherever it was copied to; it has to keep its name."""
     console = Console(stderr=True)
     with progress_bar(console, "hashing") as bar:
         found, verbs = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
@@ -103,24 +108,44 @@ def verify_evidence(
 def _checked(
     what: str, settings: Path | None, public_key: str, told: Callable[[int, int], None]
 ) -> tuple[Verification, str]:
-    """What became of it, and the verbs that tell more of it."""
-    if "/" in what or Path(what).is_dir():
-        return _of_folder(Path(what), verifier(public_key), told), "groupshift"
+    """What became of it, and the verbs that tell more of it. A folder is what has a slash in it, whatever is
+    called so in the working folder."""
+    if "/" in what:
+        return _of_folder(Path(what), verifier(public_key or _key_of(settings)), told), "groupshift"
     of_run = verified_run(what, settings, public_key, told)
     if of_run is not None:
         return of_run[0], f"groupshift {of_run[1]}"
     opened, parsed = open_app(settings)
     with opened:
         key = verifier(public_key or parsed.evidence.public_key)
-        return opened.verify_evidence(what, key, told), "groupshift"
+        try:
+            return opened.verify_evidence(what, key, told), "groupshift"
+        except Rejected as unknown:
+            if Path(what).is_dir():
+                hint = f"to check the folder {what}, write it with a slash: {what}/"
+                raise Rejected(f"{unknown}; {hint}") from unknown
+            raise
+
+
+def _key_of(settings: Path | None) -> str:
+    """The public key of the settings; empty where there are none."""
+    return parsed_settings(settings).evidence.public_key if has_settings(settings) else ""
 
 
 def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], None]) -> Verification:
     from groupshift.adapters.parquet.evidence import ParquetEvidence
 
-    where = folder.expanduser().absolute()
-    if not where.is_dir():
-        raise Rejected(f"folder {folder} is not there: name a migration, or the folder of its evidence")
+    try:
+        where = folder.expanduser().resolve()
+        there = where.is_dir()
+    except (OSError, RuntimeError, ValueError) as wrong:
+        raise Rejected(
+            f"folder {visible(str(folder))} cannot be looked at ({wrong}): name another"
+        ) from wrong
+    if not there:
+        raise Rejected(
+            f"folder {visible(str(folder))} is not there: name a migration, or the folder of its evidence"
+        )
     return verify_folder(ParquetEvidence(where.parent), where.name, key, told)
 
 
@@ -129,20 +154,37 @@ def _show(console: Console, found: Verification, verbs: str) -> None:
     counts = Counter(check.state for check in found.checks)
     shown = [check for check in found.checks if check.state is not State.SOUND]
     if shown:
-        table = Table(f"evidence of {found.migration}", ("file", "state", "why"))
+        table = Table(f"evidence of {visible(found.migration)}", ("file", "state", "why"))
         for check in shown:
             colour = _COLOUR.get(check.state, "red")
             table.add_row(check.path, styled(check.state, colour), check.reason)
         console.print(table)
     said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
     console.print(f"{len(found.checks)} checks: {said}")
-    console.print(f"pack sealed with SHA-256 {found.digest}, plan hash {found.plan_hash}")
+    run, plan = visible(found.migration), visible(found.plan_hash)
+    console.print(f"pack of {run} sealed with SHA-256 {found.digest}, plan hash {plan}")
+    console.print(f"signature: {_signature(found)}")
     if found.troubles:
         console.line(styled("broken", "red"), ": take no decision on this evidence before a person knows why")
         render.next_command(
             console, f"{verbs} status {found.migration}" if verbs == "groupshift" else f"{verbs} status"
         )
+        return
+    if found.as_sealed:
+        console.line(
+            styled("sound", "green"), f": every file is the one that was sealed ({_signature(found)})"
+        )
     else:
-        signed = "signed" if found.signed else "not signed"
-        console.line(styled("sound", "green"), f": every file is the one that was sealed ({signed})")
-        render.next_command(console, f"{verbs} report {found.migration}")
+        said = ": no file that was sealed was changed; those above are not part of that"
+        console.line(styled("sound", "green"), said)
+    render.next_command(console, f"{verbs} report {found.migration}")
+
+
+def _signature(found: Verification) -> str:
+    """What the signature says, in words."""
+    if not found.signed:
+        return "not signed"
+    if not found.signature_checked:
+        return "signed, signature not checked (give --public-key)"
+    bad = any(check.path == SIGNATURE and not check.state.sound for check in found.checks)
+    return "not the one of this key" if bad else "signed"

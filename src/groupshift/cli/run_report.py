@@ -3,6 +3,7 @@ evidence is what was sealed."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,7 @@ from groupshift.cli.pages import Output, write_page
 from groupshift.cli.run_options import State, folder_of, place_of
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console
-from groupshift.errors import Rejected
+from groupshift.errors import Broken, Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
 from groupshift.ports.run_sealing import SEALED
 
@@ -47,17 +48,20 @@ def report_of(move: Move[W]) -> Callable[..., int]:
         place = place_of(bootstrap_servers, state, settings_file, move=move.name, cluster=False)
         with closing(cluster_runs(place.journal)) as runs:
             found = _named(move, runs, run)
-            where, text, sealed = _page(runs, found, place.evidence)
+            (where, text, sealed), altered = _page(runs, found, place.evidence)
         if output is not None:
             write_page(output, text)
         shown = str(output.absolute()) if output else where
         if as_json:
-            render.print_json({"run": found.run, "state": found.state, "report": shown, "sealed": sealed})
-            return 0
-        console = Console()
-        console.print(f"report of the {move.name}: {shown}", markup=False)
-        render.next_command(console, _following(found, where, sealed=sealed, known=state is None))
-        return 0
+            told = {"run": found.run, "state": found.state, "report": shown, "sealed": sealed}
+            render.print_json({**told, **({"altered": True} if altered else {})})
+        else:
+            console = Console()
+            console.print(f"report of the {move.name}: {shown}")
+            render.next_command(console, _following(found, where, sealed=sealed, known=state is None))
+        if altered:
+            print(f"broken: {where} is not the report that was sealed: do not rely on it", file=sys.stderr)
+        return Broken.exit_code if altered else 0
 
     report.__doc__ = f"""Write the page of a run of {move.name} beside its snapshots; no cluster is asked.
 
@@ -79,16 +83,21 @@ def _named(move: Move[W], runs: ClusterRuns, run: str) -> ClusterRun:
     return latest[0]
 
 
-def _page(runs: ClusterRuns, found: ClusterRun, folder: Path) -> tuple[str, str, bool]:
-    """(path, text, whether it is sealed) of the page; one that is sealed is not written again."""
+def _page(runs: ClusterRuns, found: ClusterRun, folder: Path) -> tuple[tuple[str, str, bool], bool]:
+    """(path, text, whether it is sealed) of the page, and whether it was altered since; one that is sealed is
+    not written again. Raises `Broken` where a sealed one is gone."""
     with needing_spark():
         from groupshift.domain.pack import REPORT
         from groupshift.spark.run_report.sealing import written
     evidence, steps = run_evidence(folder), runs.steps(found.run)
-    kept = evidence.read_text(found.run, REPORT) if SEALED in steps else None
-    if kept is not None:
-        return evidence.path(found.run, REPORT), kept, True
-    return *written(evidence, found, steps), False
+    if SEALED not in steps:
+        return (*written(evidence, found, steps), False), False
+    kept, where = evidence.read_text(found.run, REPORT), evidence.path(found.run, REPORT)
+    if kept is None:
+        raise Broken(f"{where} is gone although it was sealed: groupshift verify-evidence says what else is")
+    sha256 = steps[SEALED].result.get("own", {}).get(REPORT)
+    now = evidence.measured(found.run, REPORT)
+    return (where, kept, True), sha256 is not None and (now is None or now.sha256 != sha256)
 
 
 def _following(found: ClusterRun, where: str, *, sealed: bool, known: bool) -> str:

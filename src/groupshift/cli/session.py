@@ -31,13 +31,22 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 
 def settings(path: Path | None) -> Settings:
     """The settings of that file, or of the sandbox. Raises `Rejected` when there are none."""
-    chosen = path or Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME) / "settings.toml"
-    if path is None and not chosen.exists():
+    chosen = path or _of_sandbox()
+    if not has_settings(path):
         raise Rejected(
             f"no settings: name a file with --settings or {SETTINGS_VARIABLE}, "
             "or bring a sandbox up with: groupshift sandbox up"
         )
     return load(chosen)
+
+
+def has_settings(path: Path | None) -> bool:
+    """Whether a file was named, or a sandbox has one."""
+    return path is not None or _of_sandbox().exists()
+
+
+def _of_sandbox() -> Path:
+    return Path(os.environ.get(HOME_VARIABLE) or DEFAULT_HOME) / "settings.toml"
 
 
 def open_app(path: Path | None) -> tuple[App, Settings]:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
+from groupshift.domain.foreign_json import shown_value, whole_number
 from groupshift.errors import Rejected
 
 
@@ -229,6 +231,29 @@ class Manifest:
     digest: str
     files: tuple[FileEntry, ...]
     versions: Mapping[str, str] = field(default_factory=dict)
+
+
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999."""
+
+
+def file_entry(data: Mapping[str, Any]) -> FileEntry:
+    """An entry of a manifest that somebody else may have written. Raises `Rejected` or `KeyError`."""
+    for name in ("table", "file", "sha256"):
+        if not isinstance(data[name], str):
+            raise Rejected(f"it: {name} is {shown_value(data[name])}, no text")
+    return FileEntry(
+        table=data["table"],
+        file=data["file"],
+        rows=whole_number(data["rows"], "it: rows"),
+        bytes=whole_number(data["bytes"], "it: bytes"),
+        sha256=data["sha256"],
+    )
+
+
+def instant(value: object) -> int:
+    """A time in epoch milliseconds from such a manifest. Raises `Rejected`."""
+    return whole_number(value, "it: taken_at_ms", high=_LATEST_MS)
 
 
 def refuse_newer(where: str, form: int) -> None:

@@ -2,19 +2,23 @@
 
 Layout: ``<evidence>/<migration>/{pack.json, pack.sig, journal.json, report.html, <stage>/…}``. ``pack.json``
 names every other file but the signature with its size and SHA-256, so whoever knows its own SHA-256 (the
-journal does) or can check its signature can prove all of them.
+journal does) or can check its signature can prove all of them, from the sealing on. Before it the journal
+does: it has the SHA-256 of each snapshot's manifest, which has those of the snapshot's files, and of whatever
+was judged (`Origins`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from groupshift.errors import Broken
+from groupshift.domain.evidence import MANIFEST
+from groupshift.domain.foreign_json import FILE_BYTES, load_json
+from groupshift.errors import Broken, Rejected
 
 PACK, SIGNATURE = "pack.json", "pack.sig"
 JOURNAL, REPORT = "journal.json", "report.html"
@@ -23,8 +27,28 @@ OWN = frozenset({PACK, SIGNATURE})
 """The files that the manifest cannot name."""
 AUDITED = "consumption/"
 """Where the audit of consumption leaves its files, also after the last run has ended."""
-RENEWED = (JOURNAL, REPORT, AUDITED)
-"""What sealing or a new audit writes again: its change between two sealings says nothing."""
+REWRITTEN = (JOURNAL, REPORT)
+"""What sealing itself writes again."""
+_DESKTOP = frozenset(
+    {".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini", ".directory", ".localized"}
+    | {"__macosx", ".spotlight-v100", ".trashes", ".fseventsd", ".apdisk", "$recycle.bin", "lost+found"}
+    | {"system volume information", ".temporaryitems", ".appledouble"}
+)
+"""What Finder, Explorer and file servers leave in folders that they show (in small letters)."""
+
+
+def is_beside(path: str) -> bool:
+    """Whether a desktop or a file server left this, and it is no evidence: its name says so."""
+    parts = path.lower().split("/")
+    return any(part in _DESKTOP or part.startswith("._") for part in parts)
+
+
+def values_of(text: str) -> Any:
+    """The plain values of a JSON text. Raises `ValueError` for any other text."""
+    try:
+        return load_json(text, "it", at_most=FILE_BYTES)
+    except Rejected as wrong:
+        raise ValueError(str(wrong)) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,25 +102,60 @@ class Pack:
 def pack_from_json(text: str) -> Pack:
     """The inverse of `Pack.to_json`. Raises `Broken` for a text that it did not write."""
     try:
-        data = json.loads(text)
+        data = values_of(text)
         version = data.pop("version")
         pack = Pack(
-            **{
-                **data,
-                "files": tuple(StoredFile(**each) for each in data["files"]),
-                "approvals": tuple(Approval(**each) for each in data["approvals"]),
-                "versions": {str(name): tuple(found) for name, found in data["versions"].items()},
-                "brokers": tuple(data["brokers"]),
-                "doubts": tuple(data["doubts"]),
-            }
+            migration=_text(data.pop("migration")),
+            group=_text(data.pop("group")),
+            plan_hash=_text(data.pop("plan_hash")),
+            phase=_text(data.pop("phase")),
+            sealed_at_ms=_number(data.pop("sealed_at_ms")),
+            files=tuple(_stored(each) for each in data.pop("files")),
+            approvals=tuple(_approval(each) for each in data.pop("approvals")),
+            versions={_text(name): _texts(found) for name, found in data.pop("versions").items()},
+            brokers=_texts(data.pop("brokers")),
+            doubts=_texts(data.pop("doubts")),
         )
+        wrong_in = [*data, *(["a file twice"] if len(pack.sha256_of) != len(pack.files) else [])]
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise Broken(
-            f"{PACK} cannot be understood ({wrong!r}): it was altered, so this evidence proves nothing"
+            f"{PACK} cannot be understood ({wrong!r:.200}): it was altered, so this evidence proves nothing"
         ) from wrong
+    if wrong_in:
+        raise Broken(f"{PACK} cannot be understood (it has {', '.join(wrong_in):.200}): it was altered")
     if version != PACK_VERSION:
-        raise Broken(f"{PACK} has version {version!r}, not {PACK_VERSION}: use the groupshift that sealed it")
+        raise Broken(
+            f"{PACK} has version {version!r:.20}, not {PACK_VERSION}: use the groupshift that sealed it"
+        )
     return pack
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.80} is no text")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise TypeError(f"{value!r:.80} is no number of bytes or milliseconds")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.80} is no list of texts")
+    return tuple(_text(each) for each in value)
+
+
+def _stored(data: Mapping[str, Any]) -> StoredFile:
+    path, size, sha256 = data["path"], data["bytes"], data["sha256"]
+    return StoredFile(path=_text(path), bytes=_number(size), sha256=_text(sha256))
+
+
+def _approval(data: Mapping[str, Any]) -> Approval:
+    texts = {name: _text(data[name]) for name in ("gate", "choice", "who", "stage")}
+    return Approval(**texts, at_ms=_number(data["at_ms"]))
 
 
 class State(StrEnum):
@@ -114,15 +173,21 @@ class State(StrEnum):
     UNSIGNED = "unsigned"
     FORGED = "forged"
     """The signature is not that of the key."""
+    IRREGULAR = "irregular"
+    """A link, a pipe or a device where a file belongs: what is behind it was not looked at."""
     UNCHECKED = "unchecked"
     """Signed, and no public key was given."""
     UNSEALED = "unsealed"
-    """Written since the last sealing by a stage or an audit that is known; the next sealing names it."""
+    """Written since the last sealing by a stage or an audit that is journaled; the next sealing names it."""
+    LEFT_OVER = "left over"
+    """Left by a process that was killed or is still at work; nothing was decided on it."""
+    BESIDE = "beside the evidence"
+    """Left by a desktop or a file server: no evidence, and never signed."""
 
     @property
     def sound(self) -> bool:
         """Whether this is no reason to doubt the evidence."""
-        return self in {State.SOUND, State.UNCHECKED, State.UNSEALED}
+        return self in {State.SOUND, State.UNCHECKED, State.UNSEALED, State.LEFT_OVER, State.BESIDE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,20 +199,57 @@ class Check:
     reason: str = ""
 
 
-def held_against(pack: Pack, found: Iterable[StoredFile], renewed: tuple[str, ...] = ()) -> tuple[Check, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one file has to be, by who knows it besides the pack: ``by`` is the journal, or the manifest of a
+    snapshot, ``rows`` what that says of a Parquet file (None: nothing)."""
+
+    sha256: str
+    by: str = "the journal"
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origins:
+    """Where the files of a pack come from. ``demands`` says by path what each has to be; ``left_over`` tells
+    of a path whether a killed process, or one still at work, may have left it; ``renewed`` are prefixes of
+    paths written again since the last sealing, ``unheld`` those of which an older release journaled nothing.
+    """
+
+    demands: Mapping[str, Demand] = field(default_factory=dict)
+    left_over: Callable[[str], bool] = lambda _path: False
+    renewed: tuple[str, ...] = ()
+    unheld: tuple[str, ...] = ()
+
+
+_Files = Mapping[str, StoredFile]
+
+
+def held_against(pack: Pack, there: _Files, origins: Origins) -> tuple[Check, ...]:
     """Every file of the manifest and every file that is there, by path; `OWN` are left out. What was written
-    since below one of the ``renewed`` prefixes, and a new audit, is unsealed, not altered."""
-    there = {file.path: file for file in found if file.path not in OWN}
+    since by what is known is no fault."""
     listed = {file.path: file for file in pack.files}
-    checks = (_check(path, listed.get(path), there.get(path)) for path in sorted({*listed, *there}))
-    return tuple(_excused(check, renewed) for check in checks)
+    paths = sorted({*listed, *there} - OWN)
+    return tuple(_excused(_check(path, listed.get(path), there.get(path)), there, origins) for path in paths)
 
 
-def _excused(check: Check, renewed: tuple[str, ...]) -> Check:
-    anew = check.state in {State.ALTERED, State.UNLISTED} and check.path.startswith(renewed)
-    if anew or (check.state is State.UNLISTED and check.path.startswith(AUDITED)):
+def _excused(check: Check, there: _Files, origins: Origins) -> Check:
+    """The check, or why it is no fault."""
+    path, demand, now = check.path, origins.demands.get(check.path), there.get(check.path)
+    known = demand is not None and now is not None and demand.sha256 == now.sha256
+    new = check.state is State.UNLISTED
+    left = demand is None and path not in {*REWRITTEN} and origins.left_over(path)
+    if check.state is State.SOUND and not left:
+        return check
+    if known and (new or path.startswith(origins.renewed)):
         reason = "it was written since the last sealing; seal again with: groupshift report"
-        return Check(path=check.path, state=State.UNSEALED, reason=reason)
+        return Check(path=path, state=State.UNSEALED, reason=reason)
+    if left and (new or check.state is State.SOUND or path.startswith(origins.renewed)):
+        reason = "a process that was killed left it, or one is at work; nothing was decided on it"
+        return Check(path=path, state=State.LEFT_OVER, reason=reason)
+    if new and is_beside(path):
+        reason = "a desktop or a file server left it; it is no evidence and is not signed"
+        return Check(path=path, state=State.BESIDE, reason=reason)
     return check
 
 
@@ -165,48 +267,131 @@ def _check(path: str, listed: StoredFile | None, there: StoredFile | None) -> Ch
     return Check(path=path, state=State.ALTERED, reason=reason)
 
 
-def swapped(
-    pack: Pack,
-    journaled: Mapping[str, str],
-    plan: tuple[str, str] | None = None,
-    now: Mapping[str, str] | None = None,
-) -> tuple[Check, ...]:
-    """What the journal knows better than the manifest. ``journaled`` maps the path of a snapshot's manifest
-    to the SHA-256 journaled when it was taken; ``plan`` is the plan's JSON and the hash people approved;
-    ``now`` are SHA-256 of files written since the sealing."""
-    listed = {**pack.sha256_of, **(now or {})}
-    found = [
-        Check(
-            path=path,
-            state=State.SWAPPED,
-            reason=f"the journal knows this snapshot's manifest as {digest[:12]}…: it was replaced",
-        )
-        for path, digest in journaled.items()
-        if path in listed and listed[path] != digest
-    ]
-    if plan and not hashlib.sha256(plan[0].encode()).hexdigest() == plan[1] == pack.plan_hash:
-        reason = f"the plan is not the one of hash {pack.plan_hash[:12]}…, which was approved"
-        found.append(Check(path=JOURNAL, state=State.SWAPPED, reason=reason))
-    return tuple(found)
+def unlike(there: _Files, origins: Origins, pack: Pack | None = None) -> Iterator[Check]:
+    """Files that are not what the journal, or a manifest that the journal knows, says of them, although they
+    are as the ``pack`` says (which may have been sealed over them), or it says nothing."""
+    listed = {} if pack is None else pack.sha256_of
+    for path, demand in sorted(origins.demands.items()):
+        now = there.get(path)
+        if path in listed and (now is None or now.sha256 != listed[path]):
+            continue
+        if now is None:
+            yield Check(path=path, state=State.MISSING, reason=f"{demand.by} names it and it is not there")
+        elif now.sha256 != demand.sha256:
+            manifest = path.rpartition("/")[2] == MANIFEST
+            what = "this snapshot's manifest" if manifest else "it"
+            reason = (
+                f"{demand.by} knows {what} as {demand.sha256[:12]}…: "
+                f"it was {'replaced' if manifest else 'altered'}"
+            )
+            yield Check(path=path, state=State.SWAPPED if manifest else State.ALTERED, reason=reason)
 
 
-def doubts(former: Pack, found: Iterable[StoredFile], renewed: Iterable[str]) -> tuple[str, ...]:
-    """Sentences about files of the former sealing that are gone or other now, though not ``renewed``
-    (prefixes of paths that were written again on purpose); and what was doubted before."""
-    allowed = (*RENEWED, *renewed)
-    fresh = (
-        f"{check.path} was {check.state} after it was sealed at {former.sealed_at_ms}"
-        for check in held_against(former, found)
-        if check.state in {State.MISSING, State.ALTERED} and not check.path.startswith(allowed)
+def strangers(there: Iterable[str], origins: Origins) -> tuple[str, ...]:
+    """Paths that neither the journal nor a manifest that it knows names, and no process of ours left."""
+    return tuple(
+        path
+        for path in sorted(there)
+        if path not in {*OWN, JOURNAL, *origins.demands}
+        and not path.startswith(origins.unheld)
+        and not is_beside(path)
+        and not origins.left_over(path)
     )
-    return tuple(dict.fromkeys((*former.doubts, *fresh)))
+
+
+def settled(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Each once; a file is sound only where nothing else is said of it, and what is no file of ours is not
+    called missing besides."""
+    found = tuple(dict.fromkeys(checks))
+    said = {check.path for check in found if check.state is not State.SOUND}
+    odd = {check.path for check in found if check.state is State.IRREGULAR}
+    worse = {check.path for check in found if check.state not in {State.SOUND, State.UNLISTED}}
+    return tuple(
+        check
+        for check in found
+        if not (check.state is State.SOUND and check.path in said)
+        and not (check.state is State.MISSING and check.path in odd)
+        and not (check.state is State.UNLISTED and check.path in worse)
+    )
+
+
+def doubts(
+    former: tuple[Pack | None, tuple[str, ...]], there: _Files, irregular: Mapping[str, str], origins: Origins
+) -> tuple[str, ...]:
+    """Sentences about what cannot be sealed as sound, each beginning with the path: what was doubted before
+    (``former`` is the pack sealed last and what the journal knows as doubted), what was altered since, what
+    is not as it was journaled, what nobody journaled, and what is no file."""
+    pack, before = former
+    fresh: list[str] = []
+    if pack is not None:
+        before = (*pack.doubts, *before)
+        fresh += (
+            f"{check.path} was {check.state} after it was sealed at {pack.sealed_at_ms}"
+            for check in held_against(pack, there, origins)
+            if check.state in {State.MISSING, State.ALTERED} and _is_doubt(check, there, origins)
+        )
+    fresh += (
+        f"{check.path} was {check.state} before it was sealed: {check.reason}"
+        for check in unlike(there, origins)
+    )
+    known = pack.sha256_of if pack is not None else {}
+    fresh += (
+        f"{path} was added before it was sealed: nothing that was journaled made it"
+        for path in strangers(there, origins)
+        if path not in known
+    )
+    fresh += (f"{path} was {kind} when it was sealed" for path, kind in irregular.items())
+    said = {_subject(each, (*there, *irregular, *origins.demands, *known)) for each in before}
+    fresh = [
+        each for each in fresh if _subject(each, (*there, *irregular, *origins.demands, *known)) not in said
+    ]
+    return tuple(dict.fromkeys((*before, *fresh)))
+
+
+def _is_doubt(check: Check, there: _Files, origins: Origins) -> bool:
+    """Whether a change since the last sealing is not what the journal knows it to be by now."""
+    demand, now = origins.demands.get(check.path), there.get(check.path)
+    return demand is None or now is None or demand.sha256 != now.sha256
+
+
+def _subject(doubt: str, paths: Iterable[str]) -> str:
+    """The path that a sentence of `doubts` is about: the longest that it begins with, else its first word."""
+    begun = [path for path in paths if doubt.startswith(f"{path} ")]
+    return max(begun, key=len, default=doubt.partition(" ")[0])
+
+
+def doubted(said: Iterable[str], paths: Iterable[str]) -> Iterator[Check]:
+    """What a pack says of itself that it doubts."""
+    known = tuple(paths)
+    for doubt in said:
+        yield Check(path=_subject(doubt, known), state=State.DOUBTED, reason=doubt)
+
+
+def not_the_plan(pack: Pack, plan: tuple[str, str] | None) -> Iterator[Check]:
+    """A plan (its JSON and the hash people approved) that is not the one of the pack."""
+    if plan and not hashlib.sha256(plan[0].encode(errors="replace")).hexdigest() == plan[1] == pack.plan_hash:
+        reason = f"the plan is not the one of hash {pack.plan_hash[:12]}…, which was approved"
+        yield Check(path=JOURNAL, state=State.SWAPPED, reason=reason)
+
+
+def entries_of(text: str) -> Mapping[str, Demand] | None:
+    """What the manifest of a snapshot demands of the files beside it, by name; None for a text that is no
+    manifest, or names a file outside its own folder."""
+    try:
+        found = {
+            _text(each["file"]): Demand(sha256=_text(each["sha256"]), by=MANIFEST, rows=_number(each["rows"]))
+            for each in values_of(text)["files"]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return None if any("/" in name or name in {"", ".", ".."} for name in found) else found
 
 
 def journal_data(text: str) -> Mapping[str, Any] | None:
     """``journal.json`` as plain values, None for what groupshift did not write."""
     try:
-        data = json.loads(text)
+        data = values_of(text)
         usable = {"plan", "plan_hash", "events"} <= set(data)
     except (ValueError, TypeError):
         return None
-    return data if usable else None
+    return data if usable and isinstance(data, dict) else None

@@ -41,7 +41,9 @@ class EvidenceStore(Protocol):
         ...
 
     def read_text(self, migration: str, *parts: str) -> str | None:
-        """The text of a small file (``verdict.json``), or None when there is no such file."""
+        """The text of a small file (``verdict.json``), or None when there is no such file.
+
+        Raises `Broken` for something else in its place, and for one that is far too long."""
         ...
 
     def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
@@ -50,8 +52,17 @@ class EvidenceStore(Protocol):
         Raises `Broken` for one that cannot be read."""
         ...
 
+    def row_count(self, migration: str, path: str) -> int | None:
+        """How many rows one of `files`, a Parquet file, says that it has; None: it cannot be read."""
+        ...
+
     def files(self, migration: str) -> tuple[str, ...]:
-        """Paths of all files below the migration's folder, relative to it, with ``/``, sorted."""
+        """Paths of all regular files below the migration's folder, relative to it, with ``/``, sorted."""
+        ...
+
+    def irregular(self, migration: str) -> Mapping[str, str]:
+        """What lies there and is neither a file nor a folder, by path: a symbolic link, a named pipe. Nothing
+        of it is ever opened; stores without such things have none."""
         ...
 
     def measured(self, migration: str, path: str) -> StoredFile | None:

@@ -33,7 +33,9 @@ class EventKind(StrEnum):
     ROLL_BACK_BEGUN = "roll_back_begun"
     KEPT = "kept"
     CLOSED = "closed"
+    SEALING = "sealing"
     SEALED = "sealed"
+    AUDITED = "audited"
 
 
 class StepState(StrEnum):

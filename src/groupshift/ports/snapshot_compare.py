@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -12,10 +13,12 @@ from groupshift.domain.verdict import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The verdict, and the sentences of what differs."""
+    """The verdict, the sentences of what differs, and SHA-256 of every file of the outcome, by its path below
+    the folder that the outcome's folder lies in (none: it left no files)."""
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 class SnapshotCompare(Protocol):

@@ -10,6 +10,12 @@ from importlib.resources import files
 from groupshift.domain.foreign_text import visible
 from groupshift.domain.verdict import Verdict
 
+POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'\">"
+)
+"""What a page of its own may do, in its head: show itself. Files are served by nobody who could say so."""
+
 
 class Markup(str):
     """Text that is HTML already; everything else is escaped when it is put into a page."""
@@ -103,7 +109,7 @@ def page(title: str, verdict: Verdict, lead: object, sections: Iterable[Markup],
     """The whole document; `word` is said in the colour of the verdict instead of the verdict itself."""
     style = files("groupshift.spark").joinpath("report.css").read_text(encoding="utf-8")
     head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta charset="utf-8">{POLICY}<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark">'
         f"<title>{_seen(title)}: {_seen(word or verdict)}</title>"
         f"<style>{style}</style>"

@@ -30,7 +30,7 @@ from groupshift.spark.comparison.progress import room_in
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_log import decoding
 from groupshift.spark.fetched import Brokers, fetched_into
-from groupshift.spark.output import write_text
+from groupshift.spark.output import files_of, write_text
 
 DIFFERENCES, VERDICT = "differences", "verdict.json"
 _SAID = 1_000
@@ -84,7 +84,7 @@ def _left(found: DataFrame, output: Path, count: int) -> Compared:
     verdict = Verdict.FAIL if number else Verdict.PASS
     document = {"version": 1, "verdict": verdict.value, "partitions": count, "differences": number}
     write_text(output / VERDICT, json.dumps(document, indent=2) + "\n")
-    return Compared(verdict=verdict, reasons=tuple(map(_sentence, first)))
+    return Compared(verdict=verdict, reasons=tuple(map(_sentence, first)), files=files_of(output))
 
 
 def _sentence(row: Row) -> str:

@@ -16,6 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from groupshift.spark.html import POLICY
+
 _GONE = frozenset({"script", "style", "svg", "iframe", "object", "video", "audio"})
 """Elements that go with all that is in them."""
 _VOID_GONE = frozenset({"link", "img", "embed", "base", "source"})
@@ -56,8 +58,10 @@ class _Page(HTMLParser):
         """Opens an element, or begins to leave one out."""
         if tag in _GONE:
             self._inside.append(tag)
-        elif not self._inside and tag not in _VOID_GONE:
+        elif not self._inside and tag not in _VOID_GONE and not _is_directive(tag, attrs):
             self.parts.append(f"<{tag}{''.join(map(_attribute, filter(_is_kept, attrs)))}>")
+            if tag == "head":
+                self.parts.append(POLICY)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """An element without an end."""
@@ -86,6 +90,12 @@ class _Page(HTMLParser):
     def handle_charref(self, name: str) -> None:
         """A numbered character."""
         self.handle_data(f"&#{name};")
+
+
+def _is_directive(tag: str, attributes: list[tuple[str, str | None]]) -> bool:
+    """Whether a ``meta`` of the page would tell the browser to do something (to go elsewhere, above all)."""
+    told = dict(attributes).get("http-equiv")
+    return tag == "meta" and told is not None and told.lower() != "content-type"
 
 
 def _is_kept(attribute: tuple[str, str | None]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from groupshift.foreign_files import opened
 
 _ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": pa.bool_()}
 
@@ -32,6 +35,17 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mappin
     schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns.items()])
     with _beside(path) as part:
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder, by path with the folder's own name, for the journal."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with opened(path, below=folder) as file:
+                named = path.relative_to(folder.parent).as_posix()
+                found[named] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 @contextmanager

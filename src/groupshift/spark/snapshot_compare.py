@@ -10,6 +10,7 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.snapshot_compare import Compared
 from groupshift.spark.comparison import comparing
+from groupshift.spark.output import files_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,4 +35,8 @@ class SparkSnapshotCompare:
         )
         outcome = comparing.compare(request)
         bad = [each for each in outcome.findings if each.verdict in {Verdict.FAIL, Verdict.ERROR}]
-        return Compared(verdict=outcome.verdict, reasons=tuple(f"{each.rule}: {each.reason}" for each in bad))
+        return Compared(
+            verdict=outcome.verdict,
+            reasons=tuple(f"{each.rule}: {each.reason}" for each in bad),
+            files=files_of(request.output),
+        )

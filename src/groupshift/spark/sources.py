@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, refuse_newer
+from groupshift.domain.evidence import (
+    MANIFEST,
+    TABLES,
+    FileEntry,
+    Manifest,
+    Moment,
+    file_entry,
+    instant,
+    refuse_newer,
+)
+from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
 from groupshift.errors import Broken, Rejected
+from groupshift.foreign_files import opened, read
 from groupshift.spark.schemas import deviations, struct_of
 
 
@@ -28,31 +39,26 @@ class Snapshot:
 def _parse(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
-        text = path.read_bytes()
-        data = json.loads(text)
-        refuse_newer(str(path), int(data["version"]))
-        files = tuple(
-            FileEntry(
-                table=str(entry["table"]),
-                file=str(entry["file"]),
-                rows=int(entry["rows"]),
-                bytes=int(entry["bytes"]),
-                sha256=str(entry["sha256"]),
-            )
-            for entry in data["files"]
-        )
+        text = read(path, below=folder)
+        data = load_object(text, "it", at_most=FILE_BYTES)
+        refuse_newer(str(path), whole_number(data["version"], "it: version"))
+        files = tuple(file_entry(entry) for entry in data["files"])
         return Manifest(
             migration=str(data["migration"]),
             stage=str(data["stage"]),
             moment=Moment(data["moment"]),
-            taken_at_ms=int(data["taken_at_ms"]),
+            taken_at_ms=instant(data["taken_at_ms"]),
             digest=hashlib.sha256(text).hexdigest(),
             files=files,
             versions={str(key): str(value) for key, value in data.get("versions", {}).items()},
         )
     except FileNotFoundError:
         raise Rejected(f"snapshot {folder} has no {MANIFEST}; take the snapshot again") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise Broken(f"{path} cannot be read ({error.strerror or error}); take the snapshot again") from error
+    except (ValueError, KeyError, TypeError, AttributeError, Rejected) as error:
+        if isinstance(error, Rejected) and not str(error).startswith("it:"):
+            raise
         raise Broken(f"{path} is not a manifest ({error}); take the snapshot again") from error
 
 
@@ -60,15 +66,22 @@ def _check_file(folder: Path, entry: FileEntry) -> None:
     path = folder / entry.file
     if path.parent != folder:
         raise Broken(f"{folder / MANIFEST} names the file {entry.file} outside its own folder")
-    if not path.is_file():
+    if not path.exists():
         raise Broken(f"{path} is named in the manifest and missing; take the snapshot again")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    try:
+        with opened(path, below=folder) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as wrong:
+        raise Broken(f"{path} cannot be read ({wrong}); take the snapshot again") from wrong
     if found != entry.sha256:
         raise Broken(
             f"{path} was changed after its manifest was written (SHA-256 {found[:12]}…, manifest "
             f"{entry.sha256[:12]}…); nothing was compared; take the snapshot again"
         )
-    rows = pq.read_metadata(path).num_rows
+    try:
+        rows = pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError, ValueError) as wrong:
+        raise Broken(f"{path} is no Parquet file ({wrong}); take the snapshot again") from wrong
     if rows != entry.rows:
         raise Broken(f"{path} has {rows} rows where its manifest promises {entry.rows}")
 

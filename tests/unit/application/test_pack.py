@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from groupshift.adapters.memory.evidence import MemoryEvidence
 from groupshift.application.pack import Verification, verify_folder
+from groupshift.bootstrap import App
 from groupshift.domain.evidence import MANIFEST, Moment
+from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName, Until
 from groupshift.domain.pack import JOURNAL, PACK, SIGNATURE, State, pack_from_json
 from groupshift.errors import Broken, Rejected
@@ -37,6 +40,19 @@ def change(evidence: MemoryEvidence, migration: str, path: str, text: str | None
     evidence.texts.pop(where)
     if text is not None:
         evidence.texts[where] = text
+
+
+def audited(bench: Bench, migration: str, text: str) -> None:
+    """An audit of consumption that leaves this verdict, run as the product runs one."""
+    output = bench.evidence.path(migration, "consumption")
+
+    class Job:
+        def run(self, _request: ProofRequest) -> None:
+            bench.evidence.write_text(migration, "consumption", "audit.json", text=text)
+
+    App(replace(bench.environment(), proof=Job())).prove(
+        ProofRequest(job="audit_consumption.py", arguments=(), output=output)
+    )
 
 
 def test_the_end_of_a_run_seals_everything_it_left(moved: tuple[Bench, str]) -> None:
@@ -88,7 +104,7 @@ def test_a_manifest_that_covers_its_traces_is_swapped(moved: tuple[Bench, str]) 
             entry |= {"bytes": found.bytes, "sha256": found.sha256}
     change(bench.evidence, migration, PACK, json.dumps(data, indent=1, sort_keys=True) + "\n")
     found_now = bench.app().verify_evidence(migration)
-    assert troubles(found_now) == {PACK: State.SWAPPED}
+    assert troubles(found_now) == {PACK: State.SWAPPED, VERDICT: State.ALTERED}
     assert "the journal knows it as" in found_now.troubles[0].reason
 
 
@@ -152,7 +168,7 @@ def test_what_is_written_on_purpose_since_is_unsealed_not_altered(moved: tuple[B
     token = app.claim(migration, "back")
     app.begin_roll_back(migration, "old_members", token)
     app.snapshot(migration, "undo_members", "before")
-    bench.evidence.write_text(migration, "consumption", "audit.json", text="{}")
+    audited(bench, migration, "{}")
     found = app.verify_evidence(migration)
     assert found.troubles == ()
     unsealed = {check.path for check in found.checks if check.state is State.UNSEALED}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import heapq
-import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 
 from groupshift.domain.chronicle import Tenure
+from groupshift.domain.foreign_json import load_object, whole_number
 from groupshift.domain.partitions import TopicPartition
-from groupshift.errors import Broken
+from groupshift.errors import Broken, Rejected
+from groupshift.foreign_files import opened
 
 _CHUNK = 8 * 1024 * 1024
 
@@ -102,12 +104,13 @@ class LedgerFiles:
         progress = self._files.get(path)
         if progress is None or progress.inode != inode or path.stat().st_size < progress.position:
             progress = self._files[path] = _Progress(inode=inode)
-        with path.open("rb") as file:
+        with _opened(path) as file:
             file.seek(progress.position)
             while chunk := file.read(_CHUNK):
                 # A single line never exceeds a chunk; without a line end the rest is torn.
                 complete = chunk[: chunk.rfind(b"\n") + 1]
                 if not complete:
+                    _demand_short(path, chunk)
                     break
                 _take(path, complete, progress)
                 progress.position += len(complete)
@@ -125,15 +128,37 @@ class _Run:
     records: int = 1
 
 
+def _opened(path: Path) -> BufferedReader:
+    """A ledger. Raises `Broken` for what is no file: waiting for a pipe would never end."""
+    try:
+        return opened(path)
+    except OSError as wrong:
+        raise Broken(
+            f"ledger {path} cannot be read ({wrong.strerror or wrong}): look at its folder"
+        ) from wrong
+
+
+def _lines(path: Path, file: BufferedReader) -> Iterator[bytes]:
+    while line := file.readline(_CHUNK):
+        if not line.endswith(b"\n"):
+            _demand_short(path, line)
+        yield line
+
+
+def _demand_short(path: Path, line: bytes) -> None:
+    if len(line) >= _CHUNK:
+        raise Broken(f"ledger {path} has a line of more than {_CHUNK} bytes: no member writes such a one")
+
+
 def _offsets(path: Path, group: str, known: _Progress) -> Iterator[tuple[TopicPartition, int]]:
     """(partition, offset) of what is known of one member's file, and of each complete line behind that; of
     the group only."""
     for (member, partition), offset in known.highest.items():
         if member.startswith(f"{group}_"):
             yield partition, offset
-    with path.open("rb") as file:
+    with _opened(path) as file:
         file.seek(known.position)
-        for number, line in enumerate(file, known.lines + 1):
+        for number, line in enumerate(_lines(path, file), known.lines + 1):
             if line.endswith(b"\n"):
                 (member, partition), offset = _record(path, number, line)
                 if member.startswith(f"{group}_"):
@@ -142,8 +167,8 @@ def _offsets(path: Path, group: str, known: _Progress) -> Iterator[tuple[TopicPa
 
 def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartition]]:
     """(time, member, partition) of each complete line of one member's file that belongs to the group."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with _opened(path) as file:
+        for number, line in enumerate(_lines(path, file), 1):
             if line.endswith(b"\n"):
                 (member, partition), _ = _record(path, number, line)
                 if member.startswith(f"{group}_"):
@@ -152,8 +177,8 @@ def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartiti
 
 def _time(path: Path, number: int, line: bytes) -> int:
     try:
-        return int(json.loads(line)["at_ms"])
-    except (KeyError, TypeError, ValueError) as wrong:
+        return whole_number(load_object(line, "it")["at_ms"], "at_ms")
+    except (KeyError, Rejected) as wrong:
         raise Broken(f"line {number} of ledger {path} has no time at_ms: the ledger was altered") from wrong
 
 
@@ -166,10 +191,10 @@ def _take(path: Path, complete: bytes, progress: _Progress) -> None:
 
 def _record(path: Path, number: int, line: bytes) -> tuple[tuple[str, TopicPartition], int]:
     try:
-        record = json.loads(line)
-        partition = TopicPartition(str(record["topic"]), int(record["partition"]))
-        return (str(record["member"]), partition), int(record["offset"])
-    except (ValueError, KeyError, TypeError) as wrong:
+        record = load_object(line, "it")
+        number, offset = (whole_number(record[name], name) for name in ("partition", "offset"))
+        return (str(record["member"]), TopicPartition(str(record["topic"]), number)), offset
+    except (KeyError, Rejected) as wrong:
         raise Broken(
             f"line {number} of ledger {path} is no delivery record ({line[:80]!r}): the ledger was "
             "altered or its writer failed, so what was delivered cannot be proven from it"

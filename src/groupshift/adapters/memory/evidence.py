@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -67,16 +67,27 @@ class MemoryEvidence:
 
     def read_text(self, migration: str, *parts: str) -> str | None:
         """See the port."""
-        return self.texts.get(self.path(migration, *parts))
+        text = self.texts.get(self.path(migration, *parts))
+        made = self._contents(migration).get("/".join(parts)) if text is None else None
+        return made().decode() if made else text
 
     def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
         """See the port; a derived table is kept as the JSON text of its rows."""
-        text = self.read_text(migration, *parts)
+        text = self.texts.get(self.path(migration, *parts))
         return None if text is None else json.loads(text)
+
+    def row_count(self, migration: str, path: str) -> int | None:
+        """See the port."""
+        made = self._contents(migration).get(path)
+        return len(json.loads(made())) if made else None
 
     def files(self, migration: str) -> tuple[str, ...]:
         """See the port."""
         return tuple(sorted(self._contents(migration)))
+
+    def irregular(self, migration: str) -> Mapping[str, str]:  # noqa: ARG002 - here are only files
+        """See the port."""
+        return {}
 
     def measured(self, migration: str, path: str) -> StoredFile | None:
         """See the port."""
@@ -97,7 +108,7 @@ class MemoryEvidence:
         for key, (manifest, tables) in self.snapshots.items():
             if key[0] == migration:
                 where = f"{key[1]}/{key[2]}"
-                found[f"{where}/{MANIFEST}"] = partial(_text, key, manifest.taken_at_ms, tables)
+                found[f"{where}/{MANIFEST}"] = partial(_text, key, manifest.taken_at_ms, manifest.files)
                 found |= {f"{where}/{name}": partial(_bytes, tables, name) for name in TABLES}
         return found
 
@@ -109,26 +120,28 @@ def _bytes(tables: Mapping[str, Sequence[Row]], name: str) -> bytes:
     return json.dumps(list(tables.get(name, ()))).encode()
 
 
-def _hashes(tables: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    return {name: hashlib.sha256(_bytes(tables, name)).hexdigest() for name in TABLES}
-
-
-def _text(key: _Key, taken_at_ms: int, tables: Mapping[str, Sequence[Row]]) -> bytes:
-    return json.dumps([*key, taken_at_ms, _hashes(tables)], sort_keys=True).encode()
+def _text(key: _Key, taken_at_ms: int, files: Sequence[FileEntry]) -> bytes:
+    """The manifest as it would be on disk."""
+    where = {"migration": key[0], "stage": key[1], "moment": key[2], "taken_at_ms": taken_at_ms}
+    return json.dumps({**where, "files": [asdict(each) for each in files]}, sort_keys=True).encode()
 
 
 def _manifest(key: _Key, taken_at_ms: int, tables: Mapping[str, Sequence[Row]]) -> Manifest:
+    files = tuple(_entry(name, tables) for name in TABLES)
     return Manifest(
         migration=key[0],
         stage=key[1],
         moment=key[2],
         taken_at_ms=taken_at_ms,
-        digest=hashlib.sha256(_text(key, taken_at_ms, tables)).hexdigest(),
-        files=tuple(
-            FileEntry(table=name, file=name, rows=len(tables.get(name, ())), bytes=0, sha256=sha)
-            for name, sha in _hashes(tables).items()
-        ),
+        digest=hashlib.sha256(_text(key, taken_at_ms, files)).hexdigest(),
+        files=files,
     )
+
+
+def _entry(name: str, tables: Mapping[str, Sequence[Row]]) -> FileEntry:
+    data, rows = _bytes(tables, name), len(tables.get(name, ()))
+    sha256 = hashlib.sha256(data).hexdigest()
+    return FileEntry(table=name, file=name, rows=rows, bytes=len(data), sha256=sha256)
 
 
 @dataclass(slots=True)

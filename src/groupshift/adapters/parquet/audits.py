@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import posixpath
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.domain.audit import Audit
 from groupshift.domain.audit_table import DIFFERENCES, audit_of, summary
 from groupshift.domain.evidence import MANIFEST, FileEntry
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Broken, Rejected, Transient
+from groupshift.foreign_files import read
 
 _FILE, _REPORT = "differences.parquet", "report.html"
 
@@ -62,12 +65,15 @@ class ParquetAudits:
         store, path = _opened(folder)
         try:
             (entry,) = told["files"]
-            with store.open_input_stream(f"{path}/{entry['file']}") as stream:
-                data = stream.read()
+            if entry["file"] != _FILE:
+                raise Broken(
+                    f"the audit in {folder} names {entry['file']!r}: it is no longer what was written"
+                )
+            data = _bytes(store, path, _FILE)
             if hashlib.sha256(data).hexdigest() != entry["sha256"]:
                 raise Broken(f"{folder}/{entry['file']} is no longer what was written (its SHA-256 differs)")
             return audit_of(told, pq.read_table(io.BytesIO(data)).to_pylist())
-        except (OSError, KeyError, ValueError) as wrong:
+        except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as wrong:
             raise Broken(f"the audit in {folder} is no longer what was written ({wrong})") from wrong
 
     def names(self, root: str) -> tuple[str, ...]:
@@ -86,13 +92,20 @@ class ParquetAudits:
         """See the port."""
         store, path = _opened(folder)
         try:
-            with store.open_input_stream(f"{path}/{MANIFEST}") as stream:
-                found = json.loads(stream.read())
+            return load_object(_bytes(store, path, MANIFEST), "it", at_most=FILE_BYTES)
         except FileNotFoundError:
             raise Rejected(f"there is no audit in {folder}: name the folder of one, or audit again") from None
-        except ValueError as wrong:
+        except (OSError, ValueError, Rejected) as wrong:
             raise Broken(f"{folder}/{MANIFEST} is no longer what was written ({wrong})") from wrong
-        return dict(found)
+
+
+def _bytes(store: fs.FileSystem, folder: str, name: str) -> bytes:
+    """A file of an audit; of a local folder only a regular one, reached by no link."""
+    if isinstance(store, fs.LocalFileSystem):
+        return read(f"{folder}/{name}", FILE_BYTES, below=posixpath.dirname(folder))
+    with store.open_input_stream(f"{folder}/{name}") as stream:
+        data: bytes = stream.read()
+        return data
 
 
 def _opened(folder: str) -> tuple[fs.FileSystem, str]:

@@ -21,8 +21,10 @@ from groupshift.adapters.parquet.writing import unwritable
 from groupshift.domain.cluster_rows import ROWS, ClusterState, OffsetRow
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Table
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.errors import Broken, Rejected
+from groupshift.foreign_files import read
 
 _ROWS_A_FILE = 1_000_000
 
@@ -55,7 +57,7 @@ class ParquetClusterSnapshots:
 
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """See the port."""
-        document = json.loads(_as_written(folder / MANIFEST, digest))
+        document = load_object(_as_written(folder / MANIFEST, digest), "it", at_most=FILE_BYTES)
         (table,) = {name for name, row in ROWS.items() if row is OffsetRow}
         found: list[OffsetRow] = []
         for entry in document["files"]:
@@ -67,13 +69,14 @@ class ParquetClusterSnapshots:
 
 
 _TOPIC_ID = "topic_id"
+_FILE_LIMIT = 4 << 30
 _TOLD = frozenset(each.name for each in fields(OffsetRow))
 
 
 def _as_written(path: Path, digest: str) -> bytes:
     try:
-        data = path.read_bytes()
-    except OSError as failed:
+        data = read(path, _FILE_LIMIT, below=path.parent)
+    except (OSError, ValueError) as failed:
         raise Broken(
             f"{path} of a snapshot cannot be read ({failed}): bring it back, nothing was changed"
         ) from failed

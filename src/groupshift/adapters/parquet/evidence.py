@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,21 @@ from groupshift.domain.evidence import (
     Moment,
     Row,
     Table,
+    file_entry,
+    instant,
     refuse_newer,
 )
+from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
 from groupshift.domain.pack import StoredFile
 from groupshift.errors import Broken, Rejected
+from groupshift.foreign_files import TEXT_LIMIT, kind_of, opened
 
 _PIECE = 1 << 20
+_DERIVED_LIMIT = 1 << 30
+"""The longest derived table that is read (bytes)."""
+_MOST_ROWS = 20_000_000
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError)
+"""What Arrow raises for bytes that are no Parquet file."""
 _TYPES: Mapping[ColumnType, pa.DataType] = {
     ColumnType.STRING: pa.string(),
     ColumnType.INT: pa.int32(),
@@ -69,6 +79,7 @@ class ParquetEvidence:
             raise Rejected(f"{sorted(unknown)} are no tables of a snapshot: use {sorted(TABLES)}")
         encoded = {name: _encode(table, tables.get(name, ())) for name, table in TABLES.items()}
         store, folder = self._folder(migration, stage, moment)
+        self._demand_no_link(store, folder)
         document = {
             "version": FORM,
             "migration": migration,
@@ -85,7 +96,7 @@ class ParquetEvidence:
     def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
         """The manifest, after every file was found to be what it says; None without a snapshot."""
         store, folder = self._folder(migration, stage, moment)
-        text = _bytes(store, f"{folder}/{MANIFEST}")
+        text = self._bytes(store, f"{folder}/{MANIFEST}")
         if text is None:
             return None
         manifest = _parse(f"{folder}/{MANIFEST}", text)
@@ -95,7 +106,7 @@ class ParquetEvidence:
                 f"{manifest.moment}: it was copied here, so this snapshot proves nothing"
             )
         for entry in manifest.files:
-            _verified(store, folder, entry)
+            self._verified(store, folder, entry)
         return manifest
 
     def read(self, migration: str, stage: str, moment: Moment) -> Mapping[str, Sequence[Row]]:
@@ -107,7 +118,10 @@ class ParquetEvidence:
                 f"there is no snapshot {moment} of stage {stage} of migration {migration} below "
                 f"{self._root}: take it first"
             )
-        return {entry.table: _decode(_verified(store, folder, entry)) for entry in manifest.files}
+        return {
+            entry.table: _decode(f"{folder}/{entry.file}", self._verified(store, folder, entry))
+            for entry in manifest.files
+        }
 
     def path(self, migration: str, *parts: str) -> str:
         """Absolute path or URI below the migration's evidence folder."""
@@ -116,43 +130,59 @@ class ParquetEvidence:
     def write_text(self, migration: str, *parts: str, text: str) -> str:
         """Atomically write a small text file below the migration's folder; returns its path."""
         store, where = self._open(self.path(migration, *parts))
+        self._demand_no_link(store, posixpath.dirname(where))
         put_together(store, posixpath.dirname(where), {posixpath.basename(where): text.encode()})
         return self.path(migration, *parts)
 
     def read_text(self, migration: str, *parts: str) -> str | None:
         """The text of a small file, or None when there is no such file."""
         store, where = self._open(self.path(migration, *parts))
-        data = _bytes(store, where)
+        data = self._bytes(store, where, TEXT_LIMIT)
         return None if data is None else data.decode(errors="replace")
 
     def rows(self, migration: str, *parts: str) -> Sequence[Row] | None:
         """The rows of a derived Parquet file, or None when there is none."""
         where = self.path(migration, *parts)
         store, path = self._open(where)
-        data = _bytes(store, path)
+        data = self._bytes(store, path, _DERIVED_LIMIT)
+        return None if data is None else _decode(where, data)
+
+    def row_count(self, migration: str, path: str) -> int | None:
+        """See the port."""
+        store, where = self._open(posixpath.join(self.path(migration), path))
         try:
-            return None if data is None else _decode(data)
-        except (pa.ArrowInvalid, OSError) as wrong:
-            raise Broken(f"evidence file {where} cannot be read ({wrong}): it was altered or torn") from wrong
+            with self._stream(store, where) as stream:
+                return int(pq.read_metadata(stream).num_rows)
+        except _UNREADABLE:
+            return None
 
     def files(self, migration: str) -> tuple[str, ...]:
         """See the port."""
         store, folder = self._open(self.path(migration))
+        if _is_local(store):
+            return tuple(sorted(path for path, kind in _below(folder) if not kind))
         chosen = fs.FileSelector(folder, recursive=True, allow_not_found=True)
         found = [each.path for each in store.get_file_info(chosen) if each.type == fs.FileType.File]
         return tuple(sorted(path.removeprefix(folder).lstrip("/") for path in found))
 
+    def irregular(self, migration: str) -> Mapping[str, str]:
+        """See the port."""
+        store, folder = self._open(self.path(migration))
+        return {path: kind for path, kind in _below(folder) if kind} if _is_local(store) else {}
+
     def measured(self, migration: str, path: str) -> StoredFile | None:
         """See the port."""
-        store, where = self._open(self.path(migration, *path.split("/")))
+        store, where = self._open(posixpath.join(self.path(migration), path))
         digest, size = hashlib.sha256(), 0
         try:
-            with store.open_input_stream(where, compression=None) as stream:
+            with self._stream(store, where) as stream:
                 while piece := stream.read(_PIECE):
                     digest.update(piece)
                     size += len(piece)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except (OSError, ValueError) as wrong:
+            raise _unreadable(where, wrong) from wrong
         return StoredFile(path=path, bytes=size, sha256=digest.hexdigest())
 
     def close(self) -> None:
@@ -160,6 +190,51 @@ class ParquetEvidence:
 
     def _folder(self, migration: str, stage: str, moment: Moment) -> tuple[fs.FileSystem, str]:
         return self._open(self.path(migration, stage, moment.value))
+
+    def _demand_no_link(self, store: fs.FileSystem, folder: str) -> None:
+        """Raise `Broken` where writing into a folder would follow a link out of the evidence."""
+        if not _is_local(store):
+            return
+        inner = Path(self._open(self._root)[1])
+        for part in Path(folder).relative_to(inner).parts:
+            inner /= part
+            if inner.is_symlink():
+                raise Broken(f"evidence folder {inner} is a symbolic link: nothing was written through it")
+
+    def _stream(self, store: fs.FileSystem, path: str) -> Any:
+        """A file to read, of a local folder only a regular one that no link leads to."""
+        if _is_local(store):
+            return opened(path, below=self._open(self._root)[1])
+        return store.open_input_file(path)
+
+    def _bytes(self, store: fs.FileSystem, path: str, limit: int = -1) -> bytes | None:
+        """All of a file, None where it is not there. Raises `Broken` for one that is none, or is longer than
+        ``limit`` bytes (-1: however long)."""
+        try:
+            with self._stream(store, path) as file:
+                data: bytes = file.read(limit if limit < 0 else limit + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as wrong:
+            raise _unreadable(path, wrong) from wrong
+        if 0 <= limit < len(data):
+            raise Broken(f"evidence file {path} is longer than {limit} bytes, which nothing here writes")
+        return data
+
+    def _verified(self, store: fs.FileSystem, folder: str, entry: FileEntry) -> bytes:
+        path = f"{folder}/{entry.file}"
+        data = self._bytes(store, path)
+        if data is None:
+            raise Broken(
+                f"evidence file {path} is gone, its manifest names it: take no decision on this snapshot"
+            )
+        found = hashlib.sha256(data).hexdigest()
+        if found != entry.sha256:
+            raise Broken(
+                f"evidence file {path} has SHA-256 {found}, its manifest says {entry.sha256}: "
+                "the file was altered after it was written; take no decision on this snapshot"
+            )
+        return data
 
     def _open(self, where: str) -> tuple[fs.FileSystem, str]:
         if "://" not in where:
@@ -217,8 +292,54 @@ def _encode(table: Table, rows: Sequence[Row]) -> bytes:
     return data
 
 
-def _decode(data: bytes) -> Sequence[Row]:
-    rows: list[Row] = pq.read_table(pa.BufferReader(data)).to_pylist()
+def _is_local(store: fs.FileSystem) -> bool:
+    return isinstance(store, fs.LocalFileSystem)
+
+
+def _below(folder: str) -> Iterator[tuple[str, str]]:
+    """Path (relative, with ``/``) and kind (empty: a regular file) of everything below a local folder that is
+    no folder; links are named and not followed."""
+    folders = [""]
+    while folders:
+        inner = folders.pop()
+        try:
+            entries = list(os.scandir(posixpath.join(folder, inner)))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as wrong:
+            raise _unreadable(posixpath.join(folder, inner), wrong) from wrong
+        for entry in entries:
+            path = posixpath.join(inner, entry.name)
+            if not path.isprintable() and not _is_utf8(path):
+                yield os.fsencode(path).decode("utf-8", "backslashreplace"), "a name that is no UTF-8"
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            else:
+                yield path, kind_of(entry.stat(follow_symlinks=False).st_mode)
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _unreadable(where: str, wrong: OSError | ValueError) -> Broken:
+    why = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else wrong
+    return Broken(f"evidence {where} cannot be read ({why}): a person must look before anything goes on")
+
+
+def _decode(where: str, data: bytes) -> Sequence[Row]:
+    """The rows of a Parquet file. Raises `Broken` for what is none, or has more rows than we ever write."""
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        if file.metadata.num_rows > _MOST_ROWS:
+            raise ValueError(f"{file.metadata.num_rows} rows")
+        rows: list[Row] = file.read().to_pylist()
+    except _UNREADABLE as wrong:
+        raise Broken(f"evidence file {where} cannot be read ({wrong}): it was altered or torn") from wrong
     return rows
 
 
@@ -232,46 +353,26 @@ def _entry(table: str, data: bytes, rows: int) -> dict[str, Any]:
     }
 
 
-def _bytes(store: fs.FileSystem, path: str) -> bytes | None:
-    try:
-        with store.open_input_file(path) as file:
-            data: bytes = file.read()
-            return data
-    except FileNotFoundError:
-        return None
-
-
-def _verified(store: fs.FileSystem, folder: str, entry: FileEntry) -> bytes:
-    path = f"{folder}/{entry.file}"
-    data = _bytes(store, path)
-    if data is None:
-        raise Broken(
-            f"evidence file {path} is gone, its manifest names it: take no decision on this snapshot"
-        )
-    found = hashlib.sha256(data).hexdigest()
-    if found != entry.sha256:
-        raise Broken(
-            f"evidence file {path} has SHA-256 {found}, its manifest says {entry.sha256}: "
-            "the file was altered after it was written; take no decision on this snapshot"
-        )
-    return data
-
-
 def _parse(path: str, text: bytes) -> Manifest:
     try:
-        document = json.loads(text)
-        refuse_newer(path, int(document["version"]))
+        document = load_object(text, "it", at_most=FILE_BYTES)
+        refuse_newer(path, whole_number(document["version"], "it: version"))
         manifest = Manifest(
             migration=document["migration"],
             stage=document["stage"],
             moment=Moment(document["moment"]),
-            taken_at_ms=int(document["taken_at_ms"]),
+            taken_at_ms=instant(document["taken_at_ms"]),
             digest=hashlib.sha256(text).hexdigest(),
-            files=tuple(FileEntry(**entry) for entry in document["files"]),
-            versions=document["versions"],
+            files=tuple(file_entry(entry) for entry in document["files"]),
+            versions={str(name): str(each) for name, each in document["versions"].items()},
         )
-    except (ValueError, KeyError, TypeError) as wrong:
+    except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
+        if isinstance(wrong, Rejected) and not str(wrong).startswith("it:"):
+            raise
         raise Broken(f"manifest {path} cannot be understood ({wrong!r}): it was altered") from wrong
+    odd = [each.file for each in manifest.files if each.file != _file(each.table) or each.table not in TABLES]
+    if odd:
+        raise Broken(f"manifest {path} names {odd[0]!r}, which is no file of a snapshot: it was altered")
     missing = set(TABLES) - {entry.table for entry in manifest.files}
     if missing:
         raise Broken(f"manifest {path} lacks the tables {sorted(missing)}: it was altered")

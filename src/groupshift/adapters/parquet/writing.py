@@ -40,10 +40,13 @@ def put_together(store: fs.FileSystem, folder: str, files: Mapping[str, bytes]) 
             with suppress(OSError):
                 _remove(store, part)
         raise unwritable(f"evidence below {folder}", failed) from failed
-    if MANIFEST in files:
-        _remove(store, f"{folder}/{MANIFEST}")
-    for part in parts:
-        store.move(part, part.removesuffix(".part"))
+    try:
+        if MANIFEST in files:
+            _remove(store, f"{folder}/{MANIFEST}")
+        for part in parts:
+            store.move(part, part.removesuffix(".part"))
+    except OSError as failed:
+        raise unwritable(f"evidence below {folder}", failed) from failed
 
 
 def _remove(store: fs.FileSystem, path: str) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from pathlib import Path
 from typing import IO
@@ -49,6 +50,8 @@ class SparkSubmit:
                 _end(process)
         if code != 0:
             raise Transient(f"Spark job {Path(request.job).name} failed with exit code {code}: {_tail(log)}")
+        if "://" in request.output:
+            shutil.rmtree(log.parent, ignore_errors=True)
 
     def _started(
         self, request: ProofRequest, files: SubmitFiles, output: IO[bytes]
@@ -97,10 +100,10 @@ def _options(files: SubmitFiles) -> list[str]:
 
 
 def _log_of(request: ProofRequest) -> Path:
-    """Beside the report when that is a folder, else (an object store) in the temporary folder."""
+    """Beside the report when that is a folder, else (an object store) in a new folder of this user alone."""
     if "://" not in request.output:
         return Path(request.output) / LOG
-    return Path(os.environ.get("TMPDIR", "/tmp")) / f"groupshift-{os.getpid()}-{LOG}"  # noqa: S108
+    return Path(tempfile.mkdtemp(prefix="groupshift-spark-")) / LOG
 
 
 def _spark_submit() -> str:

@@ -12,7 +12,7 @@ from groupshift.spark.account.run_picture import SIGNS
 from groupshift.spark.html import Markup, badge, join, moment_utc, section, table, tag
 
 _CLASSES = ("lost", "extra", "regressed", "advanced", "metadata_only")
-_QUIET = frozenset({EventKind.OBSERVED, EventKind.PROOF_REQUESTED})
+_QUIET = frozenset({EventKind.OBSERVED, EventKind.PROOF_REQUESTED, EventKind.SEALING})
 _NOTHING = tag("p", "Nothing was compared yet.", class_="note")
 
 

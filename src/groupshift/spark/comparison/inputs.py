@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,9 +15,11 @@ import pyarrow.parquet as pq
 from groupshift.domain.cluster_rows import ReadFrom
 from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.evidence import MANIFEST, ColumnType, FileEntry
+from groupshift.domain.evidence import MANIFEST, ColumnType, FileEntry, file_entry, instant
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.snapshot_plan import clock, refuse_mixed
 from groupshift.errors import Broken, Rejected
+from groupshift.foreign_files import opened, read
 
 _VERSION = 1
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.parquet")
@@ -50,32 +50,34 @@ def read_manifest(folder: Path) -> ClusterManifest:
     Raises `Rejected` when there is none, `Broken` when it cannot be understood."""
     path = folder / MANIFEST
     try:
-        text = path.read_bytes()
+        text = read(path, FILE_BYTES, below=folder)
     except (FileNotFoundError, NotADirectoryError):
         raise Rejected(f"snapshot {folder} has no {MANIFEST}: it is not finished; take it again") from None
+    except (OSError, ValueError) as wrong:
+        raise Broken(f"{path} cannot be read ({wrong}); take the snapshot again") from wrong
     try:
         return _parse(text)
-    except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+    except (ValueError, KeyError, TypeError, AttributeError, Rejected) as wrong:
         raise Broken(
             f"{path} is not the manifest of a cluster snapshot ({wrong!r}); take it again"
         ) from wrong
 
 
 def _parse(text: bytes) -> ClusterManifest:
-    data: dict[str, Any] = json.loads(text)
+    data = load_object(text, "it", at_most=FILE_BYTES)
     if data["version"] != _VERSION:
         raise ValueError(f"version {data['version']!r} is not {_VERSION}")
     plan = data.get("plan") or {}
     return ClusterManifest(
         cluster_id=str(data["cluster_id"]),
-        taken_at_ms=int(data["taken_at_ms"]),
+        taken_at_ms=instant(data["taken_at_ms"]),
         digest=hashlib.sha256(text).hexdigest(),
-        files=tuple(FileEntry(**entry) for entry in data["files"]),
+        files=tuple(file_entry(entry) for entry in data["files"]),
         unique_keys=bool(data.get("unique_keys", False)),
         read_from=ReadFrom(data.get("read_from", ReadFrom.KAFKA)),
         migration=str(plan.get("migration", "")),
         plan_hash=str(plan.get("hash", "")),
-        plan_made_at_ms=int(plan["made_at_ms"]) if plan else None,
+        plan_made_at_ms=instant(plan["made_at_ms"]) if plan else None,
         versions={str(key): str(value) for key, value in data.get("versions", {}).items()},
     )
 
@@ -115,15 +117,18 @@ def _complete(folder: Path, manifest: ClusterManifest) -> None:
 
 def _file(folder: Path, entry: FileEntry) -> frozenset[str]:
     path = folder / entry.file
-    if not path.is_file():
+    if not path.exists():
         raise Broken(f"{path} is named in the manifest and missing; take the snapshot again")
     if (size := path.stat().st_size) != entry.bytes:
         raise Broken(
             f"{path} has {size} bytes where its manifest promises {entry.bytes}: truncated or altered; "
             "nothing was compared; take the snapshot again"
         )
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with opened(path, below=folder) as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as wrong:
+        raise Broken(f"{path} cannot be read ({wrong}); take the snapshot again") from wrong
     if found != entry.sha256:
         raise Broken(
             f"{path} was altered after its manifest was written (SHA-256 {found[:12]}…, manifest "
@@ -136,7 +141,7 @@ def _columns(path: Path, entry: FileEntry) -> frozenset[str]:
     try:
         file = pq.ParquetFile(path)
         rows, found = file.metadata.num_rows, {one.name: str(one.type) for one in file.schema_arrow}
-    except (pa.ArrowInvalid, OSError) as wrong:
+    except (pa.ArrowException, OSError, ValueError) as wrong:
         raise Broken(f"{path} is not a Parquet file ({wrong}); take the snapshot again") from wrong
     if rows != entry.rows:
         raise Broken(f"{path} has {rows} rows where its manifest promises {entry.rows}")
