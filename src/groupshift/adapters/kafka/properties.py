@@ -10,7 +10,7 @@ from groupshift.domain.addresses import PROTOCOLS, login_problem
 from groupshift.errors import Rejected
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_KEYS = frozenset(
+KEYS = frozenset(
     {
         "client.id",
         "security.protocol",
@@ -28,6 +28,7 @@ _KEYS = frozenset(
         "enable.ssl.certificate.verification",
     }
 )
+"""Every key that says how to connect and log in."""
 
 
 def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -37,9 +38,9 @@ def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     user name or password, a login or certificates that the protocol does not use, and files that cannot be
     loaded; no sentence quotes a secret.
     """
-    unknown = sorted(set(properties) - _KEYS)
+    unknown = sorted(set(properties) - KEYS)
     if unknown:
-        raise _unusable(f"{unknown[0]!r} means nothing to an observer; known are {', '.join(sorted(_KEYS))}")
+        raise _unusable(f"{unknown[0]!r} means nothing to an observer; known are {', '.join(sorted(KEYS))}")
     without_effect = login_problem(properties)
     if without_effect:
         raise _unusable(without_effect)
