@@ -15,7 +15,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.errors import Transient
-from groupshift_airflow.gates import APPROVE, DEPLOYED, NOBODY, REJECT, STOP
+from groupshift_airflow.gates import APPROVE, DEPLOYED, REJECT, STOP, person
+from groupshift_airflow.hooks import approval_settings
 from groupshift_airflow.operators import UNKNOWN, require_execute
 from groupshift_airflow.retries import LATE
 
@@ -36,11 +37,12 @@ ASKED = "asked"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What ``who`` said (None: nothing yet) of the step that was shown: a run that is driven from elsewhere
-    too may wait at another one when the answer comes."""
+    too may wait at another one when the answer comes. ``requester`` triggered the DAG run."""
 
     step: str = ""
     said: bool | None = None
     who: str = "airflow"
+    requester: str = "airflow"
 
 
 NO_ANSWER = Answer()
@@ -79,6 +81,8 @@ class RunTask(BaseOperator):
         return RunTerms(
             decide=lambda asked: yes.said if asked.step.key == yes.step else None,
             who=yes.who,
+            requester=yes.requester,
+            approval=approval_settings(),
             seen=bool(yes.said),
             seen_of=yes.step,
             acts=frozenset(acts),
@@ -124,11 +128,17 @@ class Asking(RunTask, HITLOperator):
         """Whether this was chosen, of which step, and by whom. Raises `Transient` where nothing was shown."""
         answer = HITLOperator.execute_complete(self, context, event)
         user = answer["responded_by_user"]
-        who = str((user.get("name") or user.get("id")) if user else NOBODY)
+        who = person(user)
         step = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
         if not step:
             raise Transient(f"nothing tells what {who} was shown; the next try asks again")
-        return Answer(step=str(step), said=answer["chosen_options"][0] == yes, who=who)
+        run = context["dag_run"]
+        return Answer(
+            step=str(step),
+            said=answer["chosen_options"][0] == yes,
+            who=who,
+            requester=getattr(run, "triggering_user_name", None) or "airflow",
+        )
 
 
 class Approval(Asking):

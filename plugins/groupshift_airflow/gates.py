@@ -8,7 +8,7 @@ sentence. Built-in rejection is not used: inside mapped groups it does not stop 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,13 @@ FINALISE = "Finalise"
 KEEP = "Keep the way back open"
 
 
+def person(user: Mapping[str, Any] | None) -> str:
+    """Who answered, by Airflow's word. An account of the operating system is told in round brackets: a name
+    that looks like one is not taken for one."""
+    told = str((user.get("name") or user.get("id")) if user else NOBODY)
+    return told.replace("(uid", "[uid")
+
+
 class Asks(UseCase, HITLOperator):
     """Base of all gates: shows a brief, and on resume knows who chose what."""
 
@@ -61,9 +68,9 @@ class Asks(UseCase, HITLOperator):
         """(choice, who, fingerprint shown)."""
         answer = HITLOperator.execute_complete(self, context, event)
         user = answer["responded_by_user"]
-        who = (user.get("name") or user.get("id")) if user else NOBODY
+        who = person(user)
         shown = context["ti"].xcom_pull(task_ids=self.task_id, key=FINGERPRINT)
-        return answer["chosen_options"][0], str(who), str(shown or "")
+        return answer["chosen_options"][0], who, str(shown or "")
 
 
 class Approval(Asks):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from groupshift.application.fleet_scans import FleetScans
     from groupshift.bootstrap import App
-    from groupshift.settings import Settings, SparkSettings
+    from groupshift.settings import ApprovalSettings, Settings, SparkSettings
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
 
@@ -349,6 +349,13 @@ def spark_settings() -> SparkSettings:
     from groupshift.settings import SparkSettings
 
     return SparkSettings(**base_settings().get("spark", {}))
+
+
+def approval_settings() -> ApprovalSettings:
+    """Section ``[approval]`` of this deployment: who may say yes. Raises `Rejected` as `base_settings`."""
+    from groupshift.settings import approval_of
+
+    return approval_of(base_settings())
 
 
 def base_settings() -> dict[str, Any]:

@@ -163,6 +163,15 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalSettings:
+    """Who may say yes at a gate, on the command line and in Airflow. ``approvers`` are names of accounts or
+    of Airflow's users, empty for anybody; with ``four_eyes`` it is never the one who asked for the move."""
+
+    approvers: tuple[str, ...] = ()
+    four_eyes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of one environment."""
 
@@ -173,6 +182,7 @@ class Settings:
     fleet: FleetSettings = field(default_factory=FleetSettings)
     spark: SparkSettings = field(default_factory=SparkSettings)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
 
 
 _SECTIONS: Mapping[str, type] = {
@@ -183,6 +193,7 @@ _SECTIONS: Mapping[str, type] = {
     "fleet": FleetSettings,
     "spark": SparkSettings,
     "thresholds": Thresholds,
+    "approval": ApprovalSettings,
 }
 _TABLES: Mapping[str, type] = {
     "CommandSettings": CommandSettings,
@@ -191,6 +202,7 @@ _TABLES: Mapping[str, type] = {
 _TYPES: Mapping[str, tuple[type, str]] = {
     "str": (str, "a text"),
     "int": (int, "a whole number"),
+    "bool": (bool, "true or false"),
     "Mapping[str, str]": (Mapping, "a table of texts"),
     "tuple[str, ...]": (list, "a list of texts"),
 }
@@ -219,6 +231,17 @@ def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
     if problems:
         raise Rejected(f"{source} cannot be used: {'; '.join(problems)}; correct these and run again")
     return Settings(**sections)
+
+
+def approval_of(data: Mapping[str, Any]) -> ApprovalSettings:
+    """Section ``[approval]`` alone, checked. Raises `Rejected` as `parse`."""
+    problems: list[str] = []
+    found: ApprovalSettings | None = _section(
+        "approval", ApprovalSettings, data.get("approval", {}), problems
+    )
+    if found is None:
+        raise Rejected(f"settings cannot be used: {'; '.join(problems)}; correct these and run again")
+    return found
 
 
 def _section(name: str, kind: type, values: object, problems: list[str]) -> Any:
@@ -256,7 +279,7 @@ def _type_problem(key: str, annotation: str, value: object) -> list[str]:
     wanted, words = _TYPES[annotation]
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     texts = all(isinstance(each, str) for each in inside)
-    if isinstance(value, wanted) and not isinstance(value, bool) and texts:
+    if isinstance(value, wanted) and isinstance(value, bool) is (wanted is bool) and texts:
         return []
     return [f"{key} is not {words}"]
 

@@ -17,7 +17,7 @@ from groupshift.ports.ledger import Ledger
 from groupshift.ports.mode import ModeSwitch
 from groupshift.ports.proof import ProofRunner
 from groupshift.ports.signature import Signer
-from groupshift.settings import Thresholds
+from groupshift.settings import ApprovalSettings, Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,7 @@ class Environment:
     access: Access = field(default_factory=NobodyAsks)
     driver: str = "process"
     thresholds: Thresholds = field(default_factory=Thresholds)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
     crash: CrashPoints = field(default_factory=NoCrash)
     signer: Signer | None = None
     closing: tuple[Callable[[], None], ...] = ()

@@ -15,7 +15,7 @@ from groupshift.cli import render
 from groupshift.cli.live import Agreed, LiveListener, Prompted
 from groupshift.cli.options import repeated
 from groupshift.cli.runner import Runner, claim
-from groupshift.cli.session import open_app, who
+from groupshift.cli.session import account, open_app, who
 from groupshift.domain.judgement import Closing
 from groupshift.domain.moves import MoveRequest
 from groupshift.domain.phases import Phase
@@ -50,7 +50,7 @@ def signed(asked: MoveRequest) -> MoveRequest:
 
 def run_name(verb: str) -> str:
     """A name no other process has: every process that claims fences the ones before it."""
-    return f"cli-{verb}-{who()}-{os.getpid()}-{time.time_ns()}"
+    return f"cli-{verb}-{account()}-{os.getpid()}-{time.time_ns()}"
 
 
 def runner_of(
