@@ -16,7 +16,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.foreign_text import code, markdown, visible
 from groupshift.errors import Fenced, Transient
-from groupshift_airflow.gates import APPROVE, DEPLOYED, NOBODY, REJECT, STOP
+from groupshift_airflow.gates import APPROVE, DEPLOYED, REJECT, STOP, person
+from groupshift_airflow.hooks import approval_settings
 from groupshift_airflow.operators import UNKNOWN, require_execute
 from groupshift_airflow.retries import LATE
 
@@ -37,11 +38,12 @@ ASKED = "asked"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What ``who`` said (None: nothing yet) of the step that was shown: a run that is driven from elsewhere
-    too may wait at another one when the answer comes."""
+    too may wait at another one when the answer comes. ``requester`` triggered the DAG run."""
 
     step: str = ""
     said: bool | None = None
     who: str = "airflow"
+    requester: str = "airflow"
 
 
 NO_ANSWER = Answer()
@@ -102,6 +104,8 @@ class RunTask(BaseOperator):
             who=yes.who,
             holder=self.holder,
             taking=False,
+            requester=yes.requester,
+            approval=approval_settings(),
             seen=bool(yes.said),
             seen_of=yes.step,
             acts=frozenset(acts),
@@ -147,13 +151,16 @@ class Asking(RunTask, HITLOperator):
         """Whether this was chosen, of which step, and by whom. Raises `Transient` where nothing was shown."""
         answer = HITLOperator.execute_complete(self, context, event)
         user = answer["responded_by_user"]
-        who = str((user.get("name") or user.get("id")) if user else NOBODY)
+        who = person(user)
         step = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
         if not step:
             raise Transient(f"nothing tells what {who} was shown; the next try asks again")
+        run = context["dag_run"]
+        requester = getattr(run, "triggering_user_name", None) or "airflow"
+        said = answer["chosen_options"][0] == yes
         try:
             with self.ours():
-                return Answer(step=str(step), said=answer["chosen_options"][0] == yes, who=who)
+                return Answer(step=str(step), said=said, who=who, requester=requester)
         except AirflowSkipException as lost:
             raise AirflowFailException(f"the answer of {who} is not taken: {lost}") from lost
 

@@ -8,7 +8,7 @@ sentence. Built-in rejection is not used: inside mapped groups it does not stop 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,13 @@ STOP = "Stop here"
 DEPLOYED = "Deployed"
 FINALISE = "Finalise"
 KEEP = "Keep the way back open"
+
+
+def person(user: Mapping[str, Any] | None) -> str:
+    """Who answered, by Airflow's word. An account of the operating system is told in round brackets: a name
+    that looks like one is not taken for one."""
+    told = str((user.get("name") or user.get("id")) if user else NOBODY)
+    return told.replace("(uid", "[uid")
 
 
 class Asks(UseCase, HITLOperator):
@@ -70,12 +77,11 @@ class Asks(UseCase, HITLOperator):
         """(choice, who, fingerprint shown)."""
         answer = HITLOperator.execute_complete(self, context, event)
         user = answer["responded_by_user"]
-        who = (user.get("name") or user.get("id")) if user else NOBODY
-        self.answered = str(who)
+        self.answered = who = person(user)
         with self.app():
             pass  # an answer at a gate of a run that was taken over is for nothing
         shown = context["ti"].xcom_pull(task_ids=self.task_id, key=FINGERPRINT)
-        return answer["chosen_options"][0], str(who), str(shown or "")
+        return answer["chosen_options"][0], who, str(shown or "")
 
 
 class Approval(Asks):

@@ -31,6 +31,11 @@ _KAFKA: dict[str, Any] = {
         ),
         "sasl_mechanism": _field("SASL mechanism", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."),
         "ssl_ca_location": _field("CA certificates", "Path of a PEM file on the worker."),
+        "ssl_certificate_location": _field(
+            "Client certificate", "Mutual TLS: path of a PEM file on the worker."
+        ),
+        "ssl_key_location": _field("Key of the client certificate", "Path of a PEM file on the worker."),
+        "ssl_key_password": _field("Password of the key", "Empty for a key without one.", secret=True),
     },
 }
 
@@ -43,12 +48,19 @@ _ZOOKEEPER: dict[str, Any] = {
         "relabeling": {
             "host": "Hosts",
             "schema": "Chroot",
-            "login": "Digest user",
-            "password": "Digest password",
+            "login": "User",
+            "password": "Password",
         },
         "placeholders": {"host": "zk1:2181,zk2:2181", "schema": "/kafka"},
     },
-    "conn-fields": {},
+    "conn-fields": {
+        "sasl_mechanism": _field("SASL mechanism", "DIGEST-MD5, or empty for the scheme digest."),
+        "ssl_ca": _field("CA certificates", "Path of a PEM file on the worker; switches TLS on."),
+        "ssl_certificate": _field("Client certificate", "Mutual TLS: path of a PEM file on the worker."),
+        "ssl_key": _field("Key of the client certificate", "Path of a PEM file on the worker."),
+        "ssl_key_password": _field("Password of the key", "Empty for a key without one.", secret=True),
+        "ssl_verify": _field("Verify the server", "true (default) or false."),
+    },
 }
 
 _KUBERNETES: dict[str, Any] = {

@@ -11,6 +11,14 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from groupshift.domain.addresses import (
+    api_server_problem,
+    chroot_problem,
+    joined,
+    kafka_servers,
+    login_problem,
+    zookeeper_ensemble,
+)
 from groupshift.domain.coordination import Isolation
 from groupshift.errors import Rejected
 from groupshift.foreign_files import toml
@@ -20,23 +28,39 @@ DRIVERS = ("process", "manual", "command", "kubernetes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSettings:
-    """``properties`` are librdkafka keys for security; they may hold secrets."""
+    """``bootstrap_servers`` is ``host:port[,host:port...]``; ``properties`` are librdkafka keys for security;
+    they may hold secrets. Raises `Rejected` for servers that cannot be an address."""
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.bootstrap_servers.strip():
+            protocol = self.properties.get("security.protocol", "")
+            servers = kafka_servers(self.bootstrap_servers, "kafka.bootstrap_servers", protocol)
+            object.__setattr__(self, "bootstrap_servers", joined(servers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperSettings:
     """``hosts`` is ``host:port[,host:port...]`` without a path; ``chroot`` starts with ``/`` or is empty.
     ``username`` logs in by the scheme digest; ``properties`` are the keys for SASL and TLS (docs/security.md)
-    and may hold secrets. Moves that have nothing to do with ZooKeeper need none of it."""
+    and may hold secrets. Moves that have nothing to do with ZooKeeper need none of it. Raises `Rejected` for
+    hosts that cannot be an address."""
 
     hosts: str = ""
     chroot: str = ""
     username: str = ""
     password: str = field(default="", repr=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.hosts.strip():
+            found = zookeeper_ensemble(self.hosts, "zookeeper.hosts", chroot=False)
+            object.__setattr__(self, "hosts", found.hosts)
+        wrong = chroot_problem(self.chroot)
+        if wrong:
+            raise Rejected(f"zookeeper.chroot cannot be used: {wrong}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +166,15 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalSettings:
+    """Who may say yes at a gate, on the command line and in Airflow. ``approvers`` are names of accounts or
+    of Airflow's users, empty for anybody; with ``four_eyes`` it is never the one who asked for the move."""
+
+    approvers: tuple[str, ...] = ()
+    four_eyes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of one environment."""
 
@@ -152,6 +185,7 @@ class Settings:
     fleet: FleetSettings = field(default_factory=FleetSettings)
     spark: SparkSettings = field(default_factory=SparkSettings)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
 
 
 _SECTIONS: Mapping[str, type] = {
@@ -162,6 +196,7 @@ _SECTIONS: Mapping[str, type] = {
     "fleet": FleetSettings,
     "spark": SparkSettings,
     "thresholds": Thresholds,
+    "approval": ApprovalSettings,
 }
 _TABLES: Mapping[str, type] = {
     "CommandSettings": CommandSettings,
@@ -170,6 +205,7 @@ _TABLES: Mapping[str, type] = {
 _TYPES: Mapping[str, tuple[type, str]] = {
     "str": (str, "a text"),
     "int": (int, "a whole number"),
+    "bool": (bool, "true or false"),
     "Mapping[str, str]": (Mapping, "a table of texts"),
     "tuple[str, ...]": (list, "a list of texts"),
 }
@@ -200,6 +236,17 @@ def parse(data: Mapping[str, Any], source: str = "settings") -> Settings:
     return Settings(**sections)
 
 
+def approval_of(data: Mapping[str, Any]) -> ApprovalSettings:
+    """Section ``[approval]`` alone, checked. Raises `Rejected` as `parse`."""
+    problems: list[str] = []
+    found: ApprovalSettings | None = _section(
+        "approval", ApprovalSettings, data.get("approval", {}), problems
+    )
+    if found is None:
+        raise Rejected(f"settings cannot be used: {'; '.join(problems)}; correct these and run again")
+    return found
+
+
 def _section(name: str, kind: type, values: object, problems: list[str]) -> Any:
     """One section, or None after adding its problems."""
     if not isinstance(values, Mapping):
@@ -213,8 +260,14 @@ def _section(name: str, kind: type, values: object, problems: list[str]) -> Any:
             taken[key] = _value(f"{name}.{key}", str(entry.type), values[key], found)
         elif entry.default is MISSING and entry.default_factory is MISSING:
             found.append(f"{name}.{key} is missing")
+    made = None
+    if not found:
+        try:
+            made = kind(**taken)
+        except Rejected as wrong:
+            found.append(str(wrong))
     problems.extend(found)
-    return None if found else kind(**taken)
+    return made
 
 
 def _value(key: str, annotation: str, value: object, problems: list[str]) -> Any:
@@ -229,7 +282,7 @@ def _type_problem(key: str, annotation: str, value: object) -> list[str]:
     wanted, words = _TYPES[annotation]
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     texts = all(isinstance(each, str) for each in inside)
-    if isinstance(value, wanted) and not isinstance(value, bool) and texts:
+    if isinstance(value, wanted) and isinstance(value, bool) is (wanted is bool) and texts:
         return []
     return [f"{key} is not {words}"]
 
@@ -248,10 +301,9 @@ def _semantic_problems(sections: Mapping[str, Any]) -> list[str]:
     ]
     if zookeeper != ZookeeperSettings() and not zookeeper.hosts.strip():
         problems.append("zookeeper.hosts is empty")
-    if "/" in zookeeper.hosts:
-        problems.append(f"zookeeper.hosts {zookeeper.hosts!r} holds a path: put it into zookeeper.chroot")
-    if zookeeper.chroot and not zookeeper.chroot.startswith("/"):
-        problems.append(f"zookeeper.chroot {zookeeper.chroot!r} does not start with /")
+    without_effect = login_problem(sections["kafka"].properties, "kafka.properties ")
+    if without_effect:
+        problems.append(without_effect)
     problems.extend(_fleet_problems(fleet))
     problems.extend(
         f"thresholds.{entry.name} {getattr(thresholds, entry.name)} is negative"
@@ -279,9 +331,9 @@ def _fleet_problems(fleet: FleetSettings) -> list[str]:
     where = fleet.kubernetes
     if where.server and where.kubeconfig:
         problems.append("fleet.kubernetes names a server and a kubeconfig: keep one of both")
-    local = where.server.startswith(("http://127.0.0.1", "http://localhost", "http://[::1]"))
-    if where.server and not where.server.startswith("https://") and not local:
-        problems.append(f"fleet.kubernetes.server {where.server!r} is not an https:// URL")
+    wrong = api_server_problem(where.server, "fleet.kubernetes.server") if where.server else None
+    if wrong:
+        problems.append(wrong)
     timeouts = {"command": fleet.command.timeout_s, "kubernetes": where.timeout_s}
     problems.extend(
         f"fleet.{name}.timeout_s {value} is less than 1" for name, value in timeouts.items() if value < 1

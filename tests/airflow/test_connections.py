@@ -59,7 +59,7 @@ def test_a_zookeeper_connection_carries_sasl_and_tls(monkeypatch: pytest.MonkeyP
         host="z1:2281",
         login="operator",
         password="hush",
-        extra={"sasl_mechanism": "DIGEST-MD5", "ssl_ca": "/etc/ca.pem", "other": "ignored"},
+        extra={"sasl_mechanism": "DIGEST-MD5", "ssl_ca": "/etc/ca.pem"},
     )
     assert hooks.ZookeeperHook("zk").section() == {
         "hosts": "z1:2281",
@@ -164,3 +164,221 @@ def test_the_provider_describes_both_forms_with_hooks_that_exist() -> None:
     ):
         assert types[name]["hook-class-name"] == f"{hook.__module__}.{hook.__name__}"
         assert (hook.conn_type, hook.hook_name) == (name, types[name]["hook-name"])
+
+
+_FORM = "groupshift_kafka"
+SECURED = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "ssl.ca.location": "/tls/ca.pem",
+    "ssl.certificate.location": "/tls/own.pem",
+    "ssl.key.location": "/tls/own-key.pem",
+    "ssl.key.password": "hush-key",
+}
+
+
+@pytest.mark.parametrize(
+    "spelling", [str, lambda key: key.replace(".", "_"), lambda key: f"extra__{_FORM}__{key}"]
+)
+def test_f07_extra_fields_are_taken_in_either_spelling(
+    monkeypatch: pytest.MonkeyPatch, spelling: Any
+) -> None:
+    """Dots, underscores, and the prefix of old forms; mutual TLS too."""
+    extra = {spelling(key): value for key, value in SECURED.items()} | {
+        "sasl_username": None,
+        "ssl_crl_location": "",
+    }
+    host = {
+        "conn_type": "groupshift_kafka",
+        "host": "SASL_SSL://b1:9092",
+        "login": "mover",
+        "password": "hush",
+    }
+    _connect(monkeypatch, "spelt", **host, extra=extra)
+    section = hooks.KafkaClusterHook("spelt").section()
+    login = {"sasl.username": "mover", "sasl.password": "hush"}
+    assert section == {"bootstrap_servers": "b1:9092", "properties": {**SECURED, **login}}
+
+
+@pytest.mark.parametrize(
+    ("hook", "extra", "sentence"),
+    [
+        (
+            hooks.KafkaClusterHook,
+            {"security.protokol": "SSL"},
+            "'security.protokol' is not known; did you mean 'sec",
+        ),
+        (
+            hooks.KafkaClusterHook,
+            {"sasl_mechansim": "PLAIN"},
+            "'sasl.mechansim' is not known; did you mean 'sasl.m",
+        ),
+        (hooks.KafkaClusterHook, {"group.id": "g"}, "'group.id' is not known"),
+        (hooks.KafkaClusterHook, {"ssl.ca.location": ["/a"]}, "'ssl.ca.location' is no text"),
+        (hooks.KafkaClusterHook, {"security.protocol": "SSL", "security_protocol": "PLAINTEXT"}, "twice"),
+        (hooks.KafkaClusterHook, "hush", "its extra is no JSON object"),
+        (hooks.KafkaClusterHook, "[1]", "its extra is no JSON object"),
+        (
+            hooks.ZookeeperHook,
+            {"sasl_mechanisms": "DIGEST-MD5"},
+            "'sasl.mechanisms' is not known; did you mean 'sasl",
+        ),
+        (
+            hooks.ZookeeperHook,
+            {"ssl_ca_location": "/ca.pem"},
+            "'ssl.ca.location' is not known; did you mean 'ssl",
+        ),
+        (hooks.ZookeeperHook, {"chroot": "/kafka"}, "'chroot' is not known"),
+        (hooks.KubernetesHook, {"namespace": "n"}, "'namespace' is not known"),
+    ],
+)
+def test_f07_an_extra_field_that_is_not_known_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, hook: Any, extra: Any, sentence: str
+) -> None:
+    """With the nearest one that is; nothing is dropped without a word, no value is quoted."""
+    _connect(monkeypatch, "odd", conn_type=hook.conn_type, host="h:1", extra=extra)
+    with pytest.raises(Rejected, match=sentence) as caught:
+        hook("odd").section()
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "section"),
+    [
+        ("groupshift-zookeeper://zk1:2181/kafka", ("zk1:2181", "/kafka")),
+        ("groupshift-zookeeper://zk1%3A2181%2Czk2%3A2181/kafka", ("zk1:2181,zk2:2181", "/kafka")),
+        ("groupshift-zookeeper://zk1:2181/kafka%2Fblue", ("zk1:2181", "/kafka/blue")),
+        ("groupshift-zookeeper://[2001:db8::1]:2181/kafka", ("[2001:db8::1]:2181", "/kafka")),
+    ],
+)
+def test_f07_a_uri_names_the_chroot_without_a_slash(
+    monkeypatch: pytest.MonkeyPatch, uri: str, section: tuple[str, str]
+) -> None:
+    """Airflow takes the slash away, and the brackets of IPv6."""
+    monkeypatch.setenv("AIRFLOW_CONN_ZK", uri)
+    found = hooks.ZookeeperHook("zk").section()
+    assert (found["hosts"], found["chroot"]) == section
+
+
+def test_f07_a_chroot_may_stand_in_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in zookeeper.connect; two that differ are refused."""
+    host = {"conn_type": "groupshift_zookeeper", "host": "z1:2181,z2/kafka"}
+    _connect(monkeypatch, "zk", **host)
+    found = hooks.ZookeeperHook("zk").section()
+    assert (found["hosts"], found["chroot"]) == ("z1:2181,z2:2181", "/kafka")
+    _connect(monkeypatch, "zk", **host, schema="other")
+    with pytest.raises(Rejected, match="two chroots"):
+        hooks.ZookeeperHook("zk").section()
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["groupshift-kafka://u:hush@b1:9092,b2:9092/", "{hush", '{"conn_type": "groupshift_kafka", "hush": 1}'],
+)
+def test_f07_a_connection_that_airflow_cannot_read_is_said_to_be_so(
+    database: None, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """Airflow itself says that it is not defined; that of a key that signs would mean not signed."""
+    for hook in (hooks.KafkaClusterHook, hooks.ZookeeperHook, hooks.SigningHook):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{hook.default_conn_name.upper()}", written)
+        with pytest.raises(Rejected, match=f"{hook.default_conn_name}' cannot be read") as caught:
+            hook().section()
+        assert "hush" not in str(caught.value)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_BAD", written)
+    with pytest.raises(Rejected, match="'spark_bad' cannot be read"):
+        hooks.require_spark("spark_bad")
+
+
+def test_f07_a_connection_of_airflows_own_provider_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its extra is librdkafka's configuration; what only consumers need is set aside."""
+    extra = {**SECURED, "bootstrap.servers": "b1:9092,b2:9092", "sasl.username": "u", "sasl.password": "hush"}
+    _connect(
+        monkeypatch,
+        "theirs",
+        conn_type="kafka",
+        extra={
+            **extra,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "error_cb": "m.f",
+            "enable.auto.commit": False,
+        },
+    )
+    section = hooks.KafkaClusterHook("theirs").section()
+    servers = extra.pop("bootstrap.servers")
+    assert section == {"bootstrap_servers": servers, "properties": extra}
+    for more, sentence in (
+        ({"no.such": "hush"}, "no.such"),
+        ({"sasl.kerberos.service.name": "hush"}, "'sasl.kerberos.service.name' is not known"),
+        ({"sasl.oauthbearer.config": "hush"}, "'sasl.oauthbearer.config' is not known"),
+    ):
+        _connect(monkeypatch, "theirs", conn_type="kafka", extra={"bootstrap.servers": "b:1", **more})
+        with pytest.raises(Rejected, match=sentence) as caught:
+            hooks.KafkaClusterHook("theirs").section()
+        assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        {"login": "u", "password": "hush"},
+        {"extra": {"sasl.mechanism": "PLAIN"}},
+        {"login": "u", "password": "hush", "extra": {"security.protocol": "SSL"}},
+        {"extra": {"ssl_ca_location": "/ca.pem"}},
+        {"extra": {"sasl.password": "hush", "sasl.username": "u"}},
+    ],
+)
+@pytest.mark.parametrize("kind", ["groupshift_kafka", "kafka"])
+def test_s04_a_connection_never_becomes_plaintext_silently(
+    monkeypatch: pytest.MonkeyPatch, kind: str, connection: dict[str, Any]
+) -> None:
+    """A login or certificates without their protocol are refused, whichever way they are told."""
+    rest = {key: value for key, value in connection.items() if key != "extra"}
+    extra = {"bootstrap.servers": "b:9092", **connection.get("extra", {})}
+    _connect(monkeypatch, "plain", conn_type=kind, extra=extra, **rest)
+    with pytest.raises(Rejected, match=r"connection 'plain' .*has no effect .*security\.protocol") as caught:
+        hooks.KafkaClusterHook("plain").section()
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("hook", "host"),
+    [(hooks.KafkaClusterHook, "b:0"), (hooks.KafkaClusterHook, "u:hush@b:1"), (hooks.ZookeeperHook, "z;y")],
+)
+def test_f06_a_connection_is_held_to_the_same_parser(
+    monkeypatch: pytest.MonkeyPatch, hook: Any, host: str
+) -> None:
+    """By the hook, before anything is asked."""
+    _connect(monkeypatch, "odd", conn_type=hook.conn_type, host=host)
+    with pytest.raises(Rejected, match="connection 'odd' cannot be used") as caught:
+        hook("odd").section()
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("hook", [hooks.KafkaClusterHook, hooks.ZookeeperHook])
+def test_f07_the_test_button_gets_an_answer(monkeypatch: pytest.MonkeyPatch, hook: Any) -> None:
+    """Made as Airflow makes it; a sentence, whatever is wrong."""
+    _connect(monkeypatch, "tried", conn_type=hook.conn_type, host="127.0.0.1:1")
+    from airflow.sdk import BaseHook
+
+    found = BaseHook.get_connection("tried")
+    assert isinstance(found.get_hook(), hook)
+    good, said = hook(**{hook.conn_name_attr: "tried"}).test_connection()
+    assert not good
+    assert "127.0.0.1:1" in said
+    _connect(monkeypatch, "tried", conn_type=hook.conn_type, host="127.0.0.1:0")
+    assert hook("tried").test_connection()[0] is False
+
+
+def test_f07_the_forms_have_fields_for_mutual_tls() -> None:
+    """Passwords are shown to nobody."""
+    types = {each["connection-type"]: each["conn-fields"] for each in get_provider_info()["connection-types"]}
+    for name, fields in (
+        ("groupshift_kafka", ("ssl_certificate_location", "ssl_key_location", "ssl_key_password")),
+        (
+            "groupshift_zookeeper",
+            ("sasl_mechanism", "ssl_ca", "ssl_certificate", "ssl_key", "ssl_key_password"),
+        ),
+    ):
+        assert set(fields) <= set(types[name])
+        assert types[name]["ssl_key_password"]["schema"]["format"] == "password"

@@ -10,7 +10,10 @@ from groupshift.errors import Rejected
 from groupshift.settings import CommandSettings, KubernetesSettings, Thresholds, load, parse
 
 GOOD = {
-    "kafka": {"bootstrap_servers": "127.0.0.1:9092", "properties": {"sasl.password": "hush"}},
+    "kafka": {
+        "bootstrap_servers": "127.0.0.1:9092",
+        "properties": {"security.protocol": "SASL_SSL", "sasl.password": "hush"},
+    },
     "zookeeper": {"hosts": "127.0.0.1:2181", "chroot": "/kafka", "password": "hush"},
     "fleet": {"driver": "process", "socket": "/run/supervisor.sock"},
     "journal": {"url": "sqlite:///journal.db"},
@@ -74,7 +77,7 @@ def test_all_problems_are_reported_together() -> None:
         ("spark", {"timeout_s": True}, "spark.timeout_s is not a whole number"),
         (
             "kafka",
-            {"bootstrap_servers": "b", "properties": {"a": 1}},
+            {"bootstrap_servers": "b:9092", "properties": {"a": 1}},
             "kafka.properties is not a table of texts",
         ),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from groupshift.application.environment import Environment
@@ -12,13 +13,39 @@ from groupshift.domain.group import GroupView
 from groupshift.domain.moves import Choice, Gate
 from groupshift.domain.plan import Stage
 from groupshift.domain.protocol.model import Kind
-from groupshift.errors import Conflict, Void
+from groupshift.errors import Conflict, Rejected, Void
 from groupshift.ports.journal import Event, EventKind
+from groupshift.settings import ApprovalSettings
 
 REBALANCE_S = 30
 """How long a look for an approval waits for the end of a rebalance."""
 _LOOKS_AGAIN_S = 0.5
 _YES = frozenset({Choice.APPROVE.value, Choice.FINALISE.value})
+
+
+_ACCOUNT = re.compile(r"(?P<claimed>.*) \(uid [0-9]+(?:, (?P<account>.*))?\)", re.DOTALL)
+
+
+def require_approver(approval: ApprovalSettings, who: str, requester: str, gate: str) -> None:
+    """Raises `Rejected` unless ``who`` may say yes at this gate of what ``requester`` asked for. The one rule
+    for every gate of every move. Nobody needs to be allowed to say no."""
+    person = identity(who)
+    if approval.approvers and person not in approval.approvers:
+        raise Rejected(
+            f"gate {gate}: {who} may not approve, nothing was changed; the setting approval.approvers names "
+            f"{', '.join(approval.approvers)}: let one of them answer"
+        )
+    if approval.four_eyes and person == identity(requester):
+        raise Rejected(
+            f"gate {gate}: {who} asked for this and may not approve it (setting approval.four_eyes), nothing "
+            "was changed: let another person answer, by running the same command"
+        )
+
+
+def identity(who: str) -> str:
+    """The account or the user that ``who`` is, whatever name it claims (see `groupshift.cli.session.who`)."""
+    found = _ACCOUNT.fullmatch(who)
+    return (found["account"] or found["claimed"]) if found else who
 
 
 def current(env: Environment, migration: Migration) -> Fingerprint:

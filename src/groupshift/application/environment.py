@@ -20,7 +20,7 @@ from groupshift.ports.mode import ModeSwitch
 from groupshift.ports.proof import ProofRunner
 from groupshift.ports.record_log import NobodyAsksTheLog, RecordLog
 from groupshift.ports.signature import Signer
-from groupshift.settings import Thresholds
+from groupshift.settings import ApprovalSettings, Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,7 @@ class Environment:
     isolation: Isolation = Isolation.READ_COMMITTED
     driver: str = "process"
     thresholds: Thresholds = field(default_factory=Thresholds)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
     crash: CrashPoints = field(default_factory=NoCrash)
     signer: Signer | None = None
     closing: tuple[Callable[[], None], ...] = ()

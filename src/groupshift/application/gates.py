@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from groupshift.application.approval import current, demand_approved, demand_unchanged, shown, voided
+from groupshift.application.approval import (
+    current,
+    demand_approved,
+    demand_unchanged,
+    require_approver,
+    shown,
+    voided,
+)
 from groupshift.application.brief_text import body, subject
 from groupshift.application.environment import Environment
 from groupshift.application.observe import look
@@ -63,6 +70,8 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
     _usable(gate, given)
     if _repeated(found, gate, given):
         return
+    if given.choice in {Choice.APPROVE, Choice.FINALISE}:
+        require_approver(env.approval, given.who, found.request.actor, gate)
     if given.choice is not Choice.REJECT:
         _demand_fresh(env, found, gate, given)
     env.append(

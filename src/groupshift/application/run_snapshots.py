@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.application.run_commits import committing, differing_commits, keep_commits
-from groupshift.application.run_work import HOLDS, Handler, Look, Question, RunWork
+from groupshift.application.run_work import HOLDS, REQUESTER, Handler, Look, Question, RunWork
 from groupshift.application.snapshot_cluster import snapshot_cluster
 from groupshift.domain.cluster_rows import LISTED_TOO, ProblemRow
 from groupshift.domain.cluster_run.progress import Seen
@@ -25,11 +25,18 @@ _SAID = 10
 """How many sentences of a comparison are journaled; all are in its folder."""
 
 
+def _requested(work: RunWork, _step: RunStep) -> Mapping[str, Any]:
+    """Who asked for the run, so that somebody else may have to approve it."""
+    return {REQUESTER: work.requester()}
+
+
 def _approve(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     """Ask; an approval of the plan is void when what it was given for has changed.
 
-    Raises `Conflict`, and ends the run, when it is void."""
+    Raises `Conflict`, and ends the run, when it is void, `Rejected` when who answers may not say yes."""
     yes = work.terms.decide(Question(run=work.run, plan=work.plan, step=step))
+    if yes:
+        work.require_approver(step.key)
     if yes and step.subject == "plan":
         _refuse_changed(work)
     return {"approved": yes, "by": work.terms.who, "plan": work.plan.hash}
@@ -153,7 +160,7 @@ def _equal(work: RunWork, step: RunStep, record: RunStepRecord) -> Look:
 
 
 HANDLERS: Mapping[RunAct, Handler[RunWork]] = {
-    RunAct.APPROVE: Handler(act=_approve, read_back=_approved),
+    RunAct.APPROVE: Handler(intend=_requested, act=_approve, read_back=_approved),
     RunAct.SNAPSHOT: Handler(act=_snapshot, read_back=_whole),
     RunAct.COMPARE: Handler(act=_compare, read_back=_equal),
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from groupshift.application.approval import require_approver
 from groupshift.domain.cluster_rows import ProblemRow
 from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
@@ -25,6 +26,7 @@ from groupshift.ports.journal import StepState
 from groupshift.ports.log_copies import OffsetsLog
 from groupshift.ports.run_sealing import RunSealing, not_sealed
 from groupshift.ports.snapshot_compare import SnapshotCompare
+from groupshift.settings import ApprovalSettings
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""
@@ -94,7 +96,7 @@ class RunTerms:
     a step may take (``patience_s``) and how often it is looked at, and who is told. ``acts`` are the kinds of
     steps that it does; it pauses before the first other one. ``holder`` names the claim (empty: ``who``).
     Unless ``taking``, this process goes on with a claim of that name: when another one has the run, nothing
-    is done or asked."""
+    is done or asked. ``requester`` asked for the run (empty: ``who``), ``approval`` says who may say yes."""
 
     decide: Callable[[Question], bool | None]
     who: str
@@ -106,11 +108,15 @@ class RunTerms:
     every_s: float = 2.0
     told: Callable[[RunStep, str], None] = _silent
     acts: frozenset[RunAct] = frozenset(RunAct)
+    requester: str = ""
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
 
 
 STOPPED = "stopped"
 """The name under which the journal of a run keeps where a process stopped last, what it saw there, and the
 detail in words; no step has it."""
+REQUESTER = "requester"
+"""What the journal calls who asked for a run, in the intent of each approval."""
 _TAKING = frozenset({RunAct.SNAPSHOT, RunAct.COMPARE})
 
 
@@ -186,7 +192,20 @@ class RunWork(ABC):
         result = record.result
         meant = self.terms.seen and self.terms.seen_of in {"", record.step}
         same = result.get("shown") == result.get("shown_before")
-        return meant and same and int(result.get("asked_by", record.token)) < record.token
+        said = meant and same and int(result.get("asked_by", record.token)) < record.token
+        if said and result.get("shown"):
+            self.require_approver(record.step)
+        return said
+
+    def requester(self) -> str:
+        """Who asked for the run: the journal's word where it has one."""
+        intents = (record.intent for record in self.tools.runs.steps(self.run).values())
+        asked = next((str(each[REQUESTER]) for each in intents if REQUESTER in each), "")
+        return asked or self.terms.requester or self.terms.who
+
+    def require_approver(self, gate: str) -> None:
+        """Raises `Rejected` unless who answers may say yes."""
+        require_approver(self.terms.approval, self.terms.who, self.requester(), gate)
 
     def hold(self, record: RunStepRecord) -> None:
         """Read the fence and take the step over, right before something is changed: raises `Conflict`, having

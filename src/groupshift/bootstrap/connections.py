@@ -57,6 +57,7 @@ def connect(settings: Settings) -> Environment:
         clock=clock,
         job=str(files("groupshift").joinpath("spark", "jobs", "validate.py")),
         thresholds=settings.thresholds,
+        approval=settings.approval,
         crash=crash_points(),
         signer=signer_of(settings.evidence.signing_key),
         closing=(close_groups, close_protocol, journal.close),

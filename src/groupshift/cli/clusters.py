@@ -10,15 +10,24 @@ from typing import Annotated
 import typer
 
 from groupshift.cli.terminal import Console, progress_bar
+from groupshift.domain.addresses import joined, kafka_servers, zookeeper_ensemble
 from groupshift.errors import Rejected
 from groupshift.ports.group_snapshots import Progress
 from groupshift.settings import ZookeeperSettings
 
 Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]
+
+
+def _servers(text: str) -> str:
+    """The servers as every client understands them. Raises `Rejected` for what cannot be an address."""
+    return joined(kafka_servers(text, "--bootstrap-servers")) if text else ""
+
+
 Servers = Annotated[
     str,
     typer.Option(
         "--bootstrap-servers",
+        callback=_servers,
         help="Brokers without login; else those and the properties of the settings file.",
         show_default=False,
     ),
@@ -57,12 +66,10 @@ def one_cluster(bootstrap_servers: str, settings_file: Path | None) -> None:
 
 
 def ensemble(zookeeper: str) -> ZookeeperSettings:
-    """Hosts and chroot of ``host:port[,host:port][/chroot]``, without login. Raises `Rejected` without a
-    host."""
-    hosts, slash, chroot = zookeeper.partition("/")
-    if not hosts.strip():
-        raise Rejected(f"--zookeeper {zookeeper!r} names no server: write host:port,host:port/chroot")
-    return ZookeeperSettings(hosts=hosts, chroot=slash + chroot)
+    """Hosts and chroot of ``host:port[,host:port][/chroot]``, without login. Raises `Rejected` for
+    what cannot be an address."""
+    found = zookeeper_ensemble(zookeeper, "--zookeeper")
+    return ZookeeperSettings(hosts=found.hosts, chroot=found.chroot)
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913 - the options of a verb
             return _show(tools.runs, opened, as_json=as_json)
         demand_forward(opened)
         console = Console(stderr=True)
-        terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)
+        terms = terms_of(console, place=place, yes=yes, seen=seen, patience_s=patience)
         return finish(
             downgrade_run.MOVE, tools.runs, downgrade_run.go_on(tools, terms, opened), as_json=as_json
         )
@@ -160,7 +160,7 @@ def back(  # noqa: PLR0913 - the options of a verb
                 console.print(f"{number}. {step.does}")
             render.next_command(console, "groupshift downgrade back --execute")
             return 0
-        terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)
+        terms = terms_of(console, place=place, yes=yes, seen=seen, patience_s=patience)
         turned = downgrade_run.turn_back(tools, terms, opened)
         return finish(
             downgrade_run.MOVE, tools.runs, downgrade_run.go_on(tools, terms, turned), as_json=as_json

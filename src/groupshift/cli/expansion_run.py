@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - the options of a verb
         if not execute:
             return _show_run(tools.runs, opened, as_json=as_json)
         demand_forward(opened)
-        terms = terms_of(Console(stderr=True), yes=yes, seen=seen, patience_s=patience)
+        terms = terms_of(Console(stderr=True), place=place, yes=yes, seen=seen, patience_s=patience)
         outcome = expansion_run.go_on(tools, terms, opened)
         return finish(MOVE, tools.runs, outcome, as_json=as_json, done=_AFTER)
 
@@ -144,7 +144,7 @@ def back(  # noqa: PLR0913 - the options of a verb
                 console.print(f"{number}. {step.does}")
             render.next_command(console, "groupshift expansion back --execute")
             return 0
-        terms = terms_of(console, yes=yes, seen=seen, patience_s=patience)
+        terms = terms_of(console, place=place, yes=yes, seen=seen, patience_s=patience)
         turned = expansion_run.turn_back(tools, terms, opened)
         return finish(MOVE, tools.runs, expansion_run.go_on(tools, terms, turned), as_json=as_json)
 

@@ -13,7 +13,7 @@ from groupshift.cli import render
 from groupshift.cli.live import Agreed, LiveListener, Prompted
 from groupshift.cli.options import repeated
 from groupshift.cli.runner import Runner, claim
-from groupshift.cli.session import open_app, who
+from groupshift.cli.session import account, open_app, who
 from groupshift.cli.terminal import Console, styled
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.judgement import Closing
@@ -52,7 +52,7 @@ def signed(asked: MoveRequest) -> MoveRequest:
 
 def run_name(verb: str) -> str:
     """A name no other process has: every process that claims fences the ones before it."""
-    return f"cli-{verb}-{who()}-{os.getpid()}-{time.time_ns()}"
+    return f"cli-{verb}-{account()}-{os.getpid()}-{time.time_ns()}"
 
 
 def runner_of(

@@ -94,6 +94,7 @@ def place_of(
         evidence=Path(found.evidence.root) / folder_of(move),
         java_home=found.spark.java_home or (str(java_home()) if cluster else ""),
         signing_key=found.evidence.signing_key,
+        approval=found.approval,
     )
 
 
@@ -112,8 +113,8 @@ def journal_of(place: RunPlace) -> Iterator[ClusterRuns]:
         runs.close()
 
 
-def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> RunTerms:
-    """Who answers is at this terminal; what is told is said once."""
+def terms_of(console: Console, *, place: RunPlace, yes: bool, seen: bool, patience_s: float) -> RunTerms:
+    """Who answers is at this terminal, and may by the settings of ``place``; what is told is said once."""
     said: list[str] = []
 
     def told(step: RunStep, detail: str) -> None:
@@ -131,5 +132,11 @@ def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> R
         return confirm(console, f"{asked.step.does} (plan {asked.plan.hash[:12]})?")
 
     return RunTerms(
-        decide=decide, who=who(), holder=run_name("run"), seen=seen, patience_s=patience_s, told=told
+        decide=decide,
+        who=who(),
+        holder=run_name("run"),
+        seen=seen,
+        patience_s=patience_s,
+        told=told,
+        approval=place.approval,
     )

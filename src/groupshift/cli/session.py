@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import pwd
 from pathlib import Path
 from typing import Annotated
 
@@ -55,9 +56,21 @@ def open_app(path: Path | None) -> tuple[App, Settings]:
     return build(parsed), parsed
 
 
-def who() -> str:
-    """The person at the keyboard."""
+def account() -> str:
+    """The account that this process runs as, whatever the environment claims."""
     try:
-        return getpass.getuser()
-    except (OSError, KeyError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         return f"uid {os.getuid()}"
+
+
+def who() -> str:
+    """The person at the keyboard: the name that the environment tells, and beside it the account that the
+    operating system does (`groupshift.application.approval.identity` reads it)."""
+    real = account()
+    try:
+        claimed = getpass.getuser()
+    except (OSError, KeyError):
+        claimed = real
+    beside = "" if claimed == real else f", {real}"
+    return f"{claimed} (uid {os.getuid()}{beside})"

@@ -18,6 +18,7 @@ from groupshift.adapters.zookeeper.login import ZookeeperLogin, read_login
 from groupshift.consumers.keys import COOPERATIVE, EAGER, FORCED, KEYS, PREFIX, Use
 from groupshift.consumers.librdkafka import objection
 from groupshift.consumers.reading import Reader
+from groupshift.domain.addresses import joined, kafka_servers, login_problem, zookeeper_ensemble
 from groupshift.domain.assignment import Assignor, TextForm
 from groupshift.domain.registration import consumer_id
 from groupshift.domain.znodes import INTERNAL_TOPICS
@@ -36,6 +37,7 @@ _RESETS = {
 _ASSIGNORS = {each.value: each for each in Assignor}
 _FORMS = {each.value: each for each in TextForm}
 _LONGEST_DRAIN_S = 1.0
+_BROKERS = ("bootstrap.servers", "metadata.broker.list")
 _HIGHEST_PORT = 65_535
 
 
@@ -114,6 +116,7 @@ def parse(raw: Mapping[str, Any], *, migrating: bool) -> ConsumerConfig:
     migrating = _migrating(read, migrating=migrating)
     _check_keys(read)
     _check_contradictions(read, migrating=migrating)
+    _check_login(read)
     config = _read(read, migrating=migrating)
     _check_librdkafka(read, config)
     if read.problems:
@@ -132,7 +135,9 @@ def _migrating(read: Reader, *, migrating: bool) -> bool:
 def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
     group = read.text("group.id")
     session_s = read.milliseconds("zookeeper.session.timeout.ms", 6_000)
-    bootstrap = read.raw.get("bootstrap.servers") or read.raw.get(f"{PREFIX}bootstrap.servers")
+    brokers = _brokers(read)
+    bootstrap = brokers.get("bootstrap.servers") or brokers.get(f"{PREFIX}bootstrap.servers")
+    raw = {**read.raw, **brokers}
     if not bootstrap and migrating:
         read.problems.append("bootstrap.servers is missing: set it to the brokers' addresses")
     reset = read.choice("auto.offset.reset", "largest", _RESETS)
@@ -141,7 +146,7 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
         consumer_id=_consumer_id(group, read),
         client_id=read.name("client.id", group or "-"),
         migrating=migrating,
-        zookeeper=read.text("zookeeper.connect"),
+        zookeeper=_ensemble(read),
         login=read_login(read.raw, "zookeeper.", read.problems),
         session_s=session_s,
         connect_s=read.milliseconds("zookeeper.connection.timeout.ms", int(session_s * 1000)),
@@ -157,9 +162,44 @@ def _read(read: Reader, *, migrating: bool) -> ConsumerConfig:
         drain_s=min(read.milliseconds("rebalance.drain.ms", 500), _LONGEST_DRAIN_S),
         metrics_port=read.number("metrics.port", "a port, or 0 for any", upto=_HIGHEST_PORT),
         wake_every_s=read.milliseconds("wake.old.members.ms", 0),
-        kafka=_librdkafka(read.raw) | ({"bootstrap.servers": bootstrap} if bootstrap else {}),
-        membership=_membership(read.raw),
+        kafka=_librdkafka(raw) | ({"bootstrap.servers": bootstrap} if bootstrap else {}),
+        membership=_membership(raw),
     )
+
+
+def _brokers(read: Reader) -> dict[str, str]:
+    """The brokers' addresses by the key that names them, as librdkafka understands them."""
+    found: dict[str, str] = {}
+    for key in (f"{prefix}{name}" for name in _BROKERS for prefix in ("", PREFIX)):
+        if not read.raw.get(key):
+            continue
+        protocol = read.raw.get("security.protocol")
+        if key.startswith(PREFIX):
+            protocol = read.raw.get(f"{PREFIX}security.protocol") or protocol
+        try:
+            found[key] = joined(kafka_servers(str(read.raw[key]), key, str(protocol or "")))
+        except Rejected as wrong:
+            read.problems.append(str(wrong))
+            found[key] = "-"
+    return found
+
+
+def _ensemble(read: Reader) -> str:
+    """``zookeeper.connect`` as kazoo understands it."""
+    text = read.text("zookeeper.connect")
+    try:
+        return str(zookeeper_ensemble(text, "zookeeper.connect")) if text else ""
+    except Rejected as wrong:
+        read.problems.append(str(wrong))
+        return ""
+
+
+def _check_login(read: Reader) -> None:
+    """A login, or certificates, that the security protocol does not use: the session would be PLAINTEXT."""
+    own = _librdkafka(read.raw)
+    embedded = {**own, **_membership(read.raw)}
+    problems = [login_problem(own), login_problem(embedded, PREFIX) if embedded != own else None]
+    read.problems.extend(dict.fromkeys(each for each in problems if each))
 
 
 def _librdkafka(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from groupshift.domain.addresses import joined, kafka_servers, login_problem
 from groupshift.domain.protocol.model import Protocol
 from groupshift.errors import Broken, Rejected, Transient
 
@@ -40,6 +41,13 @@ class PlainConsumer:
                 f"member {self._member}: group.protocol is {config['group.protocol']}, but the member is to "
                 f"speak the {protocol} protocol: leave the property out, or choose the other kind"
             )
+        without_effect = login_problem(config)
+        if without_effect:
+            raise Rejected(f"member {self._member}: {without_effect}")
+        if config.get("bootstrap.servers"):
+            security = str(config.get("security.protocol") or "")
+            servers = kafka_servers(str(config["bootstrap.servers"]), "bootstrap.servers", security)
+            config = {**config, "bootstrap.servers": joined(servers)}
         try:
             self._consumer = Consumer({**defaults, **config, "group.protocol": protocol.value})
             self._consumer.subscribe(list(topics))

@@ -13,7 +13,7 @@ from groupshift.bootstrap.connections import signer_of
 from groupshift.bootstrap.downgrade import cluster_runs, commit_hashes, run_evidence, step_crash_points
 from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
 from groupshift.ports.broker_replacement import BrokerReplacement
-from groupshift.settings import KafkaSettings
+from groupshift.settings import ApprovalSettings, KafkaSettings
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift.spark.run_report.sealing import ReportAndPack
@@ -24,13 +24,14 @@ from groupshift.spark.snapshot_compare import SparkSnapshotCompare
 class RunPlace:
     """Where a run works and remembers: the cluster, the journal's URL, the folder of its snapshots.
     ``java_home`` is Spark's, empty for the one of the environment; ``signing_key`` signs its evidence, none
-    where it is empty."""
+    where it is empty; ``approval`` says who may say yes."""
 
     kafka: KafkaSettings
     journal: str
     evidence: Path
     java_home: str = ""
     signing_key: str = field(default="", repr=False)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings)
 
 
 def brokers_of(place: RunPlace, timeout_s: float) -> Brokers:

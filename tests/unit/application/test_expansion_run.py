@@ -417,3 +417,36 @@ def test_f03_a_commit_of_a_former_topic_is_never_given_back(kind: Coordinator) -
     left = {(row.group, row.topic, row.partition) for row in world.take(MOVING).offsets}
     assert (MOVING[0], "t", 7) not in left
     assert len(left) == len(MOVING)
+
+
+def test_s11_a_run_is_approved_by_another_person_than_asked_for_it() -> None:
+    """With four eyes; by the account, through every process that goes on with it."""
+    from groupshift.settings import ApprovalSettings
+
+    tools = tools_of(committed(Coordinator.NEW))
+    begun(tools)
+    rule = ApprovalSettings(four_eyes=True)
+    asked = gone_on(tools, approval=rule, who="ann (uid 1)", decide=lambda _asked: None)
+    assert asked.ended is Ended.WAITING
+    for who in ("ann (uid 1)", "bob (uid 1, ann)"):
+        with pytest.raises(Rejected, match=r"asked for this and may not approve it"):
+            gone_on(tools, approval=rule, who=who)
+    assert gone_on(tools, approval=rule, who="bob (uid 2)").ended is Ended.DONE
+    steps = tools.runs.steps(tools.runs.recent(1)[0].run).values()
+    approvals = [each for each in steps if "requester" in each.intent]
+    assert approvals
+    assert {(each.intent["requester"], each.result["by"]) for each in approvals} == {
+        ("ann (uid 1)", "bob (uid 2)")
+    }
+
+
+def test_s11_a_run_is_approved_by_those_who_are_named() -> None:
+    """A no of anybody else is taken."""
+    from groupshift.settings import ApprovalSettings
+
+    tools = tools_of(committed(Coordinator.OLD))
+    begun(tools)
+    rule = ApprovalSettings(approvers=("bob",))
+    with pytest.raises(Rejected, match=r"approval\.approvers names bob"):
+        gone_on(tools, approval=rule, who="bob (uid 1, ann)")
+    assert gone_on(tools, approval=rule, who="ann", decide=lambda _asked: False).ended is Ended.DECLINED

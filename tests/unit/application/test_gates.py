@@ -271,3 +271,79 @@ def test_a_member_without_a_fence_keeps_the_group_in_zookeeper_mode() -> None:
     bench.world.places["m1"].kind = MemberKind.OLD
     migration = bench.plan(until=Until.ROLL)
     assert "has to stay in zookeeper mode" in bench.app().brief(migration, Gate.PLAN).body
+
+
+def held(bench: Bench, **approval: object) -> object:
+    """The App under these settings."""
+    from groupshift.bootstrap import App
+    from groupshift.settings import ApprovalSettings
+
+    return App(replace(bench.environment(), approval=ApprovalSettings(**approval)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gate", [Gate.PLAN, Gate.TOGGLE, Gate.REVIEW, Gate.FINALISE])
+@pytest.mark.parametrize(
+    "requester", ["ann", "ann (uid 1000)", "bob (uid 1000, ann)", "bob (uid 7) (uid 1000, ann)"]
+)
+def test_s11_who_asks_may_not_approve_with_four_eyes(bench: Bench, gate: Gate, requester: str) -> None:
+    """At no gate, under no name that the account claims; a no is always taken."""
+    migration = bench.plan()
+    app = held(bench, four_eyes=True)
+    brief = app.brief(migration, gate, StageName.CANARY if gate is Gate.REVIEW else None)  # type: ignore[attr-defined]
+    choice = Choice.FINALISE if gate is Gate.FINALISE else Choice.APPROVE
+    given = Answer(choice=choice, who=requester, fingerprint=brief.fingerprint)
+    with pytest.raises(Rejected, match=r"asked for this and may not approve it .*another person"):
+        app.answer(migration, gate, given)  # type: ignore[attr-defined]
+    app.answer(migration, gate, replace(given, who="ann (uid 1001, eve)"))  # type: ignore[attr-defined]
+    again = replace(given, choice=Choice.REJECT)
+    app.answer(migration, gate, again)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "who", ["carl", "ann (uid 0, carl)", "ann (uid 5) (uid 0, root)", "annie", "", "ANN"]
+)
+def test_s11_only_the_named_approvers_may(bench: Bench, who: str) -> None:
+    """By their account, not by what the environment claims."""
+    migration = bench.plan()
+    app = held(bench, approvers=("ann", "bob"))
+    brief = app.brief(migration, Gate.PLAN)  # type: ignore[attr-defined]
+    given = Answer(choice=Choice.APPROVE, who=who or "eve", fingerprint=brief.fingerprint)
+    with pytest.raises(Rejected, match=r"may not approve.*approval\.approvers names ann, bob"):
+        app.answer(migration, Gate.PLAN, given)  # type: ignore[attr-defined]
+    app.answer(migration, Gate.PLAN, replace(given, who="x (uid 1000, bob)"))  # type: ignore[attr-defined]
+
+
+def test_s11_the_account_stands_beside_the_claimed_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LOGNAME is what anybody says; the user id is what the operating system says."""
+    import os
+    import pwd
+
+    from groupshift.application.approval import identity
+    from groupshift.cli.session import who
+
+    real = pwd.getpwuid(os.getuid()).pw_name
+    for claimed in ("somebody-else", f"eve (uid {os.getuid()})"):
+        monkeypatch.setenv("LOGNAME", claimed)
+        assert who() == f"{claimed} (uid {os.getuid()}, {real})"
+        assert identity(who()) == real
+    monkeypatch.setenv("LOGNAME", real)
+    assert who() == f"{real} (uid {os.getuid()})"
+    assert identity(who()) == real
+
+
+def test_s11_settings_say_who_may_approve() -> None:
+    """One section for both engines; wrong types are named."""
+    from groupshift.settings import parse
+
+    base = {
+        "kafka": {"bootstrap_servers": "b:1"},
+        "fleet": {"driver": "manual"},
+        "journal": {"url": "sqlite://"},
+        "evidence": {"root": "/e"},
+    }
+    found = parse({**base, "approval": {"approvers": ["ann"], "four_eyes": True}}).approval
+    assert (found.approvers, found.four_eyes) == (("ann",), True)
+    with pytest.raises(Rejected, match=r"approval\.four_eyes is not true or false"):
+        parse({**base, "approval": {"four_eyes": 1}})
+    with pytest.raises(Rejected, match=r"approval\.approvers is not a list of texts"):
+        parse({**base, "approval": {"approvers": "ann"}})

@@ -20,7 +20,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """The verbs over a simulated group."""
     made = make_bench()
     sections = {
-        "kafka": {"bootstrap_servers": "b"},
+        "kafka": {"bootstrap_servers": "b:9092"},
         "zookeeper": {"hosts": "z"},
         "fleet": {"driver": "manual"},
         "journal": {"url": "sqlite://"},

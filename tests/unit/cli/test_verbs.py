@@ -26,7 +26,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made = make_bench()
     settings = parse(
         {
-            "kafka": {"bootstrap_servers": "b"},
+            "kafka": {"bootstrap_servers": "b:9092"},
             "zookeeper": {"hosts": "z"},
             "fleet": {"driver": "manual"},
             "journal": {"url": "sqlite://"},

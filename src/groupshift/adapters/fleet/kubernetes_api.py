@@ -14,6 +14,7 @@ from kubernetes import config
 from kubernetes.client import ApiClient, ApiException, Configuration
 from urllib3.exceptions import HTTPError
 
+from groupshift.domain.addresses import api_server_problem
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.settings import KubernetesSettings
 
@@ -119,6 +120,9 @@ def _configuration(settings: KubernetesSettings) -> Configuration:
         raise Rejected(
             f"the Kubernetes API cannot be reached ({error}); name fleet.kubernetes.server or .kubeconfig"
         ) from error
+    wrong = api_server_problem(made.host, "the Kubernetes API server")
+    if wrong:
+        raise Rejected(f"{wrong}; correct fleet.kubernetes.server, or the server in the kubeconfig")
     made.retries = False
     made.debug = False
     return made

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from groupshift.domain.secrets import struck_out
 from groupshift.errors import Rejected
 
 _LAST_WORDS_S = 1.0
@@ -59,9 +60,7 @@ def run_program(
 def masked(text: str, secrets: Iterable[str]) -> str:
     """What a program said to people, without the values of the variables that it was given of our
     environment; the longest first, since one may hold another."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+    return struck_out(text, secrets)
 
 
 def _tail(written: bytes) -> str:

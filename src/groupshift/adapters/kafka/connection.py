@@ -16,8 +16,9 @@ from kafka.errors import (
 )
 
 from groupshift.adapters.kafka.properties import client_settings
-from groupshift.adapters.kafka.sentences import refused, silent, unusable_address, without_secrets
+from groupshift.adapters.kafka.sentences import refused, silent, without_secrets
 from groupshift.adapters.kafka.session import REFUSED, Requests, Session
+from groupshift.domain.addresses import kafka_servers
 from groupshift.errors import Rejected
 
 T = TypeVar("T")
@@ -97,11 +98,10 @@ class KafkaConnection:
     def _connected(self) -> Session:
         if self._session is None:
             settings = client_settings(self._properties)
-            servers = [each.strip() for each in self._address.split(",")]
-            try:
-                self._session = Session({**settings, "bootstrap_servers": servers})
-            except ValueError as wrong:
-                raise unusable_address(self._address, str(wrong)) from None
+            servers = kafka_servers(
+                self._address, "kafka.bootstrap_servers", self._properties.get("security.protocol", "")
+            )
+            self._session = Session({**settings, "bootstrap_servers": [str(each) for each in servers]})
         return self._session
 
     def _judge(self, failed: Exception) -> None:

@@ -6,11 +6,11 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+from groupshift.domain.addresses import PROTOCOLS, login_problem
 from groupshift.errors import Rejected
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_KEYS = frozenset(
+KEYS = frozenset(
     {
         "client.id",
         "security.protocol",
@@ -28,18 +28,23 @@ _KEYS = frozenset(
         "enable.ssl.certificate.verification",
     }
 )
+"""Every key that says how to connect and log in."""
 
 
 def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     """Settings of kafka-python that mean the same as these librdkafka ``properties``.
 
     Raises `Rejected` for a key without equivalent, a value that is none of its choices, a missing
-    user name or password, and files that cannot be loaded; no sentence quotes a secret.
+    user name or password, a login or certificates that the protocol does not use, and files that cannot be
+    loaded; no sentence quotes a secret.
     """
-    unknown = sorted(set(properties) - _KEYS)
+    unknown = sorted(set(properties) - KEYS)
     if unknown:
-        raise _unusable(f"{unknown[0]!r} means nothing to an observer; known are {', '.join(sorted(_KEYS))}")
-    protocol = _choice("security.protocol", properties.get("security.protocol", "PLAINTEXT"), _PROTOCOLS)
+        raise _unusable(f"{unknown[0]!r} means nothing to an observer; known are {', '.join(sorted(KEYS))}")
+    without_effect = login_problem(properties)
+    if without_effect:
+        raise _unusable(without_effect)
+    protocol = _choice("security.protocol", properties.get("security.protocol") or "PLAINTEXT", PROTOCOLS)
     settings: dict[str, Any] = {
         "client_id": properties.get("client.id", "groupshift"),
         "security_protocol": protocol,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from groupshift.domain.secrets import struck_out
 from groupshift.errors import Rejected, Transient
 
 _SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
@@ -12,10 +13,7 @@ _SECRET = re.compile(r"password|secret|key|pem|jaas|oauth|token", re.IGNORECASE)
 
 def without_secrets(text: str, properties: Mapping[str, str]) -> str:
     """``text`` with the values of all properties that hold a secret struck out."""
-    for key, value in properties.items():
-        if _SECRET.search(key) and value:
-            text = text.replace(value, "***")
-    return text
+    return struck_out(text, (value for key, value in properties.items() if _SECRET.search(key)))
 
 
 def refused(address: str, why: str) -> Rejected:
@@ -23,14 +21,6 @@ def refused(address: str, why: str) -> Rejected:
     return Rejected(
         f"Kafka at {address} refuses the credentials ({why}): "
         "correct the security keys of [kafka.properties] or the ACLs of this user"
-    )
-
-
-def unusable_address(address: str, why: str) -> Rejected:
-    """The bootstrap servers are no list of host:port."""
-    return Rejected(
-        f"kafka.bootstrap_servers {address!r} cannot be used ({why}): "
-        "write host:port, several with a comma between them"
     )
 
 

@@ -23,9 +23,12 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
     for_code,
 )
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.scram import SaslMechanismScram
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
+from groupshift.adapters.kafka.raw.login import BoundedScram, LoginRefused
 from groupshift.adapters.kafka.sockets import BrokerConnections
 
 T = TypeVar("T")
@@ -39,6 +42,26 @@ REFUSED = (
 """What a broker answers to wrong credentials; asking again would not help."""
 
 _LARGEST_ANSWER = 100_000_000
+
+
+class _BoundedMechanism(SaslMechanismScram):  # type: ignore[misc]
+    """kafka-python's SCRAM with our client, which bounds what the broker may ask for."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        user, password = config["sasl_plain_username"], config["sasl_plain_password"]
+        self._scram_client = BoundedScram(user, password, config["sasl_mechanism"])
+
+    def receive(self, auth_bytes: bytes) -> Any:
+        """Raises kafka-python's error of a login that failed."""
+        try:
+            return super().receive(auth_bytes)
+        except LoginRefused as why:
+            raise SaslAuthenticationFailedError(str(why)) from None
+
+
+for _name in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+    register_sasl_mechanism(_name, _BoundedMechanism, overwrite=True)
 
 
 class _NoRequests(logging.Filter):

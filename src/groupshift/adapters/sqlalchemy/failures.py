@@ -7,6 +7,8 @@ from urllib.parse import quote, quote_plus
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from groupshift.domain.secrets import struck_out
+
 _PASSING = {
     "40001",  # serialization_failure
     "40P01",  # deadlock_detected
@@ -36,9 +38,7 @@ def said(error: DBAPIError, url: URL) -> str:
     """Kind and words of the database's own error, in one line."""
     text = " ".join(f"{type(error.orig).__name__}: {error.orig}".split())
     values = [str(url.password or ""), *(str(value) for value in url.query.values())]
-    for secret in sorted({form for value in values for form in _forms(value)}, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+    return struck_out(text, {form for value in values for form in _forms(value)})
 
 
 def _forms(value: str) -> set[str]:

@@ -39,6 +39,7 @@ from groupshift.adapters.zookeeper.login import (
     make_client,
     read_tool_login,
 )
+from groupshift.domain.addresses import zookeeper_ensemble
 from groupshift.errors import Rejected, Transient
 
 T = TypeVar("T")
@@ -198,8 +199,8 @@ class ZookeeperConnection:
         properties: Mapping[str, str] | None = None,
         timeout_s: float = 6.0,
     ) -> None:
-        self._address = hosts
         root = chroot.strip("/")
+        self._address = hosts
         self._hosts = f"{hosts.rstrip('/')}/{root}" if root else hosts
         self._user = (username, password)
         self._properties = dict(properties or {})
@@ -258,13 +259,8 @@ class ZookeeperConnection:
                 "the settings name no ZooKeeper, which this needs: write [zookeeper] hosts as host:port"
             )
         if self._client is None:
-            try:
-                self._client = make_client(self._hosts, _SESSION_TIMEOUT_S, self.login, logger=_LOG)
-            except ValueError as wrong:
-                raise Rejected(
-                    f"the ZooKeeper address {self._hosts!r} is none ({wrong}): "
-                    "write [zookeeper] hosts as host:port[,host:port]"
-                ) from wrong
+            where = zookeeper_ensemble(self._hosts, "the ZooKeeper address")
+            self._client = make_client(str(where), _SESSION_TIMEOUT_S, self.login, logger=_LOG)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="No chroot path exists")  # `Rejected` says it
                 self._client.start(timeout=max(0.001, deadline - time.monotonic()))

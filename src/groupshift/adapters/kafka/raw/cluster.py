@@ -15,7 +15,8 @@ from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.raw.coordinator_calls import coordinators_told
 from groupshift.adapters.kafka.raw.login import LoginRefused
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, UnsupportedByBroker, fill, id_text
-from groupshift.adapters.kafka.sentences import refused, silent, unusable_address, without_secrets
+from groupshift.adapters.kafka.sentences import refused, silent, without_secrets
+from groupshift.domain.addresses import joined, kafka_servers
 from groupshift.domain.commit_places import TopicNow
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
@@ -50,10 +51,13 @@ class KafkaCluster:
     def __init__(
         self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 10.0
     ) -> None:
-        self.address = bootstrap_servers
         self._properties = dict(properties or {})
         self._timeout_s = timeout_s
-        self._bootstrap = _addresses(bootstrap_servers)
+        servers = kafka_servers(
+            bootstrap_servers, "kafka.bootstrap_servers", self._properties.get("security.protocol", "")
+        )
+        self.address = joined(servers)
+        self._bootstrap = [(each.host, each.port) for each in servers]
         self._access = Access(settings=client_settings(self._properties), timeout_s=timeout_s)
         self._nodes: dict[int, BrokerNode] = {}
         self._connections: dict[int, BrokerConnection] = {}
@@ -280,13 +284,3 @@ class KafkaCluster:
 
     def _safe(self, failed: Exception) -> str:
         return without_secrets(str(failed) or type(failed).__name__, self._properties)
-
-
-def _addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
-    found = []
-    for server in bootstrap_servers.split(","):
-        host, _, port = server.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise unusable_address(bootstrap_servers, f"{server.strip()!r} is no host:port")
-        found.append((host.strip("[]"), int(port)))
-    return found

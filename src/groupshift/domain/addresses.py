@@ -1,0 +1,279 @@
+"""Addresses as people write them: one parser for Kafka's, one for ZooKeeper's, one for an HTTP API's.
+
+Settings, options of the command line, configurations of consumers and connections of Airflow all come here
+before anything is asked. What Java's clients understand is understood alike, with three exceptions: an
+address that cannot be one is refused at once, a prefix has to agree with ``security.protocol`` (Java ignores
+it, and the connection would be PLAINTEXT), and a user name inside an address is refused without being shown.
+
+Source: `ClientUtils.parseAndValidateAddresses` and `Utils.getHost` of Kafka 4.1, `ConnectStringParser` of
+ZooKeeper 3.8.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from groupshift.domain.secrets import holds_login
+from groupshift.errors import Rejected
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""Kafka's security protocols."""
+_ZOOKEEPER_PORT: Final = 2181
+_HIGHEST_PORT: Final = 65_535
+_LONGEST_HOST, _LONGEST_LABEL, _LONGEST_SHOWN = 253, 63, 200
+_LABEL = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_-]*[0-9A-Za-z_])?", re.ASCII)
+_PREFIX = re.compile(r"([0-9a-zA-Z\-%._]*)://")
+_DIGITS = re.compile(r"[0-9]+", re.ASCII)
+_URL = re.compile(r"[0-9A-Za-z._:/\[\]%~-]+", re.ASCII)
+_SPACE: Final = " \t\r\n\f\v"
+_LOGIN: Final = ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "sasl.jaas.config")
+_TLS: Final = ("ssl.ca.", "ssl.certificate.", "ssl.key.", "ssl.keystore.", "ssl.truststore.")
+_KAFKA_FORM: Final = "write host:port, several with a comma between them"
+_ZOOKEEPER_FORM: Final = "write host:port[,host:port][/chroot]"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Server:
+    """One server; ``host`` without brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """ZooKeeper's servers and the path below which a cluster keeps its nodes, empty for the root."""
+
+    servers: tuple[Server, ...]
+    chroot: str = ""
+
+    @property
+    def hosts(self) -> str:
+        """``host:port[,host:port]``."""
+        return joined(self.servers)
+
+    def __str__(self) -> str:
+        return self.hosts + self.chroot
+
+
+def joined(servers: tuple[Server, ...]) -> str:
+    """``host:port[,host:port]``, as every client understands it."""
+    return ",".join(map(str, servers))
+
+
+def kafka_servers(text: str, key: str, protocol: str = "") -> tuple[Server, ...]:
+    """The bootstrap servers that ``text`` names; ``key`` is where it was written, ``protocol`` the
+    ``security.protocol`` beside it (empty: PLAINTEXT, Kafka's default).
+
+    Raises `Rejected` for what cannot be an address and for a prefix that contradicts ``protocol``."""
+    _refuse_login(text, key, _KAFKA_FORM)
+    found = []
+    for entry in _entries(text):
+        prefix = _PREFIX.match(entry)
+        if prefix:
+            _agree(prefix[1], protocol, key, text)
+        why, server = _server(entry[prefix.end() :] if prefix else entry, None)
+        if server is None:
+            raise _unusable(key, text, f"{_short(entry)} {why}", _KAFKA_FORM)
+        found.append(server)
+    if not found:
+        raise _unusable(key, text, "it names no server", _KAFKA_FORM)
+    return tuple(found)
+
+
+def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
+    """The servers and the chroot that ``text`` names; a server without a port has ZooKeeper's, 2181.
+
+    Raises `Rejected` for what cannot be an address, and without ``chroot`` for a text that holds a path."""
+    _refuse_login(text, key, _ZOOKEEPER_FORM)
+    if "://" in text:
+        raise _unusable(key, text, "ZooKeeper's addresses have no prefix", _ZOOKEEPER_FORM)
+    hosts, slash, path = text.strip(_SPACE).partition("/")
+    if slash and not chroot:
+        raise Rejected(f"{key} {_short(text)} holds a path: put it into zookeeper.chroot")
+    found = []
+    for entry in _entries(hosts):
+        why, server = _server(entry, _ZOOKEEPER_PORT)
+        if server is None:
+            raise _unusable(key, text, f"{_short(entry)} {why}", _ZOOKEEPER_FORM)
+        found.append(server)
+    if not found:
+        raise _unusable(key, text, "it names no server", _ZOOKEEPER_FORM)
+    wrong = chroot_problem(slash + path) if path else None
+    if wrong:
+        raise _unusable(key, text, wrong, _ZOOKEEPER_FORM)
+    return Ensemble(tuple(found), slash + path if path else "")
+
+
+def chroot_problem(chroot: str) -> str | None:
+    """What is wrong with a chroot, None when it can be one; ``/`` alone is the root, as is an empty one.
+    The rules are those of ZooKeeper's ``PathUtils``."""
+    if chroot in {"", "/"}:
+        return None
+    if holds_login(chroot):
+        return "the chroot holds an @ (not shown)"
+    names = chroot.split("/")[1:]
+    wrong = (
+        (not chroot.startswith("/"), "does not start with /"),
+        (re.search(r",[^/]*:[0-9]+(/|$)", chroot), "holds a server: it stands once, after the last server"),
+        (chroot.endswith("/"), "ends with /"),
+        (not all(names) or {".", ".."} & set(names), "has an empty name, . or .. in it"),
+        (not chroot.isprintable() or chroot != chroot.strip(), "holds a character that no path has"),
+    )
+    said = next((words for met, words in wrong if met), None)
+    return f"the chroot {_short(chroot)} {said}" if said else None
+
+
+def api_server_problem(server: str, key: str) -> str | None:
+    """What is wrong with the URL of an HTTP API to which a token is sent, None when it can be used: it is
+    ``https://``, or ``http://`` of this machine and no other."""
+    if holds_login(server):
+        return f"{key} holds a user name or a password (not shown): remove it, and write the token beside it"
+    said = f"{key} {_short(server)}"
+    if not _URL.fullmatch(server):
+        return f"{said} is not an https:// URL: it holds a character that belongs into none"
+    try:
+        url = urlsplit(server)
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        return f"{said} is not an https:// URL: write https://host:port"
+    written = f"[{host}]" if ":" in host else host
+    if not _host(host) or url.netloc.lower() not in {written, f"{written}:{port}"} or port == 0:
+        return f"{said} is not an https:// URL: write https://host:port"
+    if url.scheme == "https" or (url.scheme == "http" and _is_here(host)):
+        return None
+    return f"{said} is not an https:// URL: the token would be sent in the clear"
+
+
+def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | None:
+    """What is wrong with security keys that would have no effect, None when they have one: a login without a
+    SASL protocol, certificates without TLS. Such a connection would silently be PLAINTEXT.
+
+    ``prefix`` stands before each key in the sentence; no value of a login is in it."""
+    protocol = str(properties.get("security.protocol") or "PLAINTEXT").strip().upper()
+    named = f"{prefix}security.protocol is {protocol}"
+    if not properties.get("security.protocol"):
+        named = f"{prefix}security.protocol is not set, which means PLAINTEXT"
+    login = next((key for key in _LOGIN if properties.get(key)), None)
+    if login and not protocol.startswith("SASL"):
+        other = "SASL_SSL" if protocol != "PLAINTEXT" else "SASL_SSL or SASL_PLAINTEXT"
+        return f"{prefix}{login} has no effect ({named}): set {prefix}security.protocol to {other}"
+    tls = next((key for key, value in properties.items() if value and key.startswith(_TLS)), None)
+    if tls and not protocol.endswith("SSL"):
+        other = "SASL_SSL" if protocol.startswith("SASL") else "SSL or SASL_SSL"
+        return f"{prefix}{tls} has no effect ({named}): set {prefix}security.protocol to {other}"
+    return None
+
+
+def _agree(prefix: str, protocol: str, key: str, text: str) -> None:
+    """Raises `Rejected` unless the prefix is the security protocol that is used."""
+    said, used = prefix.upper(), (protocol or "PLAINTEXT").strip().upper()
+    if said not in PROTOCOLS:
+        raise _unusable(key, text, f"{prefix}:// is no security protocol of Kafka", _KAFKA_FORM)
+    if said != used:
+        told = used if protocol else "PLAINTEXT (not set)"
+        raise _unusable(
+            key,
+            text,
+            f"its prefix says {said}, security.protocol is {told}",
+            f"set security.protocol to {said} in [kafka.properties] or the consumer's configuration, "
+            "with its login, or remove the prefix",
+        )
+
+
+def _entries(text: str) -> list[str]:
+    """What stands between the commas; a comma too many is read over, as Java does."""
+    return [entry for entry in (each.strip(_SPACE) for each in text.split(",")) if entry]
+
+
+def _server(entry: str, default_port: int | None) -> tuple[str, Server | None]:
+    """The server, or what is wrong in words that follow the entry."""
+    host, colon, port = entry.rpartition(":")
+    if not colon or entry.endswith("]"):
+        host, port = entry, ""
+        colon = ""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    number = _port(port) if colon else default_port
+    bracketed = bare != host or "[" in host or "]" in host
+    wrong = (
+        (
+            ";" in entry or any(space in entry for space in _SPACE),
+            "a comma, and no space, stands between servers",
+        ),
+        ("/" in entry, "a path does not belong here"),
+        ((":" in bare or bracketed) and not _is_ipv6(bare), "write an IPv6 address as [address]:port"),
+        (not colon and default_port is None, "the port is missing"),
+        (not _host(bare), "its host cannot be one"),
+        (not number, f"its port is not a number from 1 to {_HIGHEST_PORT}"),
+    )
+    why = next((words for met, words in wrong if met), None)
+    return (f"is no host:port: {why}", None) if why or not number else ("", Server(bare, number))
+
+
+def _port(text: str) -> int | None:
+    """The port, None where there is none of this number."""
+    digits = text.lstrip("0")
+    if not _DIGITS.fullmatch(text) or not 0 < len(digits) <= len(str(_HIGHEST_PORT)):
+        return None
+    return int(digits) if int(digits) <= _HIGHEST_PORT else None
+
+
+def _host(host: str) -> bool:
+    """Whether this can be a name or an IP address."""
+    if ":" in host:
+        return _is_ipv6(host)
+    labels = host.removesuffix(".").split(".")
+    if not host.isascii() or len(host) > _LONGEST_HOST:
+        return False
+    if labels[-1].isdigit():
+        return _is_ipv4(host)
+    return all(len(label) <= _LONGEST_LABEL and _LABEL.fullmatch(label) for label in labels)
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return host.isascii() and bool(ipaddress.IPv6Address(host))
+    except ValueError:
+        return False
+
+
+def _is_here(host: str) -> bool:
+    """Whether a URL's host is this machine, whatever a resolver says."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_login(text: str, key: str, form: str) -> None:
+    if holds_login(text):
+        raise Rejected(
+            f"{key} holds a user name or a password before an @ (not shown): {form}, "
+            "and the login into its own keys"
+        )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
+
+
+def _unusable(key: str, text: str, why: str, form: str) -> Rejected:
+    return Rejected(f"{key} {_short(text)} cannot be used ({why}): {form}")

@@ -1,0 +1,28 @@
+"""How a text is shown that may hold a secret: one place strikes it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+STRUCK = "***"
+_USERINFO = re.compile(r"(?<=//)\S*@")
+
+
+def struck_out(text: str, secrets: Iterable[str]) -> str:
+    """``text`` without the ``secrets``; the longest first, since one may hold another."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, STRUCK)
+    return text
+
+
+def holds_login(address: str) -> bool:
+    """Whether an address may hold a user name and a password: there is an ``@``, written out or encoded.
+
+    Such an address is never shown: where its password ends, only its author knows."""
+    return "@" in address or "%40" in address or "\uff20" in address or "\ufe6b" in address
+
+
+def without_login(text: str) -> str:
+    """``text`` with what stands before an ``@`` in each URL struck out, for words of other programs."""
+    return _USERINFO.sub(f"{STRUCK}@", text)
