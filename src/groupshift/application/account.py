@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupshift.application.environment import Environment
+from groupshift.application.leftovers import left_behind
 from groupshift.application.pack import approvals, measured
 from groupshift.application.proof import VERDICT_FILE, folder
 from groupshift.application.records import Migration, findings_from, load
@@ -15,8 +16,10 @@ from groupshift.application.status import MigrationStatus, status
 from groupshift.domain.canary import NEVER, Look
 from groupshift.domain.chronicle import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.leftover import Leftover
 from groupshift.domain.pack import REPORT, Approval, StoredFile
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import GroupshiftError
@@ -48,7 +51,7 @@ class Compared:
 class Account:
     """``modes`` are writes of the mode node (epoch ms, text); ``members`` maps every member met to its
     kind; ``audit`` is ``audit.json`` of the consumption audit, if one was made; ``troubles`` are sentences
-    about evidence that could not be read."""
+    about evidence that could not be read; ``leftover`` is what a rollback left in Kafka."""
 
     status: MigrationStatus
     plan: Plan
@@ -62,6 +65,7 @@ class Account:
     audit: Mapping[str, Any] | None
     files: tuple[StoredFile, ...]
     troubles: tuple[str, ...] = ()
+    leftover: Leftover | None = None
 
     @property
     def ended_ms(self) -> int:
@@ -91,6 +95,7 @@ def account(env: Environment, migration: str) -> Account:
         audit=audit,
         files=tuple(file for file in measured(env.evidence, migration) if file.path != REPORT),
         troubles=tuple(troubles),
+        leftover=left_behind(env, found) if found.phase is Phase.ROLLED_BACK else None,
     )
 
 

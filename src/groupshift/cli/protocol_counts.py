@@ -43,7 +43,7 @@ Libs = Annotated[
 ]
 
 
-def counts(  # noqa: PLR0913 - the options of a verb
+def counts(
     *,
     jmx: Jmx = None,
     within: Within = 0.0,

@@ -139,7 +139,7 @@ def _now(account: Account) -> tuple[tuple[str, str], ...]:
         Phase.MOVED: moved,
         Phase.FINALISED: (("Nothing has to be done: the move is over.", ""), check),
         Phase.ROLLED_BACK: (
-            ("Nothing has to be done now: the group is as it was.", ""),
+            *_left_behind(account),
             ready,
             check,
         ),
@@ -148,6 +148,14 @@ def _now(account: Account) -> tuple[tuple[str, str], ...]:
         Phase.PLANNED: (start,),
         Phase.APPROVED: (start,),
     }.get(status.phase, (("To plan it again:", _verb(account, "run")),))
+
+
+def _left_behind(account: Account) -> tuple[tuple[str, str], ...]:
+    """What a rollback left in Kafka and the command that removes it."""
+    found = account.leftover
+    if found is None:
+        return (("Nothing has to be done now: the group is as it was.", ""),)
+    return ((f"Members and ZooKeeper are as they were. {found.sentence}. To remove them:", found.command),)
 
 
 def _verb(account: Account, verb: str) -> str:
