@@ -127,10 +127,12 @@ def stage_data(stage: Stage) -> dict[str, Any]:
     return {"name": stage.name.value, **step_to_data(stage.step)}
 
 
-def findings_data(findings: Iterable[Finding]) -> list[dict[str, str]]:
-    """Findings as journaled."""
+def findings_data(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Findings as journaled; ``asked`` is there only where a rule was not asked."""
     return [
-        {"rule": f.rule, "verdict": f.verdict.value, "reason": f.reason, "hint": f.hint} for f in findings
+        {"rule": f.rule, "verdict": f.verdict.value, "reason": f.reason, "hint": f.hint}
+        | ({} if f.asked else {"asked": False})
+        for f in findings
     ]
 
 
@@ -142,6 +144,7 @@ def findings_from(data: Iterable[Mapping[str, Any]]) -> tuple[Finding, ...]:
             verdict=Verdict(each["verdict"]),
             reason=str(each["reason"]),
             hint=str(each.get("hint", "")),
+            asked=bool(each.get("asked", True)),
         )
         for each in data
     )

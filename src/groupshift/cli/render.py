@@ -19,7 +19,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Assessment, Closing, Planned, Readiness
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 
 COLOUR = {
     Verdict.PASS: "green",
@@ -68,7 +68,8 @@ def findings_table(findings: Iterable[Finding], title: str) -> Table:
         table.add_column(name, overflow="fold")
     for finding in findings:
         reason, hint = escape(finding.reason), escape(finding.hint)
-        table.add_row(finding.rule, verdict_text(finding.verdict), reason, hint)
+        verdict = verdict_text(finding.verdict) if finding.asked else NOT_ASKED
+        table.add_row(finding.rule, verdict, reason, hint)
     return table
 
 

@@ -10,7 +10,7 @@ from groupshift.domain.books import BOOKS
 from groupshift.domain.moves import MoveName, Until
 from groupshift.domain.phases import Phase
 from groupshift.domain.protocol.model import Way
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Verdict, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +106,10 @@ def _stage(account: Account) -> str:
 def _proven(account: Account) -> str:
     """How much was compared, and what became of the committed offsets."""
     after = [each for each in account.compared if each.counts]
-    asked = sum(len(each.findings) for each in account.compared)
-    bad = sum(f.verdict is not Verdict.PASS for each in account.compared for f in each.findings)
+    asked = [finding for each in account.compared for finding in each.findings]
     lost = sum(each.counts.get("lost", 0) for each in after)
     back = sum(each.counts.get("regressed", 0) for each in after)
-    said = f"{asked - bad} of {asked} findings of {len(account.compared)} judgements passed"
+    said = counted(asked, f"findings of {len(account.compared)} judgements")
     offsets = (
         f"{lost} committed offsets were lost and {back} went back"
         if lost or back

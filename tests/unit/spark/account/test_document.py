@@ -263,3 +263,51 @@ def test_a_move_of_the_protocol_tells_the_protocol_and_no_mode(
     page = render(replace(account, plan=plan, members=members, sightings=(*account.sightings[:-1], last)))
     assert f"<dt>protocol now</dt><dd>{said}</dd>" in page
     assert "mode now" not in page
+
+
+UNASKED = {"rule": "V07", "verdict": Verdict.PASS, "reason": "a snapshot beside itself cannot differ"}
+
+
+def test_u17_rules_that_were_not_asked_are_counted_apart(account: Account) -> None:
+    """In the first sentence, above the findings, and in their table; none of them counts as passed."""
+    passed = Finding(rule="V01", verdict=Verdict.PASS, reason="equal")
+    unasked = Finding(**UNASKED, asked=False)
+    one = replace(account.compared[0], findings=(passed, passed, unasked), counts={})
+    changed = replace(account, compared=(one,))
+    text = render(changed)
+    assert "2 of 2 findings of 1 judgements passed, 1 not asked" in headline(changed).sentence
+    assert "2 of 2 findings passed, 1 not asked." in text
+    row = text[text.index("a snapshot beside itself") - 200 : text.index("a snapshot beside itself")]
+    assert ">not asked<" in row
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "unasked", "said"),
+    [
+        ([], 23, "0 of 0 rules passed, 23 not asked"),
+        ([Verdict.PASS] * 12, 11, "12 of 12 rules passed, 11 not asked"),
+        ([Verdict.PASS, Verdict.FAIL], 1, "1 of 2 rules passed, 1 not asked"),
+        ([Verdict.PASS, Verdict.INCONCLUSIVE], 0, "1 of 2 rules passed"),
+    ],
+)
+def test_u17_what_could_not_fail_is_no_success(verdicts: list[Verdict], unasked: int, said: str) -> None:
+    """A snapshot held against itself proves nothing; what failed still counts among those asked."""
+    from groupshift.domain.verdict import counted
+
+    asked = [Finding(rule="V01", verdict=each, reason="r") for each in verdicts]
+    assert counted([*asked, *[Finding(**UNASKED, asked=False)] * unasked], "rules") == said
+
+
+def test_u17_the_journal_and_the_terminal_keep_what_was_not_asked() -> None:
+    """Journaled findings of older releases were all asked; the table of the terminal says it in words."""
+    from groupshift.application.records import findings_data, findings_from
+    from groupshift.cli.render import findings_table
+
+    unasked = Finding(**UNASKED, asked=False)
+    (data,) = findings_data([unasked])
+    assert findings_from([data]) == (unasked,)
+    del data["asked"]
+    assert findings_from([data])[0].asked
+    shown = findings_table([unasked, Finding(**UNASKED)], "t").columns[1]._cells
+    assert next(str(cell) for cell in shown) == "not asked"
+    assert "pass" in str(shown[1])
