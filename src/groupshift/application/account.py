@@ -22,8 +22,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.errors import GroupshiftError
+from groupshift.errors import Broken, GroupshiftError
 from groupshift.ports.journal import Event, EventKind
+from groupshift.ports.ledger import Delivered
 
 CONSUMPTION, AUDIT_FILE, DIFFERENCES = "consumption", "audit.json", "differences.parquet"
 SHOWN_DIFFERENCES = 10
@@ -51,7 +52,8 @@ class Compared:
 class Account:
     """``modes`` are writes of the mode node (epoch ms, text); ``members`` maps every member met to its
     kind; ``audit`` is ``audit.json`` of the consumption audit, if one was made; ``troubles`` are sentences
-    about evidence that could not be read; ``leftover`` is what a rollback left in Kafka."""
+    about evidence that could not be read; ``leftover`` is what a rollback left in Kafka;
+    ``delivered`` what the members' ledgers say where no audit was made, ``audit_output`` where one belongs."""
 
     status: MigrationStatus
     plan: Plan
@@ -66,6 +68,8 @@ class Account:
     files: tuple[StoredFile, ...]
     troubles: tuple[str, ...] = ()
     leftover: Leftover | None = None
+    delivered: Delivered | None = None
+    audit_output: str = ""
 
     @property
     def ended_ms(self) -> int:
@@ -94,9 +98,21 @@ def account(env: Environment, migration: str) -> Account:
         compared=tuple(_compared(env, now, troubles)),
         audit=audit,
         files=tuple(file for file in measured(env.evidence, migration) if file.path != REPORT),
+        delivered=None if audit else _delivered(env, found, troubles),
+        audit_output=env.evidence.path(migration, CONSUMPTION),
         troubles=tuple(troubles),
         leftover=left_behind(env, found) if found.phase is Phase.ROLLED_BACK else None,
     )
+
+
+def _delivered(env: Environment, found: Migration, troubles: list[str]) -> Delivered | None:
+    """From the ledgers that this deployment knows; a sentence where they cannot be read."""
+    from_ms = found.record.created_at_ms
+    try:
+        return env.ledger.delivered(found.record.group, from_ms, _ended(found.events, from_ms))
+    except Broken as unsound:
+        troubles.append(str(unsound))
+        return None
 
 
 def _ended(events: Sequence[Event], otherwise: int) -> int:

@@ -311,3 +311,37 @@ def test_u17_the_journal_and_the_terminal_keep_what_was_not_asked() -> None:
     shown = findings_table([unasked, Finding(**UNASKED)], "t").columns[1]._cells
     assert next(str(cell) for cell in shown) == "not asked"
     assert "pass" in str(shown[1])
+
+
+CARDS = ("records lost", "delivered again", "without owner at most", "longest pause of a partition")
+
+
+def test_u16_without_ledgers_the_cards_are_absent_and_the_command_is_there(account: Account) -> None:
+    """No card says that nothing is known; the report says how to get it, for this group and this time."""
+    text = render(account)
+    assert "not audited" not in text
+    assert not [card for card in CARDS if f"<dt>{card}</dt>" in text]
+    assert "groupshift.spark.jobs.audit_consumption --group orders-app" in text
+    assert f"--from-ms {account.status.created_at_ms} --to-ms {account.ended_ms}" in text
+
+
+def test_u16_ledgers_that_are_known_are_used(account: Account) -> None:
+    """What was processed twice, the longest pause and what was passed over come from them."""
+    from groupshift.ports.ledger import Delivered
+
+    told = Delivered(deliveries=1200, again=7, passed_over=3, longest_pause_ms=4100, source="/a b")
+    text = render(replace(account, delivered=told))
+    for card, value in (("delivered again", 7), ("offsets passed over", 3), (CARDS[3], "4.10 s")):
+        assert f"<dt>{card}</dt><dd>{value}</dd>" in text
+    assert "1,200 deliveries" in text
+    assert "--ledgers &#x27;/a b&#x27;" in text
+    assert "not audited" not in text
+
+
+def test_an_audit_counts_more_than_the_ledgers(account: Account) -> None:
+    """It read ZooKeeper's log as well: its figures are the ones shown, and no command is offered."""
+    audit = {"lost": 0, "duplicates": 2, "longest_unowned_ms": 900}
+    text = render(replace(account, audit=audit))
+    for card, value in (("records lost", 0), ("delivered again", 2), (CARDS[2], "900 ms")):
+        assert f"<dt>{card}</dt><dd>{value}</dd>" in text
+    assert "audit_consumption --group" not in text
