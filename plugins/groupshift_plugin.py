@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from groupshift_airflow.links import PREFIX, MigrationLink, page_path
+from groupshift_airflow.links import AIRFLOW_LOOK, PREFIX, MigrationLink, page_path
 from groupshift_airflow.web import LazyPages
 
 
@@ -18,14 +18,14 @@ class GroupshiftPlugin(AirflowPlugin):
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Migrations",
-            "href": page_path(),
+            "href": page_path(f"?look={AIRFLOW_LOOK}"),
             "destination": "nav",
             "category": "browse",
             "url_route": "groupshift-migrations",
         },
         {
             "name": "Migration",
-            "href": page_path("run?dag_id={DAG_ID}&run_id={RUN_ID}"),
+            "href": page_path(f"run?dag_id={{DAG_ID}}&run_id={{RUN_ID}}&look={AIRFLOW_LOOK}"),
             "destination": "dag_run",
             "url_route": "groupshift-run",
         },

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PREFIX = "/groupshift"
 """Where the pages are mounted, below the path of Airflow itself."""
 
+AIRFLOW_LOOK = "airflow"
+"""A page that is asked for with ``look=airflow`` follows Airflow's switch of light and dark."""
+
 
 def airflow_url(path: str = "") -> str:
     """Absolute address of a page of Airflow's UI, for logs, gates and messages; only its path where this
@@ -45,9 +48,15 @@ def migration_url(migration: str) -> str:
     return page_url(f"migrations/{quote(migration, safe='')}/")
 
 
-def required_actions(dag_id: str, run_id: str) -> str:
-    """Path of Airflow's page, below Airflow's own, where the gates of this run are answered."""
-    return f"dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}/required_actions"
+def run_path(dag_id: str, run_id: str) -> str:
+    """Path of the page of a run, below Airflow's own."""
+    return f"dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
+
+
+def required_actions(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> str:
+    """Path of the page where the question of this task is answered, below Airflow's own."""
+    mapped = f"/mapped/{map_index}" if map_index >= 0 else ""
+    return f"{run_path(dag_id, run_id)}/tasks/{quote(task_id, safe='')}{mapped}/required_actions"
 
 
 class MigrationLink(BaseOperatorLink):
@@ -59,7 +68,8 @@ class MigrationLink(BaseOperatorLink):
         """Address of the page; of all migrations while the id is not known."""
         migration = getattr(operator, "migration", "")
         known = migration and "{" not in migration and migration != "None"
-        return migration_url(migration) if known else page_url()
+        address = migration_url(migration) if known else page_url()
+        return f"{address}?look={AIRFLOW_LOOK}"
 
 
 def _base() -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -34,6 +37,7 @@ from groupshift.spark.offsets.document import render
 AUDITS = "/groupshift/audits/"
 ADDRESSES = ("/groupshift/", "/groupshift/migrations/orders-1/", "/groupshift/run?dag_id=d&run_id=r")
 ONE = "/groupshift/migrations/orders-1/"
+UNKNOWN = "/groupshift/migrations/orders-2/"
 EVIL = "<script>alert(1)</script>"
 DIVERGE = BY_NUMBER["A33"]
 DIFFERENCE = Mismatch(
@@ -304,3 +308,98 @@ def test_the_tab_of_a_run_shows_the_audit_of_its_last_try(
     assert "No offset differs" in found.text
     assert found.headers["content-security-policy"].endswith("sandbox")
     assert "has kept no audit" in server.get(f"{address}r2", headers=viewer).text
+
+
+@pytest.mark.parametrize(
+    ("base", "page", "path"),
+    [
+        (
+            "http://host/team/airflow",
+            "http://host/team/airflow/groupshift/audits/",
+            "/team/airflow/groupshift/",
+        ),
+        (
+            "http://host/team/airflow/",
+            "http://host/team/airflow/groupshift/audits/",
+            "/team/airflow/groupshift/",
+        ),
+        ("https://host:8443/a", "https://host:8443/a/groupshift/audits/", "/a/groupshift/"),
+        ("http://host:8080", "http://host:8080/groupshift/audits/", "/groupshift/"),
+        ("", "/groupshift/audits/", "/groupshift/"),
+    ],
+)
+def test_f08_every_link_is_below_the_path_of_airflow(
+    monkeypatch: pytest.MonkeyPatch, base: str, page: str, path: str
+) -> None:
+    """Pages, gates and tasks, with and without a path, a port or a slash at the end."""
+    from groupshift_airflow import links
+
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
+    task = SimpleNamespace(migration="orders 1/x")
+    link = links.MigrationLink().get_link(task, ti_key=None)  # type: ignore[arg-type]
+    below = page.removesuffix("audits/")
+    assert (links.page_url("audits/"), links.page_path()) == (page, path)
+    assert link.startswith(f"{below}migrations/orders%201%2Fx/")
+    task.migration = "{{ unknown }}"
+    assert links.MigrationLink().get_link(task, ti_key=None).partition("?")[0] == below  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("theme", "said"), [("dark", "@media all"), ("light", "@media not all")])
+def test_u07_a_document_is_served_in_a_theme_and_else_as_the_browser_is(
+    server: Any, viewer: dict[str, str], kept: Path, theme: str, said: str
+) -> None:
+    """Only its stylesheet is touched, and it may run nothing; another word is no theme."""
+    _keep(kept / "20260102T000000-1", DIFFERENCE)
+    one = f"{AUDITS}20260102T000000-1/"
+    plain = server.get(one, headers=viewer).text
+    found = server.get(f"{one}?theme={theme}", headers=viewer)
+    assert said in found.text
+    assert f'<meta name="color-scheme" content="{theme}">' in found.text
+    assert found.text.partition("</style>")[2] == plain.partition("</style>")[2]
+    assert found.headers["content-security-policy"].endswith("sandbox")
+    assert server.get(f"{one}?theme=<script>", headers=viewer).text == plain
+
+
+@pytest.mark.parametrize(
+    "address",
+    [*ADDRESSES[:2], f"{ONE}report", f"{ONE}reports/canary/after", UNKNOWN],
+)
+def test_u07_in_the_look_of_airflow_one_script_follows_it_and_no_other_may_run(
+    server: Any, viewer: dict[str, str], address: str
+) -> None:
+    """Known by its hash; pages of documents and of errors have it too, and nothing of a person is markup."""
+    found = server.get(f"{address}?look=airflow", headers=viewer)
+    policy = found.headers["content-security-policy"]
+    script = found.text.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert found.text.count("<script") == 1
+    assert "unsafe-inline" not in policy.partition("script-src")[2]
+
+
+def test_an_open_migration_says_who_holds_it_and_is_read_again(server: Any, viewer: dict[str, str]) -> None:
+    """A run that Airflow does not know is only named; the page refreshes itself while something may come."""
+    text = server.get(ONE, headers=viewer).text
+    assert 'http-equiv="refresh"' in text
+    assert "migrate_coordination/run-1" in text.partition("Held by")[2]
+    assert "since 1970-01-01 00:00:00 UTC" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("failed", "that run has ended (failed)"), ("running", "nobody;")]
+)
+def test_the_holder_of_a_migration_is_a_link_to_its_run(
+    server: Any, viewer: dict[str, str], state: str, said: str
+) -> None:
+    """Whether it still works on it is said, too."""
+    due = datetime(2026, 3, 1, 2, 3, 4, tzinfo=UTC)
+    with create_session() as session:
+        given = {"dag_id": "migrate_coordination", "run_id": "run-1", "state": state}
+        session.add(DagRun(**given, run_after=due, run_type="manual"))
+    try:
+        text = server.get(ONE, headers=viewer).text
+    finally:
+        with create_session() as session:
+            session.execute(delete(DagRun).where(DagRun.run_id == "run-1"))
+    assert '<a href="/dags/migrate_coordination/runs/run-1" data-airflow' in text
+    assert said in text

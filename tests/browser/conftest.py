@@ -5,17 +5,15 @@ Chromium is installed where it is missing and this user may; else its absence is
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from chromium import LOOK_MS, launched
 from groupshift.adapters.clock import SystemClock
 from groupshift.bootstrap import App, build
 from groupshift.cli.live import Agreed
@@ -33,32 +31,13 @@ from simulated_move import Watcher
 from warm_spark import warm_spark
 
 GROUP, IDLE = "orders-app", 5
-PATIENT = ("-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
-"""Options of apt-get: another one may be running, or the network be down for a moment."""
-LAUNCH_MS, LOOK_MS = 180_000, 120_000
-"""What Chromium has to start, and a page for whatever is waited for on it."""
-
-
-def chromium() -> str:
-    """The path of Chromium, installed first where there is none and we are root on a Debian."""
-    found = shutil.which("chromium")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium"]):
-            subprocess.run(["apt-get", *PATIENT, *command], check=True, capture_output=True, timeout=600)
-        found = shutil.which("chromium")
-    assert found, "Chromium is missing and cannot be installed by this user: apt-get install chromium"
-    return found
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """One headless Chromium; as root it cannot have a sandbox of its own."""
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox"], timeout=LAUNCH_MS
-        )
+    with launched() as opened:
         yield opened
-        opened.close()
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -44,3 +45,40 @@ def test_reading_while_it_grows_equals_reading_it_whole(
             file.write(data)
         assert growing.last_delivered("g") == expected
         assert LedgerFiles(folder).last_delivered("g") == expected
+
+
+@settings(max_examples=80, deadline=None)
+@given(records=RECORDS, times=st.lists(st.integers(0, 99), min_size=30, max_size=30))
+def test_u16_what_ledgers_tell_is_what_counting_one_by_one_tells(
+    records: list[tuple[str, int, int]], times: list[int]
+) -> None:
+    """Deliveries, those again, offsets passed over and pauses; outside of the time and the group nothing."""
+    kept = sorted(
+        (at_ms, member, partition, offset)
+        for at_ms, (member, partition, offset) in zip(times, records, strict=False)
+    )
+    ours = [each for each in kept if each[1].startswith("g_") and 10 <= each[0] <= 90]
+    told = {(partition, offset) for _, _, partition, offset in ours}
+    passed_over = pause = 0
+    for partition in {at for at, _ in told}:
+        offsets = {offset for at, offset in told if at == partition}
+        passed_over += max(offsets) - min(offsets) + 1 - len(offsets)
+        at = [each[0] for each in ours if each[2] == partition]
+        pause = max(pause, *(later - earlier for earlier, later in pairwise(at)), 0)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in {each[1] for each in kept}:
+            lines = [
+                {"member": member, "topic": "t", "partition": partition, "offset": offset, "at_ms": at_ms}
+                for at_ms, member, partition, offset in kept
+                if member == name
+            ]
+            Path(folder, f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        found = LedgerFiles(folder).delivered("g", 10, 90)
+        assert LedgerFiles(None).delivered("g", 10, 90) is None
+    if not ours:
+        assert found is None
+        return
+    assert found is not None
+    counted = (found.deliveries, found.again, found.passed_over, found.longest_pause_ms)
+    assert counted == (len(ours), len(ours) - len(told), passed_over, pause)
+    assert found.source == folder

@@ -19,7 +19,7 @@ from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark.offsets.document import render
 from groupshift_airflow.hooks import evidence_root
 from groupshift_airflow.web import view
-from groupshift_airflow.web.rendering import rendered, sandboxed
+from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed
 
 AUDIT_DAG = "audit_offsets"
 _LISTED = 100
@@ -32,30 +32,30 @@ audits = APIRouter(
 
 
 @audits.get("/audits/", response_class=HTMLResponse)
-def listed() -> str:
+def listed(request: Request) -> Response:
     """The latest audits, newest first."""
     root = _root()
     names = audit_store().names(root)
     found = list(islice(_summaries(root, reversed(names)), _LISTED))
-    return rendered("audits.html", audits=found, left=len(names) - len(found), moment=view.moment)
+    return rendered(request, "audits.html", audits=found, left=len(names) - len(found), moment=view.moment)
 
 
 @audits.get("/audits/{folder}", response_class=RedirectResponse)
-def with_slash(request: Request, folder: str) -> str:  # noqa: ARG001 - part of the path
+def with_slash(request: Request, folder: str) -> str:
     """As its own address is written."""
-    return f"{request.url.path}/"
+    return slashed(request, folder)
 
 
 @audits.get("/audits/{folder}/")
-def one(folder: str) -> Response:
+def one(request: Request, folder: str) -> Response:
     """One audit, from its rows as they are kept; altered ones are not shown. `Rejected` for any other name
     than those that are listed, so no path comes from a person."""
     if folder not in audit_store().names(_root()):
         raise Rejected(f"there is no audit {folder} in this deployment's evidence")
-    return _document(folder)
+    return _document(request, folder)
 
 
-def of_run(run_id: str) -> Response:
+def of_run(request: Request, run_id: str) -> Response:
     """The last audit that this run of ``audit_offsets`` kept."""
     with create_session() as session:
         wanted = select(DagRun.run_after).where(DagRun.dag_id == AUDIT_DAG, DagRun.run_id == run_id)
@@ -66,16 +66,18 @@ def of_run(run_id: str) -> Response:
         sentence = (
             "This run has kept no audit: its task 'audit' has not ended yet, or its log says why it failed."
         )
-        return HTMLResponse(rendered("problem.html", sentence=sentence))
-    return _document(max(tries, key=lambda name: (len(name), name)))
+        return rendered(request, "problem.html", sentence=sentence)
+    return _document(request, max(tries, key=lambda name: (len(name), name)))
 
 
 def _root() -> str:
     return f"{evidence_root()}/audits"
 
 
-def _document(folder: str) -> Response:
-    return sandboxed(render(audit_store().read(f"{_root()}/{folder}")))
+def _document(request: Request, folder: str) -> Response:
+    if around := framed(request):
+        return around
+    return sandboxed(request, render(audit_store().read(f"{_root()}/{folder}")))
 
 
 def _summaries(root: str, names: Iterator[str]) -> Iterator[dict[str, Any]]:

@@ -18,12 +18,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from groupshift.application.run_accounts import account_of
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
+from groupshift.ports.cluster_runs import NEXT, ClusterRun, ClusterRuns
 from groupshift.spark.run_report.pages import headline_of, page_of
 from groupshift_airflow.hooks import base_settings
 from groupshift_airflow.operators import PLAN, UNKNOWN
 from groupshift_airflow.web import view
-from groupshift_airflow.web.rendering import rendered, sandboxed
+from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed
 
 _LISTED = 100
 
@@ -68,26 +68,26 @@ def _router(dag_id: str, pages: MovePages) -> APIRouter:
     found = APIRouter(prefix=f"/{pages.move}s", dependencies=[reads])
 
     @found.get("/", response_class=HTMLResponse)
-    def listed() -> str:
+    def listed(request: Request) -> Response:
         """The latest runs, newest first."""
         with _journal() as runs:
             rows = [_row(pages, runs, run) for run in runs.recent(_LISTED, move=pages.move)]
-        return rendered("runs.html", pages=pages, runs=rows, moment=view.moment)
+        return rendered(request, "runs.html", pages=pages, runs=rows, moment=view.moment)
 
     @found.get("/{run}", response_class=RedirectResponse)
-    def with_slash(request: Request, run: str) -> str:  # noqa: ARG001 - part of the path
+    def with_slash(request: Request, run: str) -> str:
         """As its own address is written."""
-        return f"{request.url.path}/"
+        return slashed(request, run)
 
     @found.get("/{run}/")
-    def one(run: str) -> Response:
+    def one(request: Request, run: str) -> Response:
         """The report of one run as it stands now, from the journal. `Rejected` for one that is not known."""
-        return _page(pages.move, run)
+        return _page(request, pages.move, run)
 
     return found
 
 
-def of_run(dag_id: str, run_id: str) -> Response:
+def of_run(request: Request, dag_id: str, run_id: str) -> Response:
     """The report of what this run of a DAG works on."""
     move = _BY_DAG[dag_id].move
     with create_session() as session:
@@ -96,16 +96,18 @@ def of_run(dag_id: str, run_id: str) -> Response:
         named = None if found is None else XComModel.deserialize_value(found)
     if named in {None, UNKNOWN}:
         sentence = f"This run has begun no {move}: its task 'plan' has not ended yet, or only planned."
-        return HTMLResponse(rendered("problem.html", sentence=sentence))
-    return _page(move, str(named))
+        return rendered(request, "problem.html", sentence=sentence)
+    return _page(request, move, str(named))
 
 
-def _page(move: str, run: str) -> Response:
+def _page(request: Request, move: str, run: str) -> Response:
     with _journal() as runs:
         found = runs.find(run)
         if found.move != move:
             raise Rejected(f"run {run} is a run of {found.move}, not of {move}")
-        return sandboxed(page_of(found, runs.steps(run)))
+        if around := framed(request, refresh=bool(NEXT[found.state])):
+            return around
+        return sandboxed(request, page_of(found, runs.steps(run)))
 
 
 @contextmanager

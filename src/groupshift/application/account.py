@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from groupshift.application.environment import Environment
+from groupshift.application.leftovers import left_behind
 from groupshift.application.pack import Held, approvals, held
 from groupshift.application.proof import VERDICT_FILE, folder
 from groupshift.application.records import Migration, findings_from, load
@@ -14,12 +15,15 @@ from groupshift.application.status import MigrationStatus, status
 from groupshift.domain.canary import NEVER, Look
 from groupshift.domain.chronicle import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.leftover import Leftover
 from groupshift.domain.pack import REPORT, Approval, StoredFile, values_of
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.errors import GroupshiftError
+from groupshift.errors import Broken, GroupshiftError
 from groupshift.ports.journal import Event, EventKind
+from groupshift.ports.ledger import Delivered
 
 CONSUMPTION, AUDIT_FILE, DIFFERENCES = "consumption", "audit.json", "differences.parquet"
 SHOWN_DIFFERENCES = 10
@@ -47,7 +51,8 @@ class Compared:
 class Account:
     """``modes`` are writes of the mode node (epoch ms, text); ``members`` maps every member met to its
     kind; ``audit`` is ``audit.json`` of the consumption audit, if one was made; ``troubles`` are sentences
-    about evidence that could not be read."""
+    about evidence that could not be read; ``leftover`` is what a rollback left in Kafka;
+    ``delivered`` is what ledgers say where no audit was made, ``audit_output`` where one belongs."""
 
     status: MigrationStatus
     plan: Plan
@@ -61,6 +66,9 @@ class Account:
     audit: Mapping[str, Any] | None
     files: tuple[StoredFile, ...]
     troubles: tuple[str, ...] = ()
+    leftover: Leftover | None = None
+    delivered: Delivered | None = None
+    audit_output: str = ""
 
     @property
     def ended_ms(self) -> int:
@@ -89,7 +97,10 @@ def account(env: Environment, migration: str) -> Account:
         compared=tuple(_compared(reading, now)),
         audit=audit,
         files=tuple(file for path, file in sorted(reading.held.there.items()) if path != REPORT),
+        delivered=None if audit else _delivered(env, found, reading.troubles),
+        audit_output=env.evidence.path(migration, CONSUMPTION),
         troubles=tuple(reading.troubles),
+        leftover=left_behind(env, found) if found.phase is Phase.ROLLED_BACK else None,
     )
 
 
@@ -131,6 +142,16 @@ class _Reading:
         if why is not None:
             self.troubles.append(f"evidence {why}; it is not shown")
         return why is not None
+
+
+def _delivered(env: Environment, found: Migration, troubles: list[str]) -> Delivered | None:
+    """From the ledgers that this deployment knows; a sentence where they cannot be read."""
+    from_ms = found.record.created_at_ms
+    try:
+        return env.ledger.delivered(found.record.group, from_ms, _ended(found.events, from_ms))
+    except Broken as unsound:
+        troubles.append(str(unsound))
+        return None
 
 
 def _ended(events: Sequence[Event], otherwise: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from groupshift.application.approval import answered
 from groupshift.application.environment import Environment
+from groupshift.application.leftovers import left_behind
 from groupshift.application.pack import seal
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import Closing
@@ -89,12 +90,15 @@ def _after_roll_back(env: Environment, found: Migration, token: int) -> Closing:
     if unproven:
         reason = _not_back(found, unproven[0])
         return Closing(phase=Phase.ROLLING_BACK, verdict=Verdict.FAIL, reason=reason)
+    stays = left_behind(env, found)
+    rest = f". {stays.sentence}; remove them with: {stays.command}" if stays else ""
     if _forced(env, found, token):
         why = failed_judgement(found) or "the run could not go on"
-        return Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.FAIL, reason=f"rolled back: {why}")
+        return Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.FAIL, reason=f"rolled back: {why}{rest}")
     begun = found.latest(EventKind.ROLL_BACK_BEGUN)
     to = str(begun.body["to"]).replace("_", " ") if begun else ""
-    return Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.PASS, reason=f"rolled back to {to}, proven equal")
+    reason = f"rolled back to {to}, proven equal{rest}"
+    return Closing(phase=Phase.ROLLED_BACK, verdict=Verdict.PASS, reason=reason)
 
 
 def _not_back(found: Migration, stage: StageName) -> str:

@@ -16,6 +16,7 @@ from groupshift.application import (
     finalise,
     gates,
     judge,
+    leftovers,
     pack,
     plan,
     proof,
@@ -46,9 +47,11 @@ from groupshift.domain.judgement import (
     ProofRequest,
     StageStatus,
 )
+from groupshift.domain.leftover import Leftover
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
 from groupshift.domain.pack import REPORT, Pack
 from groupshift.domain.snapshot_plan import PlanOf
+from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.signature import Verifier
 from groupshift.settings import Settings
 
@@ -213,6 +216,18 @@ class App:
     def account(self, migration: str) -> Account:
         """Everything the report of a migration shows: read from journal, evidence and ledgers only."""
         return account.account(self._env, migration)
+
+    def leftover(self, migration: str) -> Leftover | None:
+        """What a migration that was rolled back left in Kafka; None where that is nothing."""
+        return self.account(migration).leftover
+
+    def stale_offsets(self, group: str) -> tuple[Leftover | None, str]:
+        """What Kafka holds of a group that ZooKeeper coordinates, and why it may not be removed."""
+        return leftovers.stale_offsets(self._env, group)
+
+    def remove_stale_offsets(self, group: str, restoring: OffsetRestoring) -> Leftover | None:
+        """Remove that, and read back that it is gone."""
+        return leftovers.remove_stale_offsets(self._env, group, restoring)
 
     def pack(self, migration: str) -> Pack:
         """What sealing the migration's evidence would write now; nothing is written."""

@@ -23,7 +23,7 @@ from groupshift.domain.downgrade.levels import METADATA, name_of
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.hazards.versions import Version
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Verdict, counted
 from groupshift.settings import KafkaSettings
 
 To = Annotated[str, typer.Option("--to", metavar="RELEASE", help="The older release, such as 3.9.2.")]
@@ -147,10 +147,10 @@ def _show(console: Console, found: DowngradeAssessment, asked: DowngradeRequest,
         console.print(render.findings_table(shown_findings, f"to {asked.target}"))
     if found.steps:
         console.print(_steps(found))
-    passed = sum(each.verdict is Verdict.PASS for each in found.judgement.findings)
+    passed = counted(found.judgement.findings, "rules")
     way = "open" if found.open else "not open"
     verdict = render.verdict_text(found.judgement.verdict)
-    console.line(verdict, f": the way to {asked.target} is {way}; {passed} rules passed (--all shows them)")
+    console.line(verdict, f": the way to {asked.target} is {way}; {passed} (--all shows them)")
 
 
 def _met(found: DowngradeAssessment) -> str:

@@ -17,7 +17,7 @@ from groupshift.cli.placement import All, NoLog, brokers_of, cluster_of, countin
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.expansion.places import PartitionLoad
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import counted
 
 To = Annotated[int, typer.Option("--to", metavar="M", help="How many partitions there are to be.", min=1)]
 Report = Annotated[
@@ -98,13 +98,13 @@ def _show(console: Console, found: PlannedExpansion, *, everything: bool) -> Non
     show_findings(
         console, found.judgement.findings, f"{found.facts.before} to {found.to}", everything=everything
     )
-    passed = sum(each.verdict is Verdict.PASS for each in found.judgement.findings)
+    passed = counted(found.judgement.findings, "rules")
     moving = f"{len(found.movers):,} of {len(found.facts.hashed.groups):,} groups move"
     verdict, way = render.verdict_text(found.judgement.verdict), "may" if found.open else "may not"
     console.line(
         verdict,
         f": {moving} from {found.facts.before} to {found.to} partitions; it {way} begin; "
-        f"{passed} rules passed (--all shows them)",
+        f"{passed} (--all shows them)",
     )
 
 

@@ -81,7 +81,8 @@ def finish(opened: App, migration: str, closing: Closing, console: Console, *, a
     else:
         console.print(render.status_table(found))
         render.show_closing(console, closing)
-        render.next_command(console, follow_up(migration, closing.phase))
+        stays = opened.leftover(migration) if closing.phase is Phase.ROLLED_BACK else None
+        render.next_command(console, stays.command if stays else follow_up(migration, closing.phase))
     return 0 if closing.verdict is Verdict.PASS else 1
 
 

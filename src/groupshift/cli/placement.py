@@ -17,7 +17,7 @@ from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.domain.expansion.view import configured
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Verdict, counted
 from groupshift.settings import KafkaSettings
 
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed too.")]
@@ -134,11 +134,11 @@ def show_audit(console: Console, found: PlacementAudit, *, everything: bool) -> 
     facts = found.facts
     console.print(counting_table(facts))
     show_findings(console, found.judgement.findings, "placement", everything=everything)
-    passed = sum(each.verdict is Verdict.PASS for each in found.judgement.findings)
+    passed = counted(found.judgement.findings, "rules")
     read = "the log was not read" if facts.log is None else f"{facts.log.records:,} records read"
     groups = f"{len(facts.hashed.groups):,} groups, {read}"
     verdict = render.verdict_text(found.judgement.verdict)
-    console.line(verdict, f": {groups}; {passed} rules passed (--all shows them)")
+    console.line(verdict, f": {groups}; {passed} (--all shows them)")
 
 
 def show_findings(console: Console, findings: Any, title: str, *, everything: bool) -> None:

@@ -19,7 +19,7 @@ from groupshift.domain.foreign_text import json_text, visible
 from groupshift.domain.judgement import Assessment, Closing, Planned, Readiness
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 
 COLOUR = {
     Verdict.PASS: "green",
@@ -65,8 +65,8 @@ def findings_table(findings: Iterable[Finding], title: str) -> Table:
     """One row a finding, passed ones included."""
     table = Table(title, ("rule", "verdict", "reason", "hint"))
     for finding in findings:
-        reason, hint = finding.reason, finding.hint
-        table.add_row(finding.rule, verdict_text(finding.verdict), reason, hint)
+        verdict = verdict_text(finding.verdict) if finding.asked else NOT_ASKED
+        table.add_row(finding.rule, verdict, finding.reason, finding.hint)
     return table
 
 

@@ -1,4 +1,5 @@
-"""``groupshift repair``: offsets that an unprepared expansion lost; commits with foreign leader epochs."""
+"""``groupshift repair``: offsets that an unprepared expansion lost (placement), those that a rollback left in
+Kafka (offsets), and commits with foreign leader epochs (epochs)."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.cli import render
 from groupshift.cli.clusters import Groups, Servers, Timeout, shown, wanted
 from groupshift.cli.downgrade_log import log_at
-from groupshift.cli.options import Execute
+from groupshift.cli.options import Execute, Group
 from groupshift.cli.placement import cluster_of
-from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.expansion.repair import Mend, Repair
@@ -85,6 +86,47 @@ def placement(
         _show(Console(), planned, done)
         render.next_command(Console(), then)
     return 0 if clean(planned, done) else 1
+
+
+@app.command("offsets")
+def offsets(
+    *,
+    group: Group,
+    execute: Execute = False,
+    timeout: Timeout = 10.0,
+    settings_file: SettingsFile = None,
+    as_json: Json = False,
+) -> int:
+    """Find the committed offsets that a rollback left in Kafka of a group which ZooKeeper coordinates; with
+    --execute delete them, and read back that none is left.
+
+    Refused for a group in kafka mode, with members that commit to Kafka, with an open migration, or where
+    Kafka's offset is the only one. Exit code 1: something is left, or it is refused."""
+    opened, parsed = open_app(settings_file)
+    with opened:
+        found, against = opened.stale_offsets(group)
+        removed = execute and found is not None
+        if removed:
+            with closing(offset_restoring(parsed.kafka, timeout_s=timeout)) as restoring:
+                opened.remove_stale_offsets(group, restoring)
+    may = found is not None and not against and not removed
+    then = found.command if found and may else f"groupshift assess --group {group}"
+    if as_json:
+        data = {} if found is None else {str(at): offset for at, offset in sorted(found.offsets.items())}
+        document = {"group": group, "offsets": data, "against": against, "removed": removed, "next": then}
+        render.print_json(document)
+        return 0 if found is None or removed else 1
+    console = Console()
+    said = f"Kafka holds no committed offset of group {group}" if found is None else found.sentence
+    if found and removed:
+        said = (
+            f"{len(found.offsets):,} committed offsets of group {group} were deleted from Kafka and read back"
+        )
+    console.line(styled(said, "" if may or against else "green"))
+    if against and found:
+        console.line(styled(f"they may not be removed: {against}", "red"))
+    render.next_command(console, then)
+    return 0 if found is None or removed else 1
 
 
 def _done(kafka: KafkaSettings, planned: PlannedRepair, timeout: float) -> Repaired:

@@ -25,6 +25,7 @@ class Verdict(StrEnum):
         return _ORDER.index(self)
 
 
+NOT_ASKED = "not asked"
 _ORDER = (Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.ERROR, Verdict.FAIL)
 
 
@@ -49,6 +50,17 @@ class Finding:
         """Number, reason and remedy in one sentence."""
         said = f"{self.rule}: {self.reason}"
         return f"{said} ({self.hint})" if self.hint else said
+
+
+def counted(findings: Iterable[Finding], noun: str = "") -> str:
+    """How many passed of those that could have failed, and how many were not asked: ``12 of 12 passed, 11 not
+    asked``. ``noun`` is what they are called, before ``passed``."""
+    found = list(findings)
+    asked = [each for each in found if each.asked]
+    passed = sum(each.verdict is Verdict.PASS for each in asked)
+    called = f" {noun}" if noun else ""
+    said = f"{passed} of {len(asked)}{called} passed"
+    return said if len(asked) == len(found) else f"{said}, {len(found) - len(asked)} not asked"
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from groupshift.domain.chronicle import Tenure
 from groupshift.domain.partitions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """``deliveries`` of records, how many of them had been delivered ``again``, offsets between the first and
+    the last one of a partition that were ``passed_over``, and the ``longest_pause_ms`` between two deliveries
+    of a partition; ``source`` is where the ledgers are."""
+
+    deliveries: int
+    again: int
+    passed_over: int
+    longest_pause_ms: int
+    source: str = ""
 
 
 class Ledger(Protocol):
@@ -26,6 +40,11 @@ class Ledger(Protocol):
     ) -> Mapping[TopicPartition, int]:
         """The highest offset below each of ``bounds`` that any member of the group was delivered; absent
         where there is none. Raises as above."""
+        ...
+
+    def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
+        """What the members were handed between two times (epoch ms), in figures; None without a ledger of
+        the group. Raises as above."""
         ...
 
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:

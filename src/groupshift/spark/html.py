@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 
 from groupshift.domain.foreign_text import visible
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 
 POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
@@ -52,6 +52,11 @@ def join(parts: Iterable[object]) -> Markup:
 def badge(verdict: Verdict, text: str = "") -> Markup:
     """A word in the colour of the verdict: `text`, else the verdict itself."""
     return tag("span", text or str(verdict), class_=f"badge {verdict}")
+
+
+def verdict_badge(finding: Finding) -> Markup:
+    """The badge of a finding; a rule that was not asked has none, for it proves nothing."""
+    return badge(finding.verdict) if finding.asked else tag("span", NOT_ASKED, class_="note")
 
 
 def table(

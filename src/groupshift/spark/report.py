@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from groupshift.domain.evidence import Manifest
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Verdict, counted
 from groupshift.spark import picture
 from groupshift.spark.expectations import Expected, Rows
 from groupshift.spark.html import (
@@ -22,6 +22,7 @@ from groupshift.spark.html import (
     section,
     table,
     tag,
+    verdict_badge,
 )
 from groupshift.spark.transforms import Difference
 from groupshift.spark.verdicts import Outcome, Ruled
@@ -82,9 +83,8 @@ def _summary(compared: Compared) -> Markup:
     before, after = compared.manifests["before"], compared.manifests["after"]
     moved = sum(1 for row in compared.differences if row["table"] == "owners")
     held = [result for results in compared.expectations.values() for result in results]
-    passed = [result for result in compared.outcome.results if result.finding.verdict is Verdict.PASS]
     pairs = [
-        ("rules passed", f"{len(passed)} of {len(compared.outcome.results)}"),
+        ("rules", counted(result.finding for result in compared.outcome.results)),
         ("expectations met", f"{sum(result.success for result in held)} of {len(held)}"),
         ("partitions", len(compared.tables["after"]["log_ends"])),
         ("owners changed", moved),
@@ -127,7 +127,7 @@ def rules_section(results: Sequence[Ruled]) -> Markup:
     rows = [
         (
             result.finding.rule,
-            badge(result.finding.verdict),
+            verdict_badge(result.finding),
             result.finding.reason,
             len(result.offences) or None,
         )

@@ -43,6 +43,9 @@ class Behind:
         most = COMMITTED - 1 if self.gap is None else self.gap
         return {at: min(found[at], most) for at in bounds}
 
+    def delivered(self, group: str, from_ms: int, to_ms: int) -> None:
+        """Not asked here."""
+
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
         """See the port."""
         return self.world.tenures(group, from_ms, to_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -14,6 +15,7 @@ from groupshift.domain.foreign_json import load_object, whole_number
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
+from groupshift.ports.ledger import Delivered
 
 _CHUNK = 8 * 1024 * 1024
 
@@ -72,12 +74,35 @@ class LedgerFiles:
         beyond = any(offset >= bounds.get(at, offset + 1) for (_, at), offset in known.highest.items())
         return _Progress(inode=inode) if beyond else known
 
+    def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
+        """See the port; memory grows with the holes between what was delivered only."""
+        files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
+        spans: dict[TopicPartition, _Spans] = {}
+        last: dict[TopicPartition, int] = {}
+        deliveries = again = pause = 0
+        for at_ms, _, partition, offset in heapq.merge(*(_deliveries(path, group) for path in files)):
+            if not from_ms <= at_ms <= to_ms:
+                continue
+            deliveries += 1
+            again += not spans.setdefault(partition, _Spans()).add(offset)
+            pause = max(pause, at_ms - last.get(partition, at_ms))
+            last[partition] = at_ms
+        if not deliveries:
+            return None
+        return Delivered(
+            deliveries=deliveries,
+            again=again,
+            passed_over=sum(each.holes for each in spans.values()),
+            longest_pause_ms=pause,
+            source=str(self._folder),
+        )
+
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
         """See the port; files are merged by time, so memory grows with the runs only."""
         files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
         merged = heapq.merge(*(_deliveries(path, group) for path in files))
         runs: dict[TopicPartition, list[_Run]] = {}
-        for at_ms, member, partition in merged:
+        for at_ms, member, partition, _ in merged:
             if from_ms <= at_ms <= to_ms:
                 of = runs.setdefault(partition, [])
                 if of and of[-1].member == member:
@@ -116,6 +141,38 @@ class LedgerFiles:
                 progress.position += len(complete)
                 file.seek(progress.position)
         return progress.highest
+
+
+@dataclass(slots=True)
+class _Spans:
+    """Offsets of one partition, as disjoint ascending spans ``[start, end)``."""
+
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def add(self, offset: int) -> bool:
+        """Whether it is new."""
+        at = bisect_right(self.starts, offset)
+        if at and offset < self.ends[at - 1]:
+            return False
+        joins = at > 0 and self.ends[at - 1] == offset
+        meets = at < len(self.starts) and self.starts[at] == offset + 1
+        if joins and meets:
+            self.ends[at - 1] = self.ends.pop(at)
+            self.starts.pop(at)
+        elif joins:
+            self.ends[at - 1] = offset + 1
+        elif meets:
+            self.starts[at] = offset
+        else:
+            self.starts.insert(at, offset)
+            self.ends.insert(at, offset + 1)
+        return True
+
+    @property
+    def holes(self) -> int:
+        """How many offsets between the first and the last one are in no span."""
+        return sum(start - end for start, end in zip(self.starts[1:], self.ends, strict=False))
 
 
 @dataclass(slots=True)
@@ -165,14 +222,14 @@ def _offsets(path: Path, group: str, known: _Progress) -> Iterator[tuple[TopicPa
                     yield partition, offset
 
 
-def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartition]]:
-    """(time, member, partition) of each complete line of one member's file that belongs to the group."""
+def _deliveries(path: Path, group: str) -> Iterator[tuple[int, str, TopicPartition, int]]:
+    """(time, member, partition, offset) of each complete line of one member's file that is the group's."""
     with _opened(path) as file:
         for number, line in enumerate(_lines(path, file), 1):
             if line.endswith(b"\n"):
-                (member, partition), _ = _record(path, number, line)
+                (member, partition), offset = _record(path, number, line)
                 if member.startswith(f"{group}_"):
-                    yield _time(path, number, line), member, partition
+                    yield _time(path, number, line), member, partition, offset
 
 
 def _time(path: Path, number: int, line: bytes) -> int:

@@ -136,6 +136,9 @@ class World:
         found = self.last_delivered(group)
         return {at: min(found[at], bound - 1) for at, bound in bounds.items() if at in found}
 
+    def delivered(self, group: str, from_ms: int, to_ms: int) -> None:
+        """`groupshift.ports.ledger.Ledger`: as `tenures`."""
+
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:  # noqa: ARG002 - the port
         """`groupshift.ports.ledger.Ledger`: simulated members keep no ledgers of single deliveries."""
         return ()

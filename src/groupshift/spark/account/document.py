@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from groupshift.application.account import Account
 from groupshift.domain.chronicle import KnownBy, hand_overs, lags
@@ -82,7 +83,6 @@ def _summary(account: Account) -> Markup:
     lost = {
         name: sum(each.counts.get(name, 0) for each in account.compared) for name in ("lost", "regressed")
     }
-    audit = account.audit or {}
     pairs: list[tuple[str, object]] = [
         ("took", duration(account.ended_ms - account.status.created_at_ms)),
         ("partitions", len(last.owners) if last else None),
@@ -91,12 +91,28 @@ def _summary(account: Account) -> Markup:
         ("offsets lost", lost["lost"]),
         ("offsets gone back", lost["regressed"]),
         ("hand-overs", sum(hand_overs(account.tenures).values()) if account.tenures else None),
-        ("without owner at most", duration(audit.get("longest_unowned_ms")) if audit else "not audited"),
-        ("records lost", audit.get("lost", "not audited")),
-        ("delivered again", audit.get("duplicates", "not audited")),
+        *_consumed(account),
     ]
     span = f"{clock(first.at_ms)} to {clock(last.at_ms)} UTC" if first and last else "never"
     return section("At a glance", facts([*pairs, ("seen", span)]))
+
+
+def _consumed(account: Account) -> list[tuple[str, object]]:
+    """What was lost, processed twice, or stood still: from the audit, else from the ledgers, else nothing."""
+    audit, told = account.audit, account.delivered
+    if audit:
+        return [
+            ("without owner at most", duration(audit.get("longest_unowned_ms"))),
+            ("records lost", audit.get("lost")),
+            ("delivered again", audit.get("duplicates")),
+        ]
+    if told:
+        return [
+            ("longest pause of a partition", duration(told.longest_pause_ms)),
+            ("offsets passed over", told.passed_over),
+            ("delivered again", told.again),
+        ]
+    return []
 
 
 _SPOKEN = {MemberKind.PLAIN.value: "classic", MemberKind.NATIVE.value: "consumer"}
@@ -178,7 +194,7 @@ def _by_partition(account: Account) -> Markup:
 
 def _consumption(account: Account) -> Markup:
     if not account.audit:
-        return Markup()
+        return _unaudited(account)
     audit = account.audit
     pairs = [
         (name.replace("_", " "), audit.get(name))
@@ -192,6 +208,31 @@ def _consumption(account: Account) -> Markup:
         "What was delivered",
         tag("p", note, class_="note"),
         facts([*pairs, ("longest without owner", duration(audit.get("longest_unowned_ms")))]),
+    )
+
+
+def _unaudited(account: Account) -> Markup:
+    """What the ledgers tell, and the command that makes the audit."""
+    told = account.delivered
+    source = quote(told.source) if told and told.source else "LEDGERS"
+    command = (
+        f"python -m groupshift.spark.jobs.audit_consumption --group {quote(account.status.group)} "
+        f"--ledgers {source} --zookeeper-log ZOOKEEPER_LOG --output {quote(account.audit_output)} "
+        f"--from-ms {account.status.created_at_ms} --to-ms {account.ended_ms}"
+    )
+    note = (
+        f"From the members' ledgers: {told.deliveries:,} deliveries. Whether an offset that was passed over "
+        "held a record, and when a partition had no owner, an audit tells."
+        if told
+        else "What was lost or delivered again is not known: no ledgers were read and no audit was made."
+    )
+    named = " LEDGERS is the folder of the members' ledgers," if source == "LEDGERS" else ""
+    how = f"To get it (ZOOKEEPER_LOG is the folder version-2 of a ZooKeeper server,{named} before report):"
+    return section(
+        "What was delivered",
+        tag("p", note, class_="note"),
+        tag("p", how, class_="note"),
+        tag("p", tag("code", command)),
     )
 
 

@@ -11,7 +11,7 @@ from groupshift.domain.foreign_text import shell
 from groupshift.domain.moves import MoveName, Until
 from groupshift.domain.phases import Phase
 from groupshift.domain.protocol.model import Way
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Verdict, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +107,10 @@ def _stage(account: Account) -> str:
 def _proven(account: Account) -> str:
     """How much was compared, and what became of the committed offsets."""
     after = [each for each in account.compared if each.counts]
-    asked = sum(len(each.findings) for each in account.compared)
-    bad = sum(f.verdict is not Verdict.PASS for each in account.compared for f in each.findings)
+    asked = [finding for each in account.compared for finding in each.findings]
     lost = sum(each.counts.get("lost", 0) for each in after)
     back = sum(each.counts.get("regressed", 0) for each in after)
-    said = f"{asked - bad} of {asked} findings of {len(account.compared)} judgements passed"
+    said = counted(asked, f"findings of {len(account.compared)} judgements")
     offsets = (
         f"{lost} committed offsets were lost and {back} went back"
         if lost or back
@@ -140,7 +139,7 @@ def _now(account: Account) -> tuple[tuple[str, str], ...]:
         Phase.MOVED: moved,
         Phase.FINALISED: (("Nothing has to be done: the move is over.", ""), check),
         Phase.ROLLED_BACK: (
-            ("Nothing has to be done now: the group is as it was.", ""),
+            *_left_behind(account),
             ready,
             check,
         ),
@@ -149,6 +148,14 @@ def _now(account: Account) -> tuple[tuple[str, str], ...]:
         Phase.PLANNED: (start,),
         Phase.APPROVED: (start,),
     }.get(status.phase, (("To plan it again:", _verb(account, "run")),))
+
+
+def _left_behind(account: Account) -> tuple[tuple[str, str], ...]:
+    """What a rollback left in Kafka and the command that removes it."""
+    found = account.leftover
+    if found is None:
+        return (("Nothing has to be done now: the group is as it was.", ""),)
+    return ((f"Members and ZooKeeper are as they were. {found.sentence}. To remove them:", found.command),)
 
 
 def _verb(account: Account, verb: str) -> str:

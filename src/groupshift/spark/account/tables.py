@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from groupshift.application.account import Account, Compared
 from groupshift.application.event_text import event_text
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import NOT_ASKED, Verdict, counted
 from groupshift.ports.journal import EventKind
 from groupshift.spark.account.run_picture import SIGNS
 from groupshift.spark.html import Markup, badge, join, moment_utc, section, table, tag
@@ -57,9 +57,10 @@ def findings(account: Account) -> Markup:
         )
         for each, finding in bad[:20]
     ]
-    passed = len(found) - len(bad)
-    lead = f"{passed} of {len(found)} findings passed." if found else "Nothing was judged yet."
-    rows = ((_where(each), f.rule, spoken(f.verdict), f.reason) for each, f in found)
+    lead = f"{counted((f for _, f in found), 'findings')}." if found else "Nothing was judged yet."
+    rows = (
+        (_where(each), f.rule, spoken(f.verdict) if f.asked else NOT_ASKED, f.reason) for each, f in found
+    )
     heads = ["stage", "rule", "severity", "what was found"]
     all_of_them = tag("details", tag("summary", f"All {len(found)} findings"), table(heads, rows))
     return section("Findings", tag("p", lead, class_="note"), *alarms, all_of_them if found else "")

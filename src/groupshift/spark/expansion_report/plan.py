@@ -8,7 +8,7 @@ from pathlib import Path
 from groupshift.application.placement import PlannedExpansion
 from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.expansion.view import configured
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Verdict, counted
 from groupshift.errors import Rejected, Transient
 from groupshift.spark import picture as colours
 from groupshift.spark.expansion_report.bars import Row, bars
@@ -127,6 +127,8 @@ def _findings(found: PlannedExpansion) -> Markup:
     )
     listed = list(rows)
     body = (
-        table(("rule", "verdict", "reason", "remedy"), listed) if listed else tag("p", "Every rule passed.")
+        table(("rule", "verdict", "reason", "remedy"), listed)
+        if listed
+        else tag("p", f"{counted(found.judgement.findings, 'rules')}.")
     )
     return section("What the rules say", body)

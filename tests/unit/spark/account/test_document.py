@@ -263,3 +263,85 @@ def test_a_move_of_the_protocol_tells_the_protocol_and_no_mode(
     page = render(replace(account, plan=plan, members=members, sightings=(*account.sightings[:-1], last)))
     assert f"<dt>protocol now</dt><dd>{said}</dd>" in page
     assert "mode now" not in page
+
+
+UNASKED = {"rule": "V07", "verdict": Verdict.PASS, "reason": "a snapshot beside itself cannot differ"}
+
+
+def test_u17_rules_that_were_not_asked_are_counted_apart(account: Account) -> None:
+    """In the first sentence, above the findings, and in their table; none of them counts as passed."""
+    passed = Finding(rule="V01", verdict=Verdict.PASS, reason="equal")
+    unasked = Finding(**UNASKED, asked=False)
+    one = replace(account.compared[0], findings=(passed, passed, unasked), counts={})
+    changed = replace(account, compared=(one,))
+    text = render(changed)
+    assert "2 of 2 findings of 1 judgements passed, 1 not asked" in headline(changed).sentence
+    assert "2 of 2 findings passed, 1 not asked." in text
+    row = text[text.index("a snapshot beside itself") - 200 : text.index("a snapshot beside itself")]
+    assert ">not asked<" in row
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "unasked", "said"),
+    [
+        ([], 23, "0 of 0 rules passed, 23 not asked"),
+        ([Verdict.PASS] * 12, 11, "12 of 12 rules passed, 11 not asked"),
+        ([Verdict.PASS, Verdict.FAIL], 1, "1 of 2 rules passed, 1 not asked"),
+        ([Verdict.PASS, Verdict.INCONCLUSIVE], 0, "1 of 2 rules passed"),
+    ],
+)
+def test_u17_what_could_not_fail_is_no_success(verdicts: list[Verdict], unasked: int, said: str) -> None:
+    """A snapshot held against itself proves nothing; what failed still counts among those asked."""
+    from groupshift.domain.verdict import counted
+
+    asked = [Finding(rule="V01", verdict=each, reason="r") for each in verdicts]
+    assert counted([*asked, *[Finding(**UNASKED, asked=False)] * unasked], "rules") == said
+
+
+def test_u17_the_journal_and_the_terminal_keep_what_was_not_asked() -> None:
+    """Journaled findings of older releases were all asked; the table of the terminal says it in words."""
+    from groupshift.application.records import findings_data, findings_from
+    from groupshift.cli.render import findings_table
+
+    unasked = Finding(**UNASKED, asked=False)
+    (data,) = findings_data([unasked])
+    assert findings_from([data]) == (unasked,)
+    del data["asked"]
+    assert findings_from([data])[0].asked
+    shown = findings_table([unasked, Finding(**UNASKED)], "t").columns[1]._cells
+    assert next(str(cell) for cell in shown) == "not asked"
+    assert "pass" in str(shown[1])
+
+
+CARDS = ("records lost", "delivered again", "without owner at most", "longest pause of a partition")
+
+
+def test_u16_without_ledgers_the_cards_are_absent_and_the_command_is_there(account: Account) -> None:
+    """No card says that nothing is known; the report says how to get it, for this group and this time."""
+    text = render(account)
+    assert "not audited" not in text
+    assert not [card for card in CARDS if f"<dt>{card}</dt>" in text]
+    assert "groupshift.spark.jobs.audit_consumption --group orders-app" in text
+    assert f"--from-ms {account.status.created_at_ms} --to-ms {account.ended_ms}" in text
+
+
+def test_u16_ledgers_that_are_known_are_used(account: Account) -> None:
+    """What was processed twice, the longest pause and what was passed over come from them."""
+    from groupshift.ports.ledger import Delivered
+
+    told = Delivered(deliveries=1200, again=7, passed_over=3, longest_pause_ms=4100, source="/a b")
+    text = render(replace(account, delivered=told))
+    for card, value in (("delivered again", 7), ("offsets passed over", 3), (CARDS[3], "4.10 s")):
+        assert f"<dt>{card}</dt><dd>{value}</dd>" in text
+    assert "1,200 deliveries" in text
+    assert "--ledgers &#x27;/a b&#x27;" in text
+    assert "not audited" not in text
+
+
+def test_an_audit_counts_more_than_the_ledgers(account: Account) -> None:
+    """It read ZooKeeper's log as well: its figures are the ones shown, and no command is offered."""
+    audit = {"lost": 0, "duplicates": 2, "longest_unowned_ms": 900}
+    text = render(replace(account, audit=audit))
+    for card, value in (("records lost", 0), ("delivered again", 2), (CARDS[2], "900 ms")):
+        assert f"<dt>{card}</dt><dd>{value}</dd>" in text
+    assert "audit_consumption --group" not in text

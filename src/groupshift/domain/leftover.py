@@ -1,0 +1,89 @@
+"""What stays in Kafka of a group that ZooKeeper coordinates: committed offsets that nobody updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from shlex import quote
+
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.partitions import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """``offsets`` are those that Kafka holds of ``group``; ``behind`` is by how many records the furthest of
+    them is behind ZooKeeper's, and ``at`` its partition; ``alone`` are those that ZooKeeper has none of."""
+
+    group: str
+    offsets: Offsets
+    behind: int = 0
+    at: TopicPartition | None = None
+    alone: tuple[TopicPartition, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What removes them."""
+        return f"groupshift repair offsets --group {quote(self.group)} --execute"
+
+    @property
+    def sentence(self) -> str:
+        """What stays, and what it means for the group."""
+        many = len(self.offsets)
+        held = f"Kafka still holds {many:,} committed offset{'s' if many > 1 else ''} of group {self.group}"
+        if not self.behind:
+            return f"{held}; nobody commits to them any more, and a plain Kafka consumer would begin there"
+        return (
+            f"{held}, up to {self.behind:,} records behind ZooKeeper ({self.at}): a plain Kafka consumer "
+            "would begin there and read them again"
+        )
+
+
+def leftover(group: str, kafka: Offsets, zookeeper: Offsets) -> Leftover | None:
+    """What stays of a group that ZooKeeper coordinates; None where Kafka holds no offset of it."""
+    if not kafka:
+        return None
+    behind = {at: zookeeper[at] - offset for at, offset in kafka.items() if at in zookeeper}
+    at = max(behind, key=lambda each: (behind[each], each), default=None)
+    most = max(behind[at], 0) if at is not None else 0
+    return Leftover(
+        group=group,
+        offsets=kafka,
+        behind=most,
+        at=at if most else None,
+        alone=tuple(sorted(kafka.keys() - zookeeper.keys())),
+    )
+
+
+def against_removal(view: GroupView) -> str:
+    """Why Kafka's offsets of this group may not be removed now; empty where they may."""
+    group = view.group
+    if view.protocol is not None or view.effective_mode is Mode.KAFKA:
+        return f"group {group} is in kafka mode: these offsets are the ones it continues from"
+    if view.kafka.members:
+        names = ", ".join(sorted({each.client_id or each.member_id for each in view.kafka.members}))
+        return (
+            f"group {group} has members at its Kafka coordinator ({names}): stop them or roll them back first"
+        )
+    others = sorted({each.kind.value for each in view.members if each.kind is not MemberKind.OLD})
+    if others:
+        kinds = ", ".join(others)
+        return f"group {group} has members of kind {kinds}, which commit to Kafka: roll it back first"
+    if view.problems:
+        return f"group {group} was not read whole ({view.problems[0]}): correct that first"
+    found = leftover(group, offsets_of(view.kafka_offsets), offsets_of(view.zookeeper_offsets))
+    if found and found.alone:
+        more = f" and {len(found.alone) - 1:,} others" if len(found.alone) > 1 else ""
+        return (
+            f"ZooKeeper has no offset of {found.alone[0]}{more}, so Kafka's is the only one of group "
+            f"{group}: decide it by hand with kafka-consumer-groups.sh"
+        )
+    return ""
+
+
+def offsets_of(committed: tuple[CommittedOffset, ...]) -> dict[TopicPartition, int]:
+    """Committed offsets by partition; those below 0 are none."""
+    return {each.partition: each.offset for each in committed if each.offset >= 0}
