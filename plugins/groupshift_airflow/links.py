@@ -14,6 +14,17 @@ PREFIX = "/groupshift"
 """Where the pages are mounted."""
 
 
+def migration_links(migration: str) -> tuple[tuple[str, str], ...]:
+    """The pages about a migration, by what they are called."""
+    page = f"{PREFIX}/migrations/{quote(migration)}"
+    return (("Migration", f"{page}/"), ("Report", f"{page}/report"))
+
+
+def run_links(run: str, move: str) -> tuple[tuple[str, str], ...]:
+    """The report of a run that changes a cluster, by what it is called."""
+    return (("Report", f"{PREFIX}/{move}s/{quote(run)}/"),)
+
+
 class MigrationLink(BaseOperatorLink):
     """The page of the migration a task works on; computed in the worker after the task has run."""
 

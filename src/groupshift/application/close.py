@@ -132,9 +132,10 @@ def _reached(found: Migration) -> Closing:
 def _unfinished(found: Migration) -> Closing | None:
     for gate in (Gate.PLAN, Gate.TOGGLE, Gate.REVIEW, Gate.FINALISE):
         said = answered(found, gate)
-        if said and said.body["choice"] == Choice.REJECT.value:
+        if said and said.body["choice"] in {Choice.REJECT.value, Choice.STOP.value}:
+            how = "rejected" if said.body["choice"] == Choice.REJECT.value else "stopped"
             reason = (
-                f"gate {gate} was rejected by {said.body['who']}; the group stays as it is, "
+                f"gate {gate} was {how} by {said.body['who']}; the group stays as it is, "
                 f"take it back with: groupshift roll-back {found.id}"
             )
             return Closing(phase=Phase.MOVED, verdict=Verdict.INCONCLUSIVE, reason=reason)

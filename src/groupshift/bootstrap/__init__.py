@@ -36,10 +36,12 @@ from groupshift.bootstrap.connections import connect, connect_scans
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.holder import Holder
 from groupshift.domain.judgement import (
+    ASK,
     ActOutcome,
     Assessment,
     Closing,
     GateBrief,
+    GateTerms,
     Judgement,
     Planned,
     ProofRequest,
@@ -119,11 +121,19 @@ class App:
         claim.demand_held(held, migration)
         return App(held)
 
-    def brief(self, migration: str, gate: Gate | str, stage: StageName | str | None = None) -> GateBrief:
-        """What a person needs to decide, as Markdown, and the fingerprint of the group and evidence.
+    def brief(
+        self,
+        migration: str,
+        gate: Gate | str,
+        stage: StageName | str | None = None,
+        terms: GateTerms = ASK,
+    ) -> GateBrief:
+        """What a person needs to decide, as Markdown, the answers that are offered, and the fingerprint of
+        the group and evidence.
 
         ``stage`` names what is reviewed (gate ``review`` only)."""
-        return gates.brief(self._of(migration), migration, Gate(gate), StageName(stage) if stage else None)
+        about = StageName(stage) if stage else None
+        return gates.brief(self._of(migration), migration, Gate(gate), about, terms)
 
     def answer(self, migration: str, gate: Gate | str, answer: Answer) -> None:
         """Journal an answer. Raises `Conflict` (approval void, naming what changed) when an approval's

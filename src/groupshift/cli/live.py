@@ -18,13 +18,6 @@ from groupshift.domain.moves import Choice, Gate
 from groupshift.domain.plan import Stage
 from groupshift.errors import Rejected
 
-_CHOICES = {
-    Gate.PLAN: (Choice.APPROVE, Choice.REJECT),
-    Gate.TOGGLE: (Choice.APPROVE, Choice.REJECT),
-    Gate.REVIEW: (Choice.APPROVE, Choice.REJECT),
-    Gate.FINALISE: (Choice.KEEP, Choice.FINALISE),
-}
-
 
 @dataclass(slots=True)
 class LiveListener:
@@ -59,7 +52,7 @@ class LiveListener:
         """What was done, or what a person has to do."""
         self.console.print(f"  act {stage.name}: {outcome.state}, {escape(outcome.detail)}", soft_wrap=True)
         if outcome.state is ActState.PENDING:
-            _print_markdown(self.console, outcome.instruction)
+            print_markdown(self.console, outcome.instruction)
 
     def judged(self, stage: Stage, moment: Moment, judged: Judgement) -> None:
         """The verdict, and why it is not pass."""
@@ -86,12 +79,13 @@ class Prompted:
         console = self.listener.console
         self.listener.stop()
         console.rule(escape(brief.subject))
-        _print_markdown(console, brief.body)
+        print_markdown(console, brief.body)
         if not console.is_terminal:
             raise Waiting(f"gate {brief.gate} waits for a person: answer it in a terminal, or use --yes")
-        choices = [choice.value for choice in _CHOICES[brief.gate]]
-        default = Choice.KEEP.value if brief.gate is Gate.FINALISE else Choice.REJECT.value
-        return Choice(Prompt.ask(brief.subject, choices=choices, default=default, console=console))
+        by_word = {option.label.lower(): option for option in brief.options}
+        default = next(word for word, option in by_word.items() if option.default)
+        said = Prompt.ask(escape(brief.subject), choices=[*by_word], default=default, console=console)
+        return by_word[said].choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +101,8 @@ class Agreed:
         return Choice.REJECT if brief.gate is Gate.REVIEW else Choice.APPROVE
 
 
-def _print_markdown(console: Console, text: str) -> None:
+def print_markdown(console: Console, text: str) -> None:
+    """The text of a gate, as a terminal shows it."""
     from rich.markdown import Markdown  # slow to import, and most runs show none
 
     console.print(Markdown(text))

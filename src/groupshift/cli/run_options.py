@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.prompt import Confirm
 
+from groupshift.application.brief_text import run_text
 from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli.clusters import one_cluster
 from groupshift.cli.downgrade_log import needing_spark
+from groupshift.cli.live import print_markdown
 from groupshift.cli.moving import run_name
-from groupshift.cli.run_show import plan_table
 from groupshift.cli.session import settings, who
 from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.errors import Rejected
@@ -127,7 +128,8 @@ def terms_of(console: Console, *, yes: bool, seen: bool, patience_s: float) -> R
     def decide(asked: Question) -> bool | None:
         if yes:
             return True
-        console.print(plan_table(asked.plan.steps, {}))
+        steps = asked.plan.steps
+        print_markdown(console, run_text(asked.run.partition("-")[0], steps[steps.index(asked.step) :], None))
         if not console.is_terminal:
             return None
         return Confirm.ask(

@@ -69,7 +69,6 @@ def test_without_execute_run_only_plans(bench: Bench, capsys: pytest.CaptureFixt
         "roll",
         "toggle",
         "soak",
-        "finalise",
     ]
     assert "--execute" in document["next"]
     assert bench.kinds() == [MemberKind.OLD] * 3
