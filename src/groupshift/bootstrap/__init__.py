@@ -49,6 +49,7 @@ from groupshift.domain.judgement import (
 )
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
 from groupshift.domain.pack import REPORT, Pack
+from groupshift.domain.plan import Stage
 from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.ports.signature import Verifier
 from groupshift.settings import Settings
@@ -197,6 +198,12 @@ class App:
     def keep(self, migration: str, token: int) -> Closing:
         """Keep the way back open: phase ``moved``."""
         return finalise.keep(self._of(migration), migration, token)
+
+    def way_back(self, migration: str, to: WayBack | str) -> tuple[Stage, ...]:
+        """The undo stages that `begin_roll_back` would begin now, in order; nothing is written.
+
+        Raises `Rejected` as it does."""
+        return roll_back.way_back(self._of(migration), migration, WayBack(to))
 
     def begin_roll_back(
         self, migration: str, to: WayBack | str, token: int, *, because: str = ""

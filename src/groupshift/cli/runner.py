@@ -279,7 +279,12 @@ class Runner:
 
 def claim(app: App, migration: str, run: str, who: str) -> Claimed:
     """Claim the migration for this process. Raises `Rejected` when it can no longer be driven."""
+    demand_begun(app, migration)
+    return Claimed(migration=migration, token=app.claim(migration, run), who=who)
+
+
+def demand_begun(app: App, migration: str) -> None:
+    """Raises `Rejected` for a migration that is a plan only, or is not in the journal."""
     (status,) = app.status(migration)
     if status.phase is Phase.PREVIEW:
         raise Rejected(f"migration {migration} is a plan only; plan again with --execute")
-    return Claimed(migration=migration, token=app.claim(migration, run), who=who)
