@@ -22,10 +22,9 @@ from groupshift.application.brief_text import (
     links_text,
     run_by_hand,
     run_text,
-    shown,
 )
 from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.foreign_text import code, visible
+from groupshift.domain.foreign_text import code, shown, visible
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow.gates import NOBODY
 from groupshift_airflow.links import run_links

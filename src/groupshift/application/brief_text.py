@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
 from groupshift.domain.fingerprint import Fingerprint
-from groupshift.domain.foreign_text import code, markdown, visible
+from groupshift.domain.foreign_text import code, shown, visible
 from groupshift.domain.judgement import GateTerms, Judgement, Option
 from groupshift.domain.moves import Choice, Gate, StageName
 from groupshift.domain.plan import Plan
@@ -38,19 +37,6 @@ _KIND = {
     MemberKind.NATIVE: "Kafka consumer of the consumer protocol",
     MemberKind.VACANT: "nobody",
 }
-
-
-_HARMLESS = re.compile(r"[^\W_](?:[^\W_]|[ ,;'()=/%→+.-]|:(?=[ \d]|$)|(?<=[^\W_])_(?=[^\W_]))*")
-_LINK = re.compile(r"www\.|:/|//")
-"""What Markdown of GitHub makes a link of without any mark."""
-
-
-def shown(text: str) -> str:
-    """``text`` for running Markdown and cells of its tables: what no mark is in is left as it is, so that
-    names can be read and copied; all else is escaped (`markdown`)."""
-    if _HARMLESS.fullmatch(text) and not _LINK.search(text) and visible(text) == text:
-        return text
-    return markdown(text)
 
 
 def step_text(step: Step) -> str:

@@ -45,3 +45,16 @@ def _seen(character: str) -> str:
     if unicodedata.category(character) not in _HIDDEN:
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+_HARMLESS = re.compile(r"[^\W_](?:[^\W_]|[ ,;'()=/%→+.-]|:(?=[ \d]|$)|(?<=[^\W_])_(?=[^\W_]))*")
+_LINK = re.compile(r"www\.|:/|//")
+"""What Markdown of GitHub makes a link of without any mark."""
+
+
+def shown(text: str) -> str:
+    """``text`` for running Markdown and cells of its tables: what no mark is in is left as it is, so that
+    names can be read and copied; all else is escaped (`markdown`)."""
+    if _HARMLESS.fullmatch(text) and not _LINK.search(text) and visible(text) == text:
+        return text
+    return markdown(text)

@@ -199,8 +199,9 @@ def test_s12_what_a_stranger_named_is_no_markup_in_a_gate(text: str) -> None:
 
 def test_s12_a_client_id_in_a_plan_is_no_markup() -> None:
     """A driver that knows no places takes the names that clients gave themselves."""
-    from groupshift.application.brief_text import shown, step_text
+    from groupshift.application.brief_text import step_text
     from groupshift.domain.coordination import MemberKind
+    from groupshift.domain.foreign_text import shown
     from groupshift.domain.steps import ReplaceMembers
 
     step = ReplaceMembers(slots=("[x](http://e)",), old=MemberKind.OLD, new=MemberKind.AWARE)
