@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -13,11 +14,21 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from groupshift.application.brief_text import (
+    APPROVE,
+    DEPLOYED,
+    REJECT,
+    STOP,
+    links_text,
+    run_by_hand,
+    run_text,
+)
 from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.foreign_text import code, markdown, visible
+from groupshift.domain.foreign_text import code, shown, visible
 from groupshift.errors import Fenced, Transient
-from groupshift_airflow.gates import APPROVE, DEPLOYED, REJECT, STOP, person
+from groupshift_airflow.gates import person
 from groupshift_airflow.hooks import approval_settings
+from groupshift_airflow.links import run_links
 from groupshift_airflow.operators import UNKNOWN, require_execute
 from groupshift_airflow.retries import LATE
 
@@ -47,6 +58,11 @@ class Answer:
 
 
 NO_ANSWER = Answer()
+
+
+def _until(context: Context) -> int:
+    """When a gate that opens now expires, epoch ms."""
+    return int((time.time() + float(context["params"]["gate_expiry_s"])) * 1000)
 
 
 class RunTask(BaseOperator):
@@ -143,7 +159,8 @@ class Asking(RunTask, HITLOperator):
     def park(self, context: Context, step: str, subject: str, body: str) -> Any:
         """Ask this of a step. Does not return."""
         context["ti"].xcom_push(key=ASKED, value=step)
-        self.subject, self.body = subject, body
+        links = links_text(run_links(self.run_id, self.move().name))
+        self.subject, self.body = subject, f"{body}\n\n{links}"
         self.response_timeout = timedelta(seconds=context["params"]["gate_expiry_s"])
         return HITLOperator.execute(self, context)
 
@@ -185,13 +202,9 @@ class Approval(Asking):
         left = [each.step for each in found if each.stand is not Stand.DONE]
         if not left or left[0].act is not RunAct.APPROVE:
             return None
-        rows = "".join(
-            f"| {markdown(step.key)} | {markdown(step.does)} | {markdown(step.inverse or '-')} |\n"
-            for step in left
-        )
-        head = "| step | what is done | way back |\n|---|---|---|\n"
         named = f"Plan `{run.plan_hash[:12]}` of run {code(run.run)}"
-        return self.park(context, left[0].key, visible(left[0].does), f"{named}\n\n{head}{rows}")
+        text = run_text(run.move, left, _until(context))
+        return self.park(context, left[0].key, visible(left[0].does), f"{named}\n\n{text}")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """Journal the answer. Raises `Conflict` when the approval is void, `Transient` where the run asks for
@@ -241,7 +254,9 @@ class Walk(Asking):
 
         if outcome.ended is not Ended.WAITING:
             return None
-        return self.park(context, outcome.step, f"By hand: {outcome.step}", outcome.detail)
+        until = run_by_hand(self.move().name, _until(context), accepting=self.accepting)
+        body = f"{shown(outcome.detail)}\n\n{until}"
+        return self.park(context, outcome.step, f"By hand: {visible(outcome.step)}", body)
 
 
 class Verdict(RunTask):

@@ -8,6 +8,7 @@ sentence. Built-in rejection is not used: inside mapped groups it does not stop 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,24 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import HITLBranchOperator, HITLOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from groupshift.application.brief_text import (
+    APPROVE,
+    DEPLOYED,
+    FINALISE,
+    GO_ON,
+    KEEP,
+    REJECT,
+    ROLL_BACK,
+    STOP,
+    by_hand,
+    links_text,
+)
 from groupshift.domain.evidence import Moment
-from groupshift.domain.judgement import ActState, GateBrief, Judgement
+from groupshift.domain.judgement import ActState, GateBrief, GateTerms, Judgement
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Fenced, Transient
+from groupshift_airflow import links
 from groupshift_airflow.operators import UseCase, require_execute
 from groupshift_airflow.retries import LATE
 
@@ -30,14 +44,6 @@ if TYPE_CHECKING:
 
 FINGERPRINT = "fingerprint"
 NOBODY = "nobody (expired)"
-APPROVE = "Approve"
-REJECT = "Reject"
-GO_ON = "Go on"
-ROLL_BACK = "Roll back"
-STOP = "Stop here"
-DEPLOYED = "Deployed"
-FINALISE = "Finalise"
-KEEP = "Keep the way back open"
 
 
 def person(user: Mapping[str, Any] | None) -> str:
@@ -65,10 +71,15 @@ class Asks(UseCase, HITLOperator):
             return super().lost(fenced)
         return AirflowFailException(f"the answer of {self.answered} is not taken: {fenced}")
 
+    def terms(self, context: Context) -> GateTerms:
+        """For how long this gate asks, and the pages about its migration."""
+        within_s = int(context["params"]["gate_expiry_s"])
+        return GateTerms(within_s=within_s, links=links.migration_links(self.migration))
+
     def ask(self, context: Context, brief: GateBrief, options: list[str] | None = None) -> Any:
-        """Park with this brief; ``options`` narrows what can be chosen now. Does not return."""
+        """Park with this brief and its answers; ``options`` where it names none. Does not return."""
         self.subject, self.body = brief.subject, brief.body
-        self.options = options or self.options
+        self.options = [option.label for option in brief.options] or options or self.options
         self.response_timeout = timedelta(seconds=context["params"]["gate_expiry_s"])
         context["ti"].xcom_push(key=FINGERPRINT, value=brief.fingerprint)
         return HITLOperator.execute(self, context)
@@ -103,7 +114,7 @@ class Approval(Asks):
                     "the %s is approved already, and what it was approved for still holds", self.gate
                 )
                 return None
-            brief = app.brief(self.migration, self.gate)
+            brief = app.brief(self.migration, self.gate, terms=self.terms(context))
         return self.ask(context, brief)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
@@ -131,10 +142,11 @@ class Act(Asks):
         self.log.info("%s: %s", outcome.state, outcome.detail)
         if outcome.state is not ActState.PENDING:
             return None
+        terms = self.terms(context)
+        until = by_hand(self.stage, int(time.time() + (terms.within_s or 0)) * 1000)
         subject = f"Deploy by hand: stage {self.stage} of {self.migration}"
-        return self.ask(
-            context, GateBrief(gate=Gate.REVIEW, subject=subject, body=outcome.instruction, fingerprint="")
-        )
+        body = f"{outcome.instruction}\n\n{until}\n\n{links_text(terms.links)}"
+        return self.ask(context, GateBrief(gate=Gate.REVIEW, subject=subject, body=body, fingerprint=""))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """The sensor behind this task sees whether it really was deployed."""
@@ -174,14 +186,16 @@ class Judge(Asks):
                     self.go_back(app, "; ".join(judged.reasons))
                 case Verdict.ERROR if context["ti"].try_number <= context["ti"].max_tries:
                     raise Transient(f"could not measure: {'; '.join(judged.reasons)}")
-            brief = app.brief(self.migration, Gate.REVIEW, self.stage)
-        unmeasured = judged.verdict is Verdict.ERROR
+            unmeasured = judged.verdict is Verdict.ERROR
+            if unmeasured and StageName(self.stage).undoes:  # neither accepted nor taken back: nothing to ask
+                self.go_back(app, "; ".join(judged.reasons))
+            brief = app.brief(self.migration, Gate.REVIEW, self.stage, self.terms(context))
         return self.ask(context, brief, [ROLL_BACK, STOP] if unmeasured else None)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """Journal the answer and do what was chosen."""
         choice, who, shown = self.chosen(context, event)
-        decided = Choice.APPROVE if choice == GO_ON else Choice.REJECT
+        decided = {GO_ON: Choice.APPROVE, ROLL_BACK: Choice.REJECT}.get(choice, Choice.STOP)
         with self.app() as app:
             app.answer(self.migration, Gate.REVIEW, Answer(choice=decided, who=who, fingerprint=shown))
             if choice == ROLL_BACK:
@@ -224,8 +238,10 @@ class LastGate(Asks, HITLBranchOperator):
         """Skip when the plan ends before anything could be finalised; else park."""
         with self.app() as app:
             if not app.has_stage(self.migration, StageName.FINALISE):
-                raise AirflowSkipException("nothing to finalise: the run stops before the toggle")
-            brief = app.brief(self.migration, Gate.FINALISE)
+                raise AirflowSkipException(
+                    "nothing to finalise: members of this plan still need the mode node"
+                )
+            brief = app.brief(self.migration, Gate.FINALISE, terms=self.terms(context))
         return self.ask(context, brief)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

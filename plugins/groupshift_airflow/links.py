@@ -59,6 +59,17 @@ def required_actions(dag_id: str, run_id: str, task_id: str, map_index: int = -1
     return f"{run_path(dag_id, run_id)}/tasks/{quote(task_id, safe='')}{mapped}/required_actions"
 
 
+def migration_links(migration: str) -> tuple[tuple[str, str], ...]:
+    """The pages about a migration, by what they are called."""
+    page = f"{PREFIX}/migrations/{quote(migration)}"
+    return (("Migration", f"{page}/"), ("Report", f"{page}/report"))
+
+
+def run_links(run: str, move: str) -> tuple[tuple[str, str], ...]:
+    """The report of a run that changes a cluster, by what it is called."""
+    return (("Report", f"{PREFIX}/{move}s/{quote(run)}/"),)
+
+
 class MigrationLink(BaseOperatorLink):
     """The page of the migration a task works on; computed in the worker after the task has run."""
 

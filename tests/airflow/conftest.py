@@ -133,7 +133,7 @@ class ScriptedApp:
             raise Fenced(f"run {self.lost_to} took this migration over at 12:00: look there")
         return self
 
-    def brief(self, migration: str, gate: Gate, stage: str | None = None) -> GateBrief:
+    def brief(self, migration: str, gate: Gate, stage: str | None = None, terms: Any = None) -> GateBrief:
         return GateBrief(gate=gate, subject=f"{gate}?", body="| a | b |", fingerprint="print-1")
 
     def answer(self, migration: str, gate: Gate, answer: Answer) -> None:

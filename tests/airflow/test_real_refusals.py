@@ -12,11 +12,15 @@ import pytest
 from kazoo.client import KazooClient
 
 from groupshift.adapters.fleet.process import ask
+from groupshift.bootstrap import build
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.moves import Answer, Choice
 from groupshift.domain.phases import Phase
 from groupshift.errors import Rejected, Transient
+from groupshift.ports.journal import EventKind
 from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.state import SandboxState
+from groupshift.settings import load
 from real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
@@ -150,4 +154,63 @@ def test_a_failed_proof_rolls_back_by_itself_and_ends_red(real: Real) -> None:
     found = real.migration()
     assert found.phase is Phase.ROLLED_BACK
     assert "m2" in found.reason
+    assert set(kinds_of(real.view())) == {MemberKind.OLD}
+
+
+def taken_at_gate(real: Real) -> tuple[str, int]:
+    """A run waits at its first gate; somebody claims its migration on the command line, and rejects it."""
+    claimed: list[tuple[str, int]] = []
+
+    def take(tasks: dict[str, str]) -> None:
+        if tasks.get("approve_plan") == "awaiting_input" and not claimed:
+            found = real.migration().migration
+            with build(load(real.home.settings_file)) as app:
+                claimed.append((found, app.claim(found, "cli-over")))
+
+    answers = {"approve_plan": "Approve"}
+    state = real.run("migrate_coordination", "gated", {**CONF, "until": "canary"}, answers, take)
+    tasks = real.api.tasks("migrate_coordination", "gated")
+    assert (state, tasks["canary.act"], tasks["verdict"]) == ("failed", "upstream_failed", "failed")
+    for task in ("approve_plan", "verdict"):
+        said = real.said("migrate_coordination", "gated", task)
+        assert "run cli-over took this migration over at" in said
+        assert "look there" in said
+    return claimed[0]
+
+
+def test_u01_a_run_that_is_taken_over_at_a_gate_or_while_it_waits_ends_there(real: Real) -> None:
+    """The answer at the gate is refused. Of the run whose canary waits nothing is measured, judged or asked
+    beside the rollback that took it over: every event since bears the rollback's token."""
+    migration, token = taken_at_gate(real)
+    found = real.migration()
+    assert (found.migration, found.phase) == (migration, Phase.PLANNED)
+    assert found.events[-1].kind is EventKind.CLAIMED, "nothing of the first run reached the journal"
+    with build(load(real.home.settings_file)) as app:
+        no = Answer(choice=Choice.REJECT, who="ann", fingerprint="")
+        app.under(migration, token).answer(migration, "plan", no)
+        assert app.close(migration, token).phase is Phase.REJECTED
+
+    over: list[str] = []
+
+    def take(tasks: dict[str, str]) -> None:
+        if tasks.get("canary.act") == "success" and not over:
+            over.append(real.migration().migration)
+            back = {"migration": over[0], "to": "old_members", "execute": True}
+            real.api.trigger("roll_back", "over", back)
+
+    conf = {**CONF, "until": "canary"}
+    state = real.run("migrate_coordination", "taken", conf, {"approve_plan": "Approve"}, take)
+    tasks = real.api.tasks("migrate_coordination", "taken")
+    assert (state, over) == ("failed", [real.migration().migration])
+    assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
+    assert "run roll_back/over took this migration over at" in real.said(
+        "migrate_coordination", "taken", "verdict"
+    )
+    assert [*real.api.follow("roll_back", "over", real.run_s)][-1] == "success"
+    found = real.migration()
+    assert found.phase is Phase.ROLLED_BACK
+    taken = max(event.seq for event in found.events if event.kind is EventKind.CLAIMED)
+    later = {(event.token, str(event.kind)) for event in found.events if event.seq > taken}
+    assert {number for number, kind in later if kind != "sealed"} == {2}
+    assert len(real.asked("migrate_coordination", "taken")) == 1, "nobody was asked but for the plan"
     assert set(kinds_of(real.view())) == {MemberKind.OLD}

@@ -345,14 +345,14 @@ def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(sandbox: San
     migration = planned(app, Until.TOGGLE)
     before = {name: slot["member_id"] for name, slot in sandbox.slots().items()}
     writes = mode_version(sandbox)
-    code = kill_at_every_point(sandbox, ACTS, ["run", "--migration", migration, "--yes"])
+    code = kill_at_every_point(sandbox, ACTS, ["run", "--migration", migration, "--execute", "--yes"])
     log = (sandbox.home.logs / "run.log").read_text()[-3000:]
     assert code == 0, log
     assert app.status(migration)[0].phase is Phase.MOVED
     assert sandbox.settled("aware")
     assert incarnations(sandbox) == {name: number(member) + 1 for name, member in before.items()}
     assert mode_version(sandbox) == writes + 1, "the mode node was written once"
-    code = kill_at_every_point(sandbox, ACTS_BACK, ["roll-back", migration, "--yes"])
+    code = kill_at_every_point(sandbox, ACTS_BACK, ["roll-back", migration, "--execute", "--yes"])
     assert code == 0, (sandbox.home.logs / "run.log").read_text()[-3000:]
     assert app.status(migration)[0].phase is Phase.ROLLED_BACK
     assert sandbox.settled("old")

@@ -130,12 +130,12 @@ def test_killed_at_every_point_of_every_act_it_reaches_the_same_end(
         migration = cli.app.plan(request).migration
         assert cli.places() == dict.fromkeys(options.slots, (MemberKind.PLAIN, 1))
 
-        cli.everywhere(there, "run", "--migration", migration, "--yes")
+        cli.everywhere(there, "run", "--migration", migration, "--execute", "--yes")
         assert cli.app.status(migration)[0].phase is Phase.MOVED
         assert cli.places() == dict.fromkeys(options.slots, (MemberKind.NATIVE, 2))
         assert fleet.look().kind is Kind.CONSUMER
 
-        cli.everywhere(back, "roll-back", migration, "--yes")
+        cli.everywhere(back, "roll-back", migration, "--execute", "--yes")
         assert cli.app.status(migration)[0].phase is Phase.ROLLED_BACK
         assert cli.places() == dict.fromkeys(options.slots, (MemberKind.PLAIN, 3))
         assert fleet.look().kind is Kind.CLASSIC

@@ -106,7 +106,7 @@ def _stage_row(progress: StageProgress) -> StageRow:
 def _act_text(progress: StageProgress) -> str:
     """How far the act is; a soak has none."""
     if progress.step:
-        return progress.step.value
+        return progress.act
     return "none" if isinstance(progress.stage.step, Soak) else "not begun"
 
 

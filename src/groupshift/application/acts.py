@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,7 +17,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from groupshift.errors import Conflict
-from groupshift.ports.fleet import Change, Pending
+from groupshift.ports.fleet import Change, Occupant, Pending
 
 Data = Mapping[str, Any]
 
@@ -97,7 +98,7 @@ def perform(env: Environment, found: Migration, stage: Stage, intended: Data, to
     group, holder = found.record.group, Holder(migration=found.id, token=token)
     match stage.step:
         case ReplaceMembers():
-            return _replace_members(env, change_of(found, intended, token), found.plan.driver)
+            return _replace_members(env, _told(env, found, stage.step, change_of(found, intended, token)))
         case SetMode():
             return _set_mode(env, (group, holder), stage.step.to, _node_from(intended["expected"]))
         case DeleteModeNode():
@@ -107,12 +108,31 @@ def perform(env: Environment, found: Migration, stage: Stage, intended: Data, to
             return {}
 
 
-def _replace_members(env: Environment, change: Change, driver: str) -> Data:
+def _told(env: Environment, found: Migration, step: ReplaceMembers, change: Change) -> tuple[Change, str]:
+    """The change with who is there now, for people: places of a rollback were named when others were there,
+    and not each of them may have been replaced."""
+    driver = found.plan.driver
+    if env.fleets(driver).slots(found.record.group):
+        return change, driver
+    members = env.groups.read(found.record.group).members
+    if change.undoes:
+        going = [each for each in members if each.kind is step.old]
+    else:
+        going = [each for each in members if {each.member_id, each.client_id} & set(change.slots)]
+    occupants = tuple(
+        Occupant(member_id=each.member_id, kind=each.kind, host=(each.host or "").lstrip("/"))
+        for each in going
+    )
+    return replace(change, occupants=occupants), driver
+
+
+def _replace_members(env: Environment, told: tuple[Change, str]) -> Data:
+    change, driver = told
     started = env.fleets(driver).start(change)
     slots = ", ".join(change.slots)
     does = f"stops {slots}" if change.to is MemberKind.VACANT else f"replaces {slots} by {change.to} members"
     if isinstance(started, Pending):
-        return {"instruction": started.instruction, "detail": f"a person {does}"}
+        return {"instruction": started.instruction, "detail": f"waits for a person, who {does}"}
     return {"detail": f"the fleet driver {does}"}
 
 

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
 from groupshift.application.approval import voided
 from groupshift.application.records import Migration, findings_from
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.evidence import Moment
 from groupshift.domain.fingerprint import Fingerprint
-from groupshift.domain.foreign_text import code, markdown, visible
-from groupshift.domain.moves import Gate, StageName, Until
+from groupshift.domain.foreign_text import code, shown, visible
+from groupshift.domain.judgement import GateTerms, Judgement, Option
+from groupshift.domain.moves import Choice, Gate, StageName
 from groupshift.domain.plan import Plan
+from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import Event, EventKind
+
+APPROVE = "Approve"
+REJECT = "Reject"
+GO_ON = "Go on"
+ROLL_BACK = "Roll back"
+STOP = "Stop here"
+DEPLOYED = "Deployed"
+FINALISE = "Finalise"
+KEEP = "Keep the way back open"
 
 _KIND = {
     MemberKind.OLD: "old ZooKeeper consumer",
@@ -50,65 +67,297 @@ def subject(migration: Migration, gate: Gate, stage: StageName | None) -> str:
     }[gate]
 
 
-def body(
-    migration: Migration,
-    gate: Gate,
-    stage: StageName | None,
-    findings: tuple[Finding, ...],
-    mark: Fingerprint,
-) -> str:
-    """Markdown: what was asked, the plan, the findings, the evidence and their hashes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One question: gate, stage (gate ``review`` only), the checks made now, and how it is asked."""
+
+    gate: Gate
+    stage: StageName | None
+    findings: tuple[Finding, ...]
+    terms: GateTerms
+    by_ms: int
+    """Until when an answer counts."""
+
+
+def body(migration: Migration, asked: Asked, mark: Fingerprint) -> str:
+    """Markdown: what happens after each answer, what did not pass, and what all of it rests on."""
+    gate, group = asked.gate, code(migration.record.group)
     lost = voided(migration) if gate is Gate.PLAN else None
     group = code(migration.record.group)
     parts = [
-        f"**Group** {group} · **migration** `{migration.id}` · phase `{migration.phase}`",
-        _question(gate, migration.plan, stage) if lost is None else _again(lost),
+        f"**Group** {group} · **migration** {code(migration.id)} · phase `{migration.phase}`",
+        _happens(migration, asked) if lost is None else _again(lost),
+        "### Your answer",
+        answers_text(answers(migration, gate, asked.stage), asked.by_ms),
+        *_checks(migration, asked),
         "### Plan",
         _plan_table(migration.plan),
     ]
-    if findings:
-        parts += ["### Live findings", findings_table(findings)]
+    if asked.terms.links:
+        parts.append(links_text(asked.terms.links))
+    return "\n\n".join([*parts, "### Hashes", _hashes(migration, mark)])
+
+
+def links_text(links: Iterable[tuple[str, str]]) -> str:
+    """Links by name, on one line."""
+    return " · ".join(f"[{shown(name)}]({url})" for name, url in links)
+
+
+def answers_text(found: Iterable[Option], by_ms: int | None) -> str:
+    """What each button does, and what happens when nobody presses one by then."""
+    options = tuple(found)
+    default = next(each for each in options if each.default)
+    lines = [f"- **{each.label}**: {each.does}" for each in options]
+    when = f"until {utc(by_ms)}" if by_ms is not None else "at all"
+    return "\n".join([*lines, f"- no answer {when}: as **{default.label}**"])
+
+
+def utc(at_ms: int) -> str:
+    """A moment, to the second."""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def answers(migration: Migration, gate: Gate, stage: StageName | None = None) -> tuple[Option, ...]:
+    """The answers that a gate offers now, each with what it does, without those that could do nothing."""
+    open_ = f"the rollback stays open (`groupshift roll-back {visible(migration.id)} --execute`)"
+    if gate is Gate.FINALISE:
+        return (
+            Option(
+                label=FINALISE,
+                choice=Choice.FINALISE,
+                does="the mode node is deleted, if no member needs it. This cannot be taken back.",
+            ),
+            Option(
+                label=KEEP,
+                choice=Choice.KEEP,
+                does=f"nothing more is changed; the run ends green as *moved*; {open_}.",
+                default=True,
+            ),
+        )
+    if gate is not Gate.REVIEW:
+        acts = [each.name for each in migration.plan.stages if not isinstance(each.step, Soak)]
+        first = StageName.TOGGLE if gate is Gate.TOGGLE else next(iter(acts), StageName.SOAK)
+        changed = f"nothing more is changed, and {open_}" if gate is Gate.TOGGLE else "nothing is changed"
+        yes = f"the run goes on with `{first}`; every stage is proven before the next one begins."
+        return (
+            Option(label=APPROVE, choice=Choice.APPROVE, does=yes),
+            Option(
+                label=REJECT, choice=Choice.REJECT, does=f"{changed}; the run ends red here.", default=True
+            ),
+        )
+    return _review(migration, stage, open_)
+
+
+def _review(migration: Migration, stage: StageName | None, open_: str) -> tuple[Option, ...]:
+    """What could not be measured is never accepted; a rollback has no rollback of its own."""
+    following = _following(migration, stage)
+    found = []
+    if stage is None or Judgement(findings=_doubted(migration, stage)).verdict is not Verdict.ERROR:
+        on = f"you accept what did not pass; {following}."
+        found.append(Option(label=GO_ON, choice=Choice.APPROVE, does=on))
+    if stage is None or not stage.undoes:
+        undo = "what this run changed is taken back, stage by stage, each proven; the run ends red."
+        found.append(Option(label=ROLL_BACK, choice=Choice.REJECT, does=undo))
+    stop = f"nothing more is changed; the run ends red; {open_}."
+    return (*found, Option(label=STOP, choice=Choice.STOP, does=stop, default=True))
+
+
+def _doubted(migration: Migration, stage: StageName) -> tuple[Finding, ...]:
+    """What was judged last of this stage."""
+    kinds = {EventKind.JUDGED, EventKind.REHEARSED}
+    last = next((e for e in reversed(migration.events) if e.stage is stage and e.kind in kinds), None)
+    found = findings_from(last.body["findings"]) if last else ()
+    return found or (Finding(rule="-", verdict=Verdict.INCONCLUSIVE, reason="nothing was judged"),)
+
+
+def _following(migration: Migration, stage: StageName | None) -> str:
+    """What comes after a stage that was accepted."""
+    stages = migration.undo if stage is not None and stage.undoes else migration.plan.stages
+    names = [each.name for each in stages]
+    if stage not in names:
+        return "the run goes on"
+    last = migration.latest(EventKind.JUDGED, stage)
+    if stage not in migration.steps and (last is None or last.body["moment"] != Moment.AFTER.value):
+        each = next(each for each in stages if each.name is stage)
+        return f"`{stage}` acts next: {shown(step_text(each.step))}"
+    rest = stages[names.index(stage) + 1 :]
+    if not rest:
+        return "the run ends"
+    return f"`{rest[0].name}` comes next: {shown(step_text(rest[0].step))}"
+
+
+def _happens(migration: Migration, asked: Asked) -> str:
+    """What is asked, which places it concerns, how long reading pauses, and what comes next."""
+    plan, gate, stage = migration.plan, asked.gate, asked.stage
+    if gate is Gate.FINALISE:
+        return (
+            "### If you finalise\n\nNo member is replaced and nobody stops reading: only the mode node goes."
+        )
+    if gate is Gate.REVIEW:
+        return f"### In doubt\n\nStage `{stage}` was not judged as passed. The checks below say why."
+    acts = [each for each in plan.stages if not isinstance(each.step, Soak)]
+    if gate is Gate.TOGGLE:
+        acts = [each for each in acts if each.name is StageName.TOGGLE]
+        said = "All members go on where they are; who assigns partitions changes: ZooKeeper → Kafka."
+    else:
+        later = [each.name for each in acts if each.gate not in {None, Gate.PLAN}]
+        asks = f" You are asked again before {', '.join(f'`{name}`' for name in later)}." if later else ""
+        said = f"Nothing was changed yet.{asks}"
+        acts = acts[: [each.name for each in acts].index(later[0])] if later else acts
+    lines = [f"{number}. `{each.name}`: {shown(step_text(each.step))}" for number, each in enumerate(acts, 1)]
+    rest = [each for each in plan.stages if each not in acts]
+    then = f"Then: {', '.join(f'`{each.name}`' for each in rest)}." if rest else "Then the run ends."
+    pause = f"**Pause**: {pause_text(plan, gate)}"
+    return "\n\n".join(["### If you approve", said, "\n".join(lines) or "No act is needed.", pause, then])
+
+
+_ROLLING = {
+    Protocol.CONSUMER: "each partition rests for about 5 to 10 s, not all at the same time",
+    Protocol.CLASSIC: "each partition rests for about 5 to 9 s, all of them together for up to 3 s",
+}
+_OFFLINE = {
+    Protocol.CONSUMER: "all partitions rest for about 11 to 18 s, with static members for 47 to 60 s",
+    Protocol.CLASSIC: "all partitions rest for about 8 to 14 s, with static members for 50 to 57 s",
+}
+"""Longest gaps in the 216 moves of docs/protocol.md, with stock settings: from the median to the maximum."""
+
+
+def pause_text(plan: Plan, gate: Gate = Gate.PLAN) -> str:
+    """How long reading is expected to pause, from what was measured."""
+    if plan.to is not None:
+        table = _OFFLINE if plan.way is Way.OFFLINE else _ROLLING
+        return (
+            f"{table[plan.to]} (measured with stock settings, docs/protocol.md), besides your own restarts."
+        )
+    if gate is Gate.TOGGLE:
+        return "one rebalance of the whole group: all partitions rest until each has its owner in Kafka."
+    slots = sum(len(e.step.slots) for e in plan.stages if isinstance(e.step, ReplaceMembers))
+    return (
+        f"{slots} members are replaced, and each time the group rebalances: partitions rest until the new "
+        "member has joined. The report measures the longest time without an owner."
+    )
+
+
+def _checks(migration: Migration, asked: Asked) -> list[str]:
+    """What did not pass, in full; what passed as a number. The canary's measurements are always shown."""
+    parts = []
+    if asked.findings:
+        parts += ["### Live findings", checks_text(asked.findings)]
     judged = _last_judgement(migration)
     if judged:
-        parts += ["### Last judgement", findings_table(judged)]
+        parts += ["### Last judgement", checks_text(judged)]
     rehearsed = migration.latest(EventKind.REHEARSED)
-    if gate is Gate.TOGGLE and rehearsed:
-        parts += ["### Rehearsal of the way back", findings_table(findings_from(rehearsed.body["findings"]))]
-    parts += ["### Hashes", _hashes(migration, mark)]
-    return "\n\n".join(parts)
+    if asked.gate is not Gate.PLAN and rehearsed:
+        found = findings_from(rehearsed.body["findings"])
+        parts += ["### Rehearsal of the rollback", checks_text(found)]
+    canary = migration.latest(EventKind.JUDGED, StageName.CANARY)
+    measured = tuple(
+        each for each in findings_from(canary.body["findings"] if canary else ()) if each.rule.startswith("K")
+    )
+    if asked.gate is not Gate.PLAN and measured:
+        parts += ["### What the canary measured", findings_table(measured)]
+    return parts
 
 
-def _question(gate: Gate, plan: Plan, stage: StageName | None) -> str:
-    if gate is Gate.FINALISE and plan.until is not Until.RETIRE:
-        return (
-            "The group is moved as far as planned. Its members need the mode node, so both answers keep "
-            "it and the way back: the run ends as *moved*."
-        )
-    return {
-        Gate.PLAN: "Nothing was changed yet. Approving lets the run make the acts below, in this order.",
-        Gate.TOGGLE: "Approving changes who assigns partitions: ZooKeeper → Kafka. It can be taken back.",
-        Gate.FINALISE: "**Finalise** deletes the mode node and cannot be taken back. **Keep** leaves it.",
-        Gate.REVIEW: f"Stage `{stage}` could not be judged as passed. Approving goes on, rejecting stops.",
-    }[gate]
+def checks_text(findings: tuple[Finding, ...]) -> str:
+    """``55 of 55 checks passed``, with those that did not in a table. What was not asked is no pass."""
+    made = tuple(each for each in findings if getattr(each, "asked", True))
+    bad = tuple(each for each in made if each.verdict is not Verdict.PASS)
+    told = f"{len(made) - len(bad)} of {len(made)} checks passed"
+    left = len(findings) - len(made)
+    told += f"; {left} were not asked, or could not fail." if left else "."
+    return f"{told}\n\n{findings_table(bad)}" if bad else told
+
+
+def by_hand(stage: str, by_ms: int) -> str:
+    """What the buttons do under an instruction for a person."""
+    after = "the run looks whether it is so, waits until the group has settled, and proves it."
+    stop = "nothing is deployed for you; this task ends red, and the judge behind it asks what to do."
+    options = (
+        Option(label=DEPLOYED, choice=Choice.APPROVE, does=f"you did all of it; {after}"),
+        Option(label=STOP, choice=Choice.STOP, does=stop, default=True),
+    )
+    return f"### Your answer\n\nStage `{stage}` waits for you.\n\n{answers_text(options, by_ms)}"
+
+
+RUN_PAUSE = {
+    "downgrade": "every node is replaced once, one after the other; its groups look for another "
+    "coordinator, which takes seconds. Unless the plan is *live*, nobody may commit meanwhile.",
+    "expansion": "nobody may consume before the run has reached its verdict: the pause is all that is left "
+    "of the run.",
+}
+"""What a run that changes a cluster means for its groups, by move."""
+
+
+def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
+    """What an approval of a run that changes a cluster lets happen; ``steps`` are those that are left, the
+    approval first. Without ``by_ms`` the question waits."""
+    acts = [each for each in steps[1:] if each.act is not RunAct.APPROVE]
+    asks = next((n for n, each in enumerate(steps[1:]) if each.act is RunAct.APPROVE), len(steps) - 1)
+    now, later = steps[1 : 1 + asks], steps[1 + asks :]
+    lines = [f"{number}. {shown(each.does)}" for number, each in enumerate(now, 1)]
+    then = f"Then you are asked again: {shown(later[0].does)}." if later else "Then the run ends."
+    yes = f"the run goes on with the {len(now)} steps above; each is read back before the next one."
+    no = f"nothing more is changed and the run ends; `groupshift {move} back --execute` undoes what it did."
+    options = (
+        Option(label=APPROVE, choice=Choice.APPROVE, does=yes),
+        Option(label=REJECT, choice=Choice.REJECT, does=no, default=True),
+    )
+    rows = [
+        f"| {shown(each.key)} | {shown(each.does)} | {shown(each.proof) if each.proof else '-'} | "
+        f"{shown(each.inverse) if each.inverse else '-'} |"
+        for each in acts
+    ]
+    pause = RUN_PAUSE.get(move)
+    return "\n\n".join(
+        [
+            "### If you approve",
+            "\n".join(lines) or "No act is left.",
+            *([f"**Pause**: {pause}"] if pause else []),
+            then,
+            "### Your answer",
+            answers_text(options, by_ms),
+            "### Plan",
+            "\n".join(
+                ["| step | what is done | proof before the next | way back |", "|---|---|---|---|", *rows]
+            ),
+        ]
+    )
+
+
+def run_by_hand(move: str, by_ms: int, *, accepting: bool) -> str:
+    """What the buttons do under what a person has to do for such a run."""
+    seen = "what only you can see counts as seen" if accepting else "your answer accepts nothing by itself"
+    options = (
+        Option(label=DEPLOYED, choice=Choice.APPROVE, does=f"the run looks again; {seen}."),
+        Option(
+            label=STOP,
+            choice=Choice.STOP,
+            does="nothing more is changed and the run stays open: trigger again to go on, or take it back "
+            f"with `groupshift {move} back --execute`.",
+            default=True,
+        ),
+    )
+    return f"### Your answer\n\n{answers_text(options, by_ms)}"
 
 
 def _again(lost: Event) -> str:
     """The question of an approval that became void between the intent of an act and the act."""
-    changed = "\n".join(f"- {markdown(clause)}" for clause in lost.body["changes"])
+    changed = "\n".join(f"- {shown(clause)}" for clause in lost.body["changes"])
     return (
-        f"The group changed before stage `{lost.stage}` acted, so the approval of the plan is void:"
-        f"\n\n{changed}\n\n"
-        "Approving lets the run make this act and those after it with the group as it is now."
+        f"### If you approve\n\nThe group changed before stage `{lost.stage}` acted, so the approval of the "
+        f"plan is void:\n\n{changed}\n\n"
+        "This act and those after it are made with the group as it is now."
     )
 
 
 def _plan_table(plan: Plan) -> str:
     rows = [
-        f"| {number} | {stage.name} | {_cell(step_text(stage.step))} | {stage.gate or '-'} | "
-        f"{_cell(step_text(stage.step.inverse)) if stage.step.inverse else '-'} |"
+        f"| {number} | {shown(stage.name)} | {shown(step_text(stage.step))} | {stage.gate or '-'} | "
+        f"{shown(step_text(stage.step.inverse)) if stage.step.inverse else '-'} |"
         for number, stage in enumerate(plan.stages, 1)
     ]
-    table = "\n".join(["| # | stage | step | gate | way back |", "|---|---|---|---|---|", *rows])
+    table = "\n".join(["| # | stage | step | gate | rollback |", "|---|---|---|---|---|", *rows])
     return f"{table}\n\n{canary_text(plan)}" if canary_text(plan) else table
 
 
@@ -125,13 +374,10 @@ def canary_text(plan: Plan) -> str:
 def findings_table(findings: tuple[Finding, ...]) -> str:
     """Findings as a Markdown table."""
     rows = [
-        f"| {_marked(f.verdict)} | {f.rule} | {_cell(f.reason)} | {_cell(f.hint) or '-'} |" for f in findings
+        f"| {_marked(f.verdict)} | {shown(f.rule)} | {shown(f.reason)} | {shown(f.hint) if f.hint else '-'} |"
+        for f in findings
     ]
     return "\n".join(["| verdict | rule | reason | hint |", "|---|---|---|---|", *rows])
-
-
-def _cell(text: str) -> str:
-    return markdown(text) if text else ""
 
 
 def _last_judgement(migration: Migration) -> tuple[Finding, ...]:

@@ -109,7 +109,7 @@ def _not_back(found: Migration, stage: StageName) -> str:
     begun = f"{first}; " if first else ""
     return (
         f"{begun}on the way back stage {stage} is not proven ({why}); "
-        f"correct that and run: groupshift roll-back {found.id}"
+        f"correct that and run: groupshift roll-back {found.id} --execute"
     )
 
 
@@ -136,10 +136,11 @@ def _reached(found: Migration) -> Closing:
 def _unfinished(found: Migration) -> Closing | None:
     for gate in (Gate.PLAN, Gate.TOGGLE, Gate.REVIEW, Gate.FINALISE):
         said = answered(found, gate)
-        if said and said.body["choice"] == Choice.REJECT.value:
+        if said and said.body["choice"] in {Choice.REJECT.value, Choice.STOP.value}:
+            how = "rejected" if said.body["choice"] == Choice.REJECT.value else "stopped"
             reason = (
-                f"gate {gate} was rejected by {said.body['who']}; the group stays as it is, "
-                f"take it back with: groupshift roll-back {found.id}"
+                f"gate {gate} was {how} by {said.body['who']}; the group stays as it is, "
+                f"take it back with: groupshift roll-back {found.id} --execute"
             )
             return Closing(phase=Phase.MOVED, verdict=Verdict.INCONCLUSIVE, reason=reason)
     open_ = [s.name for s in found.plan.stages if s.name is not StageName.FINALISE]
@@ -147,5 +148,5 @@ def _unfinished(found: Migration) -> Closing | None:
     if not open_:
         return None
     why = failed_judgement(found) or f"the run ended before stage {open_[0]} was judged as passed"
-    reason = f"{why}; go on or take it back with: groupshift roll-back {found.id}"
+    reason = f"{why}; go on or take it back with: groupshift roll-back {found.id} --execute"
     return Closing(phase=Phase.RUNNING, verdict=Verdict.ERROR, reason=reason)

@@ -10,12 +10,12 @@ from groupshift.application.approval import (
     shown,
     voided,
 )
-from groupshift.application.brief_text import body, subject
+from groupshift.application.brief_text import Asked, answers, body, subject
 from groupshift.application.environment import Environment
 from groupshift.application.observe import look
 from groupshift.application.records import Migration, load
-from groupshift.domain.judgement import GateBrief
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
+from groupshift.domain.judgement import ASK, GateBrief, GateTerms
+from groupshift.domain.moves import Answer, Choice, Gate, StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.rules import ask
 from groupshift.errors import Conflict, Rejected
@@ -25,11 +25,13 @@ _ALLOWED = {
     Gate.PLAN: frozenset({Choice.APPROVE, Choice.REJECT}),
     Gate.TOGGLE: frozenset({Choice.APPROVE, Choice.REJECT}),
     Gate.FINALISE: frozenset({Choice.FINALISE, Choice.KEEP, Choice.REJECT}),
-    Gate.REVIEW: frozenset({Choice.APPROVE, Choice.REJECT}),
+    Gate.REVIEW: frozenset({Choice.APPROVE, Choice.REJECT, Choice.STOP}),
 }
 
 
-def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None = None) -> GateBrief:
+def brief(
+    env: Environment, migration: str, gate: Gate, stage: StageName | None = None, terms: GateTerms = ASK
+) -> GateBrief:
     """See `App.brief`. What was shown is journaled, so that an answer can be held against it."""
     found = load(env, migration)
     book, request = found.book, found.request
@@ -47,20 +49,25 @@ def brief(env: Environment, migration: str, gate: Gate, stage: StageName | None 
             body={"gate": gate.value, "fingerprint": mark.text, "parts": dict(mark.parts)},
         )
     )
-    text = body(found, gate, stage, findings, mark)
-    return GateBrief(gate=gate, subject=subject(found, gate, stage), body=text, fingerprint=mark.text)
+    until_s = min(env.thresholds.gate_expiry_s, terms.within_s or env.thresholds.gate_expiry_s)
+    by_ms = env.clock.now_ms() + until_s * 1000
+    asked = Asked(gate=gate, stage=stage, findings=findings, terms=terms, by_ms=by_ms)
+    return GateBrief(
+        gate=gate,
+        subject=subject(found, gate, stage),
+        body=body(found, asked, mark),
+        fingerprint=mark.text,
+        options=answers(found, gate, stage),
+    )
 
 
 def _rules(migration: Migration, gate: Gate) -> tuple[str, ...]:
-    """The preconditions of the stage behind the gate, or of the one whose approval became void; none where
-    both answers keep the mode node."""
+    """The preconditions of the stage behind the gate, or of the one whose approval became void."""
     lost = voided(migration)
     if gate is Gate.PLAN and lost is not None:
         return tuple(
             rule for stage in migration.plan.stages if stage.name is lost.stage for rule in stage.before
         )
-    if gate is Gate.FINALISE and migration.plan.until is not Until.RETIRE:
-        return ()
     return tuple(rule for stage in migration.plan.stages if stage.gate is gate for rule in stage.before)
 
 
@@ -72,7 +79,7 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
         return
     if given.choice in {Choice.APPROVE, Choice.FINALISE}:
         require_approver(env.approval, given.who, found.request.actor, gate)
-    if given.choice is not Choice.REJECT:
+    if given.choice not in {Choice.REJECT, Choice.STOP}:
         _demand_fresh(env, found, gate, given)
     env.append(
         Entry(

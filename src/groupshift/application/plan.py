@@ -51,7 +51,7 @@ def _refuse_second(env: Environment, request: MoveRequest) -> None:
     if other and request.execute:
         raise Rejected(
             f"group {request.group} has the open migration {other.migration} ({other.phase}); "
-            f"finish it or take it back with: groupshift roll-back {other.migration}"
+            f"finish it or take it back with: groupshift roll-back {other.migration} --execute"
         )
 
 

@@ -8,6 +8,7 @@ from groupshift.application.records import Migration, load, stage_data
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.moves import MoveName, WayBack
 from groupshift.domain.phases import TRANSITIONS, Phase
+from groupshift.domain.plan import Stage
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change
 from groupshift.ports.journal import Entry, EventKind
@@ -21,14 +22,11 @@ def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: 
     found = load(env, migration)
     if found.phase in _NOTHING_DONE:
         return ()
-    if found.plan.move is MoveName.PROTOCOL and to is not WayBack.OLD_MEMBERS:
-        raise Rejected(f"to {to} is of the move coordination; {migration} can go back to old_members only")
-    _demand_possible(env, found)
+    _demand_possible(env, found, to)
     if found.phase is Phase.ROLLING_BACK and _same_target(found, to):
         return tuple(stage.name.value for stage in found.undo)
     _fence(env, found, token)
-    seen = facts(env, found.record.group, found.plan.driver)
-    stages = found.book.way_back(found.plan, frozenset(found.steps), seen.view, seen.places, to)
+    stages = _stages(env, found, to)
     env.append(
         Entry(
             migration=migration,
@@ -40,6 +38,22 @@ def begin(env: Environment, migration: str, wanted: tuple[WayBack, str], token: 
         )
     )
     return tuple(stage.name.value for stage in stages)
+
+
+def way_back(env: Environment, migration: str, to: WayBack) -> tuple[Stage, ...]:
+    """See `App.way_back`."""
+    found = load(env, migration)
+    if found.phase in _NOTHING_DONE:
+        return ()
+    _demand_possible(env, found, to)
+    if found.phase is Phase.ROLLING_BACK and _same_target(found, to):
+        return found.undo
+    return _stages(env, found, to)
+
+
+def _stages(env: Environment, found: Migration, to: WayBack) -> tuple[Stage, ...]:
+    seen = facts(env, found.record.group, found.plan.driver)
+    return found.book.way_back(found.plan, frozenset(found.steps), seen.view, seen.places, to)
 
 
 def _fence(env: Environment, found: Migration, token: int) -> None:
@@ -61,7 +75,9 @@ def _same_target(found: Migration, to: WayBack) -> bool:
     return begun is not None and begun.body["to"] == to.value
 
 
-def _demand_possible(env: Environment, found: Migration) -> None:
+def _demand_possible(env: Environment, found: Migration, to: WayBack) -> None:
+    if found.plan.move is MoveName.PROTOCOL and to is not WayBack.OLD_MEMBERS:
+        raise Rejected(f"to {to} is of the move coordination; {found.id} can go back to old_members only")
     if found.phase is not Phase.ROLLING_BACK and Phase.ROLLING_BACK not in TRANSITIONS[found.phase]:
         raise Rejected(
             f"migration {found.id} is {found.phase}: its way back is closed; plan a new migration instead"
@@ -74,5 +90,5 @@ def _demand_possible(env: Environment, found: Migration) -> None:
     if later:
         raise Rejected(
             f"migration {found.id} was followed by {later[0].migration} on the same group; "
-            f"roll that one back: groupshift roll-back {later[0].migration}"
+            f"roll that one back: groupshift roll-back {later[0].migration} --execute"
         )

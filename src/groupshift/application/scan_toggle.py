@@ -146,7 +146,7 @@ def _ours(env: Environment, group: str) -> MigrationRecord | None:
     if record is not None and not record.run.startswith(RUN):
         raise Rejected(
             f"group {group} has the open migration {record.migration} ({record.phase}); "
-            f"finish it or take it back with: groupshift roll-back {record.migration}"
+            f"finish it or take it back with: groupshift roll-back {record.migration} --execute"
         )
     return record
 

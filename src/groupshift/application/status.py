@@ -27,13 +27,22 @@ class ValidationStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageProgress:
-    """One stage: how far its act is (None: not begun), when it began, and what was judged."""
+    """One stage: how far its act is (None: not begun), when it began, and what was judged. ``waits``: a
+    person was asked to act, and nothing was seen of it yet."""
 
     stage: Stage
     step: StepState | None
     began_at_ms: int | None
     validations: tuple[ValidationStatus, ...]
     passed: bool
+    waits: bool = False
+
+    @property
+    def act(self) -> str:
+        """How far the act is, in words; empty where it is not begun."""
+        if self.step is None:
+            return ""
+        return "waits for a person" if self.waits else self.step.value
 
     def verdict(self, moment: Moment) -> Verdict | None:
         """The verdict on a moment, None when it was not judged."""
@@ -96,10 +105,13 @@ def _status(env: Environment, found: Migration) -> MigrationStatus:
 
 def _progress(env: Environment, found: Migration, stage: Stage) -> StageProgress:
     step = found.steps.get(stage.name)
+    asked = step is not None and bool(step.result.get("instruction"))
+    waits = asked and found.verdict(stage.name, Moment.AFTER) is None
     begun = [event.at_ms for event in found.events if event.stage is stage.name]
     return StageProgress(
         stage=stage,
-        step=step.state if step else None,
+        step=StepState.INTENDED if waits else step.state if step else None,
+        waits=waits,
         began_at_ms=begun[0] if begun else None,
         validations=tuple(
             validation

@@ -38,10 +38,12 @@ from groupshift.bootstrap.connections import connect, connect_scans
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.holder import Holder
 from groupshift.domain.judgement import (
+    ASK,
     ActOutcome,
     Assessment,
     Closing,
     GateBrief,
+    GateTerms,
     Judgement,
     Planned,
     ProofRequest,
@@ -50,6 +52,7 @@ from groupshift.domain.judgement import (
 from groupshift.domain.leftover import Leftover
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
 from groupshift.domain.pack import REPORT, Pack
+from groupshift.domain.plan import Stage
 from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.signature import Verifier
@@ -123,11 +126,19 @@ class App:
         claim.demand_held(held, migration)
         return App(held)
 
-    def brief(self, migration: str, gate: Gate | str, stage: StageName | str | None = None) -> GateBrief:
-        """What a person needs to decide, as Markdown, and the fingerprint of the group and evidence.
+    def brief(
+        self,
+        migration: str,
+        gate: Gate | str,
+        stage: StageName | str | None = None,
+        terms: GateTerms = ASK,
+    ) -> GateBrief:
+        """What a person needs to decide, as Markdown, the answers that are offered, and the fingerprint of
+        the group and evidence.
 
         ``stage`` names what is reviewed (gate ``review`` only)."""
-        return gates.brief(self._of(migration), migration, Gate(gate), StageName(stage) if stage else None)
+        about = StageName(stage) if stage else None
+        return gates.brief(self._of(migration), migration, Gate(gate), about, terms)
 
     def answer(self, migration: str, gate: Gate | str, answer: Answer) -> None:
         """Journal an answer. Raises `Conflict` (approval void, naming what changed) when an approval's
@@ -193,6 +204,12 @@ class App:
     def keep(self, migration: str, token: int) -> Closing:
         """Keep the way back open: phase ``moved``."""
         return finalise.keep(self._of(migration), migration, token)
+
+    def way_back(self, migration: str, to: WayBack | str) -> tuple[Stage, ...]:
+        """The undo stages that `begin_roll_back` would begin now, in order; nothing is written.
+
+        Raises `Rejected` as it does."""
+        return roll_back.way_back(self._of(migration), migration, WayBack(to))
 
     def begin_roll_back(
         self, migration: str, to: WayBack | str, token: int, *, because: str = ""

@@ -16,13 +16,6 @@ from groupshift.domain.moves import Choice, Gate
 from groupshift.domain.plan import Stage
 from groupshift.errors import Rejected
 
-_CHOICES = {
-    Gate.PLAN: (Choice.APPROVE, Choice.REJECT),
-    Gate.TOGGLE: (Choice.APPROVE, Choice.REJECT),
-    Gate.REVIEW: (Choice.APPROVE, Choice.REJECT),
-    Gate.FINALISE: (Choice.KEEP, Choice.FINALISE),
-}
-
 
 @dataclass(slots=True)
 class LiveListener:
@@ -86,9 +79,9 @@ class Prompted:
         console.markdown(brief.body)
         if not console.is_terminal:
             raise Waiting(f"gate {brief.gate} waits for a person: answer it in a terminal, or use --yes")
-        choices = [choice.value for choice in _CHOICES[brief.gate]]
-        default = Choice.KEEP.value if brief.gate is Gate.FINALISE else Choice.REJECT.value
-        return Choice(choose(console, brief.subject, choices, default))
+        by_word = {option.label.lower(): option for option in brief.options}
+        default = next(word for word, option in by_word.items() if option.default)
+        return by_word[choose(console, brief.subject, [*by_word], default)].choice
 
 
 @dataclass(frozen=True, slots=True)

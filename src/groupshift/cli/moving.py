@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from groupshift.adapters.clock import SystemClock
+from groupshift.application.brief_text import step_text
 from groupshift.bootstrap import App
 from groupshift.cli import render
 from groupshift.cli.live import Agreed, LiveListener, Prompted
 from groupshift.cli.options import repeated
-from groupshift.cli.runner import Runner, claim
+from groupshift.cli.runner import Runner, claim, demand_begun
 from groupshift.cli.session import account, open_app, who
 from groupshift.cli.terminal import Console, styled
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.judgement import Closing
-from groupshift.domain.moves import MoveRequest
+from groupshift.domain.moves import MoveRequest, WayBack
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.settings import Settings
@@ -30,7 +31,7 @@ def show_plan(asked: MoveRequest, settings: Path | None, *, as_json: bool, again
     opened, _ = open_app(settings)
     with opened:
         planned = opened.plan(signed(asked))
-    follow = f"groupshift run --migration {planned.migration}"
+    follow = f"groupshift run --migration {planned.migration} --execute"
     if not asked.execute:
         usual = (
             f"groupshift run --group {shell(asked.group)} --until {asked.until}{repeated(asked)} --execute"
@@ -41,6 +42,37 @@ def show_plan(asked: MoveRequest, settings: Path | None, *, as_json: bool, again
     else:
         console = Console()
         render.show_planned(console, planned)
+        render.next_command(console, follow)
+    return 0
+
+
+def show_left(opened: App, migration: str, *, as_json: bool) -> int:
+    """What is left to do of a migration, and the command that does it; nothing is changed or claimed."""
+    demand_begun(opened, migration)
+    (found,) = opened.status(migration)
+    follow = f"groupshift run --migration {migration} --execute"
+    if as_json:
+        render.print_json({**render.status_data(found), "next": follow})
+        return 0
+    console = Console()
+    console.print(render.status_table(found))
+    console.print("nothing was changed: without --execute this only shows where the migration stands")
+    render.next_command(console, follow)
+    return 0
+
+
+def show_way_back(opened: App, migration: str, to: WayBack, *, as_json: bool) -> int:
+    """What a rollback would do now, and the command that does it; nothing is changed or claimed."""
+    stages = opened.way_back(migration, to)
+    follow = f"groupshift roll-back {migration} --to {to} --execute"
+    if as_json:
+        render.print_json({"migration": migration, "to": to, "stages": stages, "next": follow})
+        return 0
+    console = Console()
+    for number, stage in enumerate(stages, 1):
+        console.print(f"{number}. {stage.name}: {step_text(stage.step)}")
+    console.print("nothing was changed" if stages else "there is nothing to take back; nothing was changed")
+    if stages:
         render.next_command(console, follow)
     return 0
 
@@ -90,9 +122,9 @@ def follow_up(migration: str, phase: Phase) -> str:
     """The next command that makes sense in a phase."""
     return {
         Phase.PREVIEW: "the command that planned it, with --execute",
-        Phase.PLANNED: f"groupshift run --migration {migration}",
-        Phase.APPROVED: f"groupshift run --migration {migration}",
-        Phase.RUNNING: f"groupshift run --migration {migration}",
-        Phase.MOVED: f"groupshift roll-back {migration}",
-        Phase.ROLLING_BACK: f"groupshift roll-back {migration}",
+        Phase.PLANNED: f"groupshift run --migration {migration} --execute",
+        Phase.APPROVED: f"groupshift run --migration {migration} --execute",
+        Phase.RUNNING: f"groupshift run --migration {migration} --execute",
+        Phase.MOVED: f"groupshift roll-back {migration} --execute",
+        Phase.ROLLING_BACK: f"groupshift roll-back {migration} --execute",
     }.get(phase, f"groupshift report {migration}")

@@ -116,7 +116,7 @@ def status_table(status: MigrationStatus) -> Table:
         table.add_row(
             progress.stage.name,
             step_text(progress.stage.step),
-            progress.step or "-",
+            progress.act or "-",
             verdict_text(progress.verdict(Moment.BEFORE)),
             verdict_text(progress.verdict(Moment.AFTER)),
             _clock(progress.began_at_ms),

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from groupshift.application.brief_text import run_text
 from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli.clusters import one_cluster
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.moving import run_name
-from groupshift.cli.run_show import plan_table
 from groupshift.cli.session import settings, who
 from groupshift.cli.terminal import Console, confirm
 from groupshift.domain.cluster_run.steps import RunStep
@@ -126,7 +126,8 @@ def terms_of(console: Console, *, place: RunPlace, yes: bool, seen: bool, patien
     def decide(asked: Question) -> bool | None:
         if yes:
             return True
-        console.print(plan_table(asked.plan.steps, {}))
+        steps = asked.plan.steps
+        console.markdown(run_text(asked.run.partition("-")[0], steps[steps.index(asked.step) :], None))
         if not console.is_terminal:
             return None
         return confirm(console, f"{asked.step.does} (plan {asked.plan.hash[:12]})?")

@@ -73,6 +73,10 @@ class Declined(Exception):
     """A person said no at a gate (internal to the runner)."""
 
 
+class Stopped(Declined):
+    """A person wants neither on nor back (internal to the runner)."""
+
+
 @dataclass(slots=True)
 class Runner:
     """Drives one migration forward or back. ``settle_s`` bounds the wait for a stage to settle."""
@@ -126,7 +130,7 @@ class Runner:
             for progress in status.stages:
                 if progress.stage.name.undoes and not progress.passed:
                     self._stage(progress.stage)
-        except StageFailed:
+        except (StageFailed, Stopped):
             pass
         closing = self.app.close(self.claimed.migration, self.claimed.token)
         if self.altered is not None:
@@ -156,6 +160,8 @@ class Runner:
         choice = self.decide(brief)
         answer = Answer(choice=choice, who=self.claimed.who, fingerprint=brief.fingerprint)
         self.app.answer(self.claimed.migration, gate, answer)
+        if choice is Choice.STOP:
+            raise Stopped
         if choice is Choice.REJECT:
             raise Declined
         return choice
@@ -241,10 +247,13 @@ class Runner:
         if judged.verdict is Verdict.PASS:
             return
         why = f"stage {stage.name}: {'; '.join(judged.reasons)}"
-        if judged.verdict is Verdict.FAIL and not stage.name.undoes:
+        decided = Verdict.ERROR if stage.name.undoes else Verdict.FAIL
+        if judged.verdict is decided:  # a rollback that was not measured has no other answer
             raise StageFailed(why)
         try:
             self._ask(Gate.REVIEW, stage.name)
+        except Stopped:
+            raise
         except Declined as declined:
             raise StageFailed(f"{why}; {self.claimed.who} did not accept that") from declined
 
@@ -270,7 +279,12 @@ class Runner:
 
 def claim(app: App, migration: str, run: str, who: str) -> Claimed:
     """Claim the migration for this process. Raises `Rejected` when it can no longer be driven."""
+    demand_begun(app, migration)
+    return Claimed(migration=migration, token=app.claim(migration, run), who=who)
+
+
+def demand_begun(app: App, migration: str) -> None:
+    """Raises `Rejected` for a migration that is a plan only, or is not in the journal."""
     (status,) = app.status(migration)
     if status.phase is Phase.PREVIEW:
         raise Rejected(f"migration {migration} is a plan only; plan again with --execute")
-    return Claimed(migration=migration, token=app.claim(migration, run), who=who)

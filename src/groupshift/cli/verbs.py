@@ -15,7 +15,15 @@ from groupshift.cli.evidence import report, verify_evidence
 from groupshift.cli.expansion import expansion
 from groupshift.cli.expansion_run import app as expanding
 from groupshift.cli.hazards import hazards
-from groupshift.cli.moving import finish, follow_up, runner_of, show_plan, signed
+from groupshift.cli.moving import (
+    finish,
+    follow_up,
+    runner_of,
+    show_left,
+    show_plan,
+    show_way_back,
+    signed,
+)
 from groupshift.cli.options import (
     WATCH_S,
     Canary,
@@ -161,7 +169,8 @@ def run(  # noqa: PLR0913 - the options of a verb
     finalise: Annotated[bool, typer.Option("--finalise", help="With --yes: finalise, not keep.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Run the whole move, asking at the gates; run it again with --migration to continue."""
+    """Run the whole move, asking at the gates; run it again with --migration to continue. Without --execute
+    only what would be done is shown."""
     if bool(group) == bool(migration):
         raise Rejected("name either --group (a new migration) or --migration (continue one)")
     asked = MoveRequest(
@@ -178,6 +187,8 @@ def run(  # noqa: PLR0913 - the options of a verb
         return show_plan(asked, settings, as_json=as_json)
     opened, parsed = open_app(settings)
     with opened:
+        if not execute:
+            return show_left(opened, migration, as_json=as_json)
         if group:
             migration = opened.plan(signed(asked)).migration
         runner, console = runner_of(opened, parsed, migration, yes=yes, finalise=finalise)
@@ -190,12 +201,16 @@ def roll_back(
     to: Annotated[WayBack, typer.Option(help="How far back.")] = WayBack.OLD_MEMBERS,
     settings: SettingsFile = None,
     *,
+    execute: Execute = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Take a migration back, from any stage, and prove it."""
+    """Take a migration back, from any stage, and prove it. Without --execute only what would be done is
+    shown."""
     opened, parsed = open_app(settings)
     with opened:
+        if not execute:
+            return show_way_back(opened, migration, to, as_json=as_json)
         runner, console = runner_of(opened, parsed, migration, yes=yes, finalise=False)
         return finish(opened, migration, runner.back(to), console, as_json=as_json)
 

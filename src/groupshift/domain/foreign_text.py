@@ -117,3 +117,16 @@ def _typed(character: str) -> str:
 def _units(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+_HARMLESS = re.compile(r"[^\W_](?:[^\W_]|[ ,;'()=/%→+.-]|:(?=[ \d]|$)|(?<=[^\W_])_(?=[^\W_]))*")
+_LINK = re.compile(r"www\.|:/|//")
+"""What Markdown of GitHub makes a link of without any mark."""
+
+
+def shown(text: str) -> str:
+    """``text`` for running Markdown and cells of its tables: what no mark is in is left as it is, so that
+    names can be read and copied; all else is escaped (`markdown`)."""
+    if _HARMLESS.fullmatch(text) and not _LINK.search(text) and visible(text) == text:
+        return text
+    return markdown(text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import Gate
+from groupshift.domain.moves import Choice, Gate
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan
 from groupshift.domain.verdict import Finding, Verdict, worst
@@ -86,13 +86,37 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One answer of a gate: what its button says, what is answered by it, and what it does (a sentence).
+    ``default`` is what counts when nobody answers."""
+
+    label: str
+    choice: Choice
+    does: str
+    default: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateTerms:
+    """How a question is asked: for how long (None: as long as an answer counts), with which links."""
+
+    within_s: int | None = None
+    links: tuple[tuple[str, str], ...] = ()
+
+
+ASK = GateTerms()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateBrief:
-    """What a person sees at a gate: ``body`` is Markdown, ``fingerprint`` goes into the answer."""
+    """What a person sees at a gate: ``body`` is Markdown, ``fingerprint`` goes into the answer, ``options``
+    are the buttons that the body speaks of."""
 
     gate: Gate
     subject: str
     body: str
     fingerprint: str
+    options: tuple[Option, ...] = ()
 
 
 class ActState(StrEnum):

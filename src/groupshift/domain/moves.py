@@ -109,6 +109,8 @@ class Choice(StrEnum):
     """Gate ``finalise`` only: remove what only the way back needed."""
     KEEP = "keep"
     """Gate ``finalise`` only: keep the way back open; the run ends as *moved*."""
+    STOP = "stop"
+    """Gate ``review`` only: change nothing more, neither on nor back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ def make_plan(request: MoveRequest, view: GroupView, places: tuple[Place, ...]) 
     if _reaches(request, Until.RETIRE):
         _replace(steps, StageName.RETIRE, zookeeper, (MemberKind.AWARE, MemberKind.PLAIN))
     steps.append((StageName.SOAK, Soak(seconds=request.soak_s), None))
-    if _reaches(request, Until.TOGGLE):
+    if _reaches(request, Until.RETIRE):  # before, members need the mode node: it cannot be finalised
         steps.append((StageName.FINALISE, DeleteModeNode(), Gate.FINALISE))
     return Plan(
         group=request.group,

@@ -33,13 +33,23 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Occupant:
+    """A member that a person has to stop, as the group shows it, and its host where that tells it."""
+
+    member_id: str
+    kind: MemberKind
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Replace the occupants of ``slots`` by members of kind ``to``, one after the other; ``change_id`` makes
     it idempotent. To `VACANT` all of them end at once and none comes, and vacant places are filled at once.
 
     ``token`` is the fencing token of the run that starts it, rising per ``fence`` (the migration): a
     driver refuses a change whose token is lower than the highest one it met under that fence. ``undoes``
-    names the changes that this one takes back, oldest first; empty for a change forward."""
+    names the changes that this one takes back, oldest first; empty for a change forward. ``occupants`` are
+    the members that have to go, told to drivers that know no places; None: it was not looked."""
 
     change_id: str
     group: str
@@ -48,6 +58,7 @@ class Change:
     fence: str = ""
     token: int = 0
     undoes: tuple[str, ...] = ()
+    occupants: tuple[Occupant, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

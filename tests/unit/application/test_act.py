@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from groupshift.adapters.fleet.manual import ManualFleet
 from groupshift.adapters.memory.ports import CrashOnce, Killed
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import ActState
@@ -291,3 +292,42 @@ def test_what_a_person_deployed_is_back_when_its_place_is_filled_again(bench: Be
     assert not app.watch(migration, StageName.UNDO_MEMBERS).settled
     bench.fleet.deploy(("m1",), MemberKind.OLD)
     assert app.watch(migration, StageName.UNDO_MEMBERS).settled
+
+
+def _by_hand(bench: Bench) -> tuple[str, int]:
+    """An approved migration whose members people replace, and its token."""
+    bench.fleet = ManualFleet()  # type: ignore[assignment]
+    app = bench.app()
+    migration = bench.plan(until=Until.ROLL, driver="manual")
+    brief = app.brief(migration, Gate.PLAN)
+    app.answer(migration, Gate.PLAN, Answer(choice=Choice.APPROVE, who="ann", fingerprint=brief.fingerprint))
+    return migration, app.claim(migration, "r")
+
+
+def test_u10_an_act_of_a_person_is_not_done_before_the_person_did_it(bench: Bench) -> None:
+    """``status`` says that it waits; the instruction names each member's host."""
+    migration, token = _by_hand(bench)
+    app = bench.app()
+    outcome = app.act(migration, StageName.CANARY, token)
+    assert outcome.state is ActState.PENDING
+    progress = app.status(migration)[0].stage(StageName.CANARY)
+    assert progress is not None
+    assert progress.step is not StepState.DONE
+    assert progress.act == "waits for a person"
+    assert "waits for a person" in outcome.detail
+
+
+def test_u10_a_rollback_asks_people_only_for_the_members_that_they_replaced(bench: Bench) -> None:
+    """Of a canary that nobody deployed nothing is to be taken back, and of one that was only that one."""
+    migration, token = _by_hand(bench)
+    app = bench.app()
+    app.act(migration, StageName.CANARY, token)
+    bench.world.places["m1"].kind = MemberKind.AWARE
+    bench.world.tick()
+    app.begin_roll_back(migration, WayBack.OLD_MEMBERS, token)
+    outcome = app.act(migration, StageName.UNDO_MEMBERS, token)
+    assert "**Take 1 member(s)" in outcome.instruction
+    (aware,) = [each.member_id for each in bench.world.read(bench.world.group).of_kind(MemberKind.AWARE)]
+    assert aware in outcome.instruction
+    others = [each.member_id for each in bench.world.read(bench.world.group).of_kind(MemberKind.OLD)]
+    assert not any(f"- {each}" in outcome.instruction for each in others)

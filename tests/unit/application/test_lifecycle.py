@@ -70,7 +70,7 @@ def test_a_later_run_toggles_again_with_the_members_it_finds(bench: Bench) -> No
     second = bench.app().plan(bench.request(run="run-2")).migration
     closing = bench.runner(second, "cli-2").forward()
     stages = [stage.name for stage in bench.app().planned(second).plan.stages]
-    assert stages == [StageName.TOGGLE, StageName.SOAK, StageName.FINALISE]
+    assert stages == [StageName.TOGGLE, StageName.SOAK]
     assert closing.phase is Phase.MOVED
     assert bench.world.mode.data == b"kafka"
     with pytest.raises(Rejected, match="was followed by"):

@@ -69,7 +69,6 @@ def test_without_execute_run_only_plans(bench: Bench, capsys: pytest.CaptureFixt
         "roll",
         "toggle",
         "soak",
-        "finalise",
     ]
     assert "--execute" in document["next"]
     assert bench.kinds() == [MemberKind.OLD] * 3
@@ -102,7 +101,7 @@ def test_run_moves_and_roll_back_takes_back(bench: Bench, capsys: pytest.Capture
     for verb in (["status"], ["status", migration], ["report", migration]):
         assert main(verb) == 0
     assert "groupshift roll-back" in capsys.readouterr().out
-    assert main(["roll-back", migration, "--yes"]) == 0
+    assert main(["roll-back", migration, "--execute", "--yes"]) == 0
     assert bench.kinds() == [MemberKind.OLD] * 3
     assert bench.app().status(migration)[0].phase is Phase.ROLLED_BACK
 
@@ -124,7 +123,7 @@ def test_a_gate_without_a_terminal_waits_for_a_person(
     assert "--yes" in capsys.readouterr().err
     (record,) = bench.journal.recent(9)
     assert record.phase is Phase.PLANNED
-    assert main(["run", "--migration", record.migration, "--yes"]) == 0
+    assert main(["run", "--migration", record.migration, "--execute", "--yes"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_a_second_run_and_a_plan_only_are_refused(bench: Bench, capsys: pytest.C
     assert main(["run", "--group", "orders-app", "--execute", "--yes"]) == 2
     assert "open migration" in capsys.readouterr().err
     preview = bench.plan(execute=False, run="look")
-    assert main(["run", "--migration", preview, "--yes"]) == 2
+    assert main(["run", "--migration", preview, "--execute", "--yes"]) == 2
     assert "--execute" in capsys.readouterr().err
 
 
@@ -174,7 +173,7 @@ def test_someone_elses_write_is_a_conflict(
                 bench.world.write_mode(b"zookeeper")
 
     monkeypatch.setattr(LiveListener, "judged", meddle)
-    assert main(["run", "--migration", bench.plan(), "--yes"]) == 3
+    assert main(["run", "--migration", bench.plan(), "--execute", "--yes"]) == 3
     assert "approval void" in capsys.readouterr().err
 
 
@@ -200,3 +199,95 @@ def test_no_settings_at_all_is_one_sentence(
     monkeypatch.setenv("GROUPSHIFT_HOME", str(tmp_path))
     assert main(["status"]) == 2
     assert "groupshift sandbox up" in capsys.readouterr().err
+
+
+def _everything(bench: Bench, migration: str) -> tuple[object, ...]:
+    """Journal, claims, evidence and group."""
+    journal = bench.journal
+    return (
+        journal.events(migration),
+        journal.claims(migration),
+        journal.find(migration).phase,
+        dict(bench.evidence.snapshots),
+        bench.kinds(),
+        bench.world.mode.data,
+    )
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes"], ["--yes", "--json"], ["--yes", "--finalise"]])
+def test_u03_run_of_a_migration_does_nothing_without_execute(
+    bench: Bench, yes: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever is agreed to beforehand: what is left is shown, with the command that does it."""
+    migration = bench.plan()
+    before = _everything(bench, migration)
+    assert main(["run", "--migration", migration, *yes]) == 0
+    assert _everything(bench, migration) == before
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"groupshift run --migration {migration} --execute" in shown
+
+
+@pytest.mark.parametrize("yes", [[], ["--yes"], ["--yes", "--json"]])
+@pytest.mark.parametrize("to", ["old_members", "zookeeper_mode"])
+def test_u03_roll_back_does_nothing_without_execute(
+    bench: Bench, yes: list[str], to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The stages that would undo what was done are shown, and the command that undoes it."""
+    migration, _ = bench.move()
+    before = _everything(bench, migration)
+    assert main(["roll-back", migration, "--to", to, *yes]) == 0
+    assert _everything(bench, migration) == before
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "undo_toggle" in shown
+    assert ("undo_members" in shown) is (to == "old_members")
+    assert f"groupshift roll-back {migration} --to {to} --execute" in shown
+    assert main(["roll-back", migration, "--to", to, "--execute", "--yes"]) == 0
+
+
+def test_u03_roll_back_of_what_never_acted_says_so(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing to do, nothing to type."""
+    migration = bench.plan()
+    before = _everything(bench, migration)
+    assert main(["roll-back", migration]) == 0
+    assert _everything(bench, migration) == before
+    shown = capsys.readouterr().out
+    assert "there is nothing to take back" in shown
+    assert "next:" not in shown
+
+
+def test_u03_every_next_command_that_acts_names_execute(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is pasted does what it says, in every phase."""
+    from groupshift.cli.moving import follow_up
+
+    for phase in (Phase.PLANNED, Phase.APPROVED, Phase.RUNNING, Phase.MOVED, Phase.ROLLING_BACK):
+        assert "--execute" in follow_up("m-1", phase)
+    assert main(["plan", "--group", "orders-app", "--execute"]) == 0
+    assert "--execute" in capsys.readouterr().out.rpartition("next:")[2]
+
+
+def _verbs_with(option: str) -> dict[str, set[str]]:
+    """Every verb that has this option, with all of its options."""
+    import typer
+
+    from groupshift.cli.verbs import app
+
+    found: dict[str, set[str]] = {}
+
+    def walk(name: str, command: object) -> None:
+        for each, sub in getattr(command, "commands", {}).items():
+            walk(f"{name} {each}".strip(), sub)
+        options = {text for each in getattr(command, "params", ()) for text in each.opts}
+        if option in options:
+            found[name] = options
+
+    walk("", typer.main.get_command(app))
+    return found
+
+
+def test_u03_every_verb_that_can_be_agreed_to_beforehand_needs_execute() -> None:
+    """``--yes`` answers questions; it never is the order to act."""
+    verbs = _verbs_with("--yes")
+    assert {"run", "roll-back", "protocol run", "downgrade run", "expansion back"} <= set(verbs)
+    assert [name for name, options in verbs.items() if "--execute" not in options] == []

@@ -46,7 +46,7 @@ def test_the_whole_move_is_canary_roll_toggle_retire_soak_finalise() -> None:
 def test_stages_without_work_are_left_out() -> None:
     """A canary of everyone leaves nothing to roll; aware members start at the toggle."""
     assert plan(Until.ROLL, canary=3).stage(StageName.ROLL) is None
-    assert [stage.name for stage in plan(Until.TOGGLE, AWARE).stages] == ["toggle", "soak", "finalise"]
+    assert [stage.name for stage in plan(Until.TOGGLE, AWARE).stages] == ["toggle", "soak"]
 
 
 def test_a_driver_that_knows_no_slots_gets_the_members_as_places() -> None:

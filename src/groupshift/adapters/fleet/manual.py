@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.foreign_text import code, markdown
+from groupshift.domain.foreign_text import code, shown
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started
 
 _WHAT = {
@@ -15,22 +17,59 @@ _WHAT = {
 
 
 def instruction_for(change: Change) -> str:
-    """What to deploy, as Markdown; the same change always gives the same text."""
-    places = "\n".join(f"- {markdown(name)}" for name in change.slots)
+    """What to deploy, as Markdown; the same change of the same members always gives the same text."""
+    group, mark = code(change.group), f"(change {code(change.change_id)})"
     if change.to is MemberKind.VACANT:
         return (
-            f"**Stop {len(change.slots)} member(s) of group {code(change.group)}** with SIGTERM and start "
-            f"none in their place yet:\n\n{places}\n\n"
-            "The run goes on by itself when it sees that the group is empty. "
-            f"(change {code(change.change_id)})"
+            f"**Stop {len(change.slots)} member(s) of group {group}** with SIGTERM and start none "
+            f"in their place yet:\n\n{_places(change)}\n\n"
+            f"The run goes on by itself when it sees that the group is empty. {mark}"
         )
+    if change.undoes:
+        return _taken_back(change, group, mark)
     return (
-        f"**Replace {len(change.slots)} member(s) of group {code(change.group)}** by {_WHAT[change.to]}, "
-        f"one after the other:\n\n{places}\n\n"
-        "Stop the old member with SIGTERM, wait until it is gone, then start the new one with the same "
-        f"group and topics. Nothing else is needed: the run goes on by itself when it sees every one of "
-        f"them as *{change.to.value}* in the group. (change {code(change.change_id)})"
+        f"**Replace {len(change.slots)} member(s) of group {group}** by {_WHAT[change.to]}, "
+        f"one after the other:\n\n{_places(change)}\n\n"
+        "Stop the member that runs there now with SIGTERM, wait until it is gone, then start the new one "
+        f"with the same group and topics. Nothing else is needed: the run goes on by itself when it sees "
+        f"every one of them as *{change.to.value}* in the group. {mark}"
     )
+
+
+def _taken_back(change: Change, group: str, mark: str) -> str:
+    """Who was replaced and has to go again: only those that are there."""
+    what = f"{_WHAT[change.to]}"
+    if change.occupants is not None and not change.occupants:
+        return (
+            f"**No member of group {group} has to be replaced**: nobody is there that this run brought. "
+            f"Start what is missing as {what}, until every place has a member:\n\n"
+            f"{_lines(change.slots)}\n\n{mark}"
+        )
+    going = len(change.slots if change.occupants is None else change.occupants)
+    return (
+        f"**Take {going} member(s) of group {group} back** to {what}, one after the other:\n\n"
+        f"{_places(change)}\n\n"
+        "Stop each of them with SIGTERM, wait until it is gone, then start in its place what ran there "
+        "before the move, with the same group and topics. Members that were not replaced stay as they are. "
+        f"The run goes on by itself when it sees all of them as *{change.to.value}* in the group. {mark}"
+    )
+
+
+def _places(change: Change) -> str:
+    """A line for each member to stop, with its host; places where nobody told who is there."""
+    if not change.occupants:
+        return _lines(change.slots)
+    return "\n".join(
+        f"- {shown(each.member_id)}{_on(each.host)}, now *{each.kind.value}*" for each in change.occupants
+    )
+
+
+def _on(host: str) -> str:
+    return f" on host {shown(host)}" if host else ""
+
+
+def _lines(names: Iterable[str]) -> str:
+    return "\n".join(f"- {shown(name)}" for name in names)
 
 
 class ManualFleet:

@@ -122,17 +122,17 @@ def _proven(account: Account) -> str:
 def _now(account: Account) -> tuple[tuple[str, str], ...]:
     status = account.status
     me = status.migration
-    back = ("To take it back:", f"groupshift roll-back {me}")
+    back = ("To take it back:", f"groupshift roll-back {me} --execute")
     check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {me}")
     stopped = ("A person stopped it here. The group consumes; decide whether it stays.", "")
     kept = ("Nothing has to be done now. The way back stays open.", "")
-    go_on = ("To go on where it stopped:", f"groupshift run --migration {me}")
-    start = ("To run it:", f"groupshift run --migration {me}")
+    go_on = ("To go on where it stopped:", f"groupshift run --migration {me} --execute")
+    start = ("To run it:", f"groupshift run --migration {me} --execute")
     once = "" if status.verdict is Verdict.PASS else ", once the findings below are understood"
     ready = (f"To try again{once}:", _verb(account, "assess"))
     correct = (
         "Correct what the first finding below names, then run this again:",
-        f"groupshift roll-back {me}",
+        f"groupshift roll-back {me} --execute",
     )
     moved = (kept, back, check) if status.verdict is Verdict.PASS else (stopped, back)
     return {

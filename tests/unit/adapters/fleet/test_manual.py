@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from groupshift.adapters.fleet.manual import ManualFleet
 from groupshift.domain.coordination import MemberKind
 from groupshift.ports.fleet import Change, FleetDriver, Pending
@@ -37,3 +39,48 @@ def test_the_driver_itself_never_claims_that_people_are_done():
     assert not status.done
     assert "plain members on m1, m2" in status.detail
     assert ManualFleet().slots("orders-app") == ()
+
+
+def test_u10_a_rollback_asks_for_those_that_were_replaced_with_their_hosts():
+    """Not for places that were never replaced; what goes is not called old, what comes is what ran before."""
+    from groupshift.ports.fleet import Occupant
+
+    there = (Occupant(member_id="orders-app_m1-2", kind=MemberKind.AWARE, host="web-7"),)
+    change = replace(_change(MemberKind.OLD), undoes=("m:canary", "m:roll"), occupants=there)
+    text = ManualFleet().start(change).instruction
+    assert "- orders-app_m1-2 on host web-7, now *aware*" in text
+    assert "**Take 1 member(s) of group `orders-app` back**" in text
+    assert "ZooKeeper consumer it ran before" in text
+    assert "- m2" not in text
+    assert "the old member" not in text
+    assert "the new one" not in text
+
+
+def test_u10_a_rollback_of_what_nobody_deployed_asks_to_replace_nobody():
+    """The act was asked for and not done: there is nobody to stop."""
+    change = replace(_change(MemberKind.OLD), undoes=("m:canary",), occupants=())
+    text = ManualFleet().start(change).instruction
+    assert "**No member of group `orders-app` has to be replaced**" in text
+    assert "SIGTERM" not in text
+
+
+def test_u10_a_member_to_be_replaced_is_named_with_its_host():
+    """Forward, too, where the group tells it; a name is no markup."""
+    from groupshift.ports.fleet import Occupant
+
+    there = (
+        Occupant(member_id="m1", kind=MemberKind.OLD, host="web-7"),
+        Occupant(member_id="[m2](http://evil)", kind=MemberKind.OLD),
+    )
+    text = ManualFleet().start(replace(_change(MemberKind.AWARE), occupants=there)).instruction
+    assert "- m1 on host web-7, now *old*" in text
+    assert "[m2](http://evil)" not in text
+
+
+def test_u10_a_stopped_group_names_hosts_too():
+    """Offline: all of them stop, each where it runs."""
+    from groupshift.ports.fleet import Occupant
+
+    there = (Occupant(member_id="m1", kind=MemberKind.PLAIN, host="web-7"),)
+    text = ManualFleet().start(replace(_change(MemberKind.VACANT), occupants=there)).instruction
+    assert "- m1 on host web-7" in text

@@ -1,0 +1,238 @@
+"""What a tired person reads at a gate: what happens, what each button does, until when, what did not pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from groupshift.domain.judgement import GateBrief
+from groupshift.domain.moves import Choice, Gate, StageName, Until
+from groupshift.domain.verdict import Finding, Verdict
+from simulated_move import Bench, make_bench
+
+
+def briefs(bench: Bench, until: Until) -> dict[Gate, GateBrief]:
+    """Every gate of a whole run, as it was shown."""
+    bench.move(until)
+    return {brief.gate: brief for brief in bench.asked}
+
+
+def doubtful(bench: Bench) -> GateBrief:
+    """The review of a canary that nothing was measured of."""
+    migration = bench.plan()
+    app = bench.app()
+    token = app.claim(migration, "first")
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    app.snapshot(migration, "canary", "before")
+    app.act(migration, StageName.CANARY, token)
+    app.snapshot(migration, "canary", "after")
+    app.judge(migration, "canary", "after")
+    return app.brief(migration, Gate.REVIEW, "canary")
+
+
+def _yes(brief: GateBrief) -> Any:
+    from groupshift.domain.moves import Answer
+
+    return Answer(choice=Choice.APPROVE, who="ann", fingerprint=brief.fingerprint)
+
+
+def test_u09_every_gate_says_what_each_of_its_buttons_does_and_what_silence_does() -> None:
+    """The words in the sentences are the words on the buttons, for every gate of a run."""
+    bench = make_bench()
+    found = briefs(bench, Until.RETIRE)
+    assert set(found) == {Gate.PLAN, Gate.TOGGLE, Gate.FINALISE}
+    for brief in found.values():
+        assert len(brief.options) == 2
+        for option in brief.options:
+            assert f"- **{option.label}**: {option.does}" in brief.body
+        (default,) = [option.label for option in brief.options if option.default]
+        assert f"UTC: as **{default}**" in brief.body
+        assert "Approving goes on" not in brief.body
+
+
+def test_u09_a_review_offers_what_its_sentence_says() -> None:
+    """What could not be measured is not accepted: the button is not there, nor is the sentence."""
+    brief = doubtful(make_bench())
+    labels = [option.label for option in brief.options]
+    assert labels == ["Roll back", "Stop here"]
+    assert "rejecting stops" not in brief.body
+    assert "**Go on**" not in brief.body
+    assert [option.choice for option in brief.options] == [Choice.REJECT, Choice.STOP]
+
+
+def test_u09_a_review_of_a_rollback_offers_no_rollback_of_it() -> None:
+    """There is nothing that this button could do."""
+    from groupshift.application.brief_text import answers
+    from groupshift.application.records import load
+
+    bench = make_bench()
+    migration, _ = bench.move()
+    bench.roll_back(migration)
+    found = load(bench.environment(), migration)
+    labels = [each.label for each in answers(found, Gate.REVIEW, StageName.UNDO_MEMBERS)]
+    assert labels == ["Go on", "Stop here"]
+
+
+def test_u09_who_stops_at_a_doubt_on_the_command_line_is_not_rolled_back() -> None:
+    """Neither on nor back: as the button of the page. The job of the roll leaves no verdict."""
+    bench = make_bench()
+    migration, proves = bench.plan(), bench.proof.run
+    bench.proof = SimpleNamespace(  # type: ignore[assignment]
+        run=lambda request: None if "roll" in request.arguments else proves(request)
+    )
+    runner = bench.runner(migration, "first")
+    asked: list[GateBrief] = []
+
+    def decide(brief: GateBrief) -> Choice:
+        asked.append(brief)
+        return Choice("stop") if brief.gate is Gate.REVIEW else bench.decide(brief)
+
+    runner.decide = decide
+    closing = runner.forward()
+    undone = bench.app().status(migration)[0].stage(StageName.UNDO_MEMBERS)
+    assert asked[-1].gate is Gate.REVIEW
+    assert (closing.verdict, undone) == (Verdict.INCONCLUSIVE, None)
+
+
+@pytest.mark.parametrize("until", [Until.CANARY, Until.ROLL, Until.TOGGLE])
+def test_u08_what_cannot_be_finalised_is_neither_planned_nor_asked(until: Until) -> None:
+    """Its members need the mode node: both answers did the same."""
+    bench = make_bench()
+    found = briefs(bench, until)
+    assert Gate.FINALISE not in found
+    assert all("irreversible" not in brief.body for brief in found.values())
+    (status,) = [each for each in bench.app().status() if each.until is until]
+    assert StageName.FINALISE not in [each.stage.name for each in status.stages]
+
+
+def test_u09_what_passed_is_a_number_and_what_did_not_is_there_in_full() -> None:
+    """Not 55 rows of pass above the buttons; what was not asked is no pass."""
+    from groupshift.application.brief_text import checks_text
+
+    good = tuple(Finding(rule=f"V{n:02}", verdict=Verdict.PASS, reason="equal") for n in range(55))
+    assert checks_text(good) == "55 of 55 checks passed."
+    bad = Finding(rule="C11", verdict=Verdict.FAIL, reason="m2 is down", hint="start it")
+    assert checks_text((*good, bad)).startswith("55 of 56 checks passed.\n\n| verdict |")
+    assert "| **FAIL** | C11 | m2 is down | start it |" in checks_text((*good, bad))
+    brief = doubtful(make_bench())
+    assert brief.body.index("### Your answer") < brief.body.index("### Last judgement")
+    assert "| pass |" not in brief.body.partition("### What the canary")[0]
+
+
+def test_u09_the_plans_gate_says_places_pause_and_what_comes_next() -> None:
+    """Which members, how long, and where somebody is asked again."""
+    bench = make_bench()
+    body = briefs(bench, Until.TOGGLE)[Gate.PLAN].body
+    for text in (
+        "1. `canary`: replace m1: old ZooKeeper consumer → migration-aware consumer",
+        "2. `roll`: replace m2, m3",
+        "You are asked again before `toggle`",
+        "**Pause**: 3 members are replaced",
+        "Then: `toggle`, `soak`.",
+    ):
+        assert text in body
+
+
+@pytest.mark.parametrize(
+    ("to", "way", "said"),
+    [
+        ("consumer", "online", "each partition rests for about 5 to 10 s"),
+        ("classic", "online", "all of them together for up to 3 s"),
+        ("consumer", "offline", "with static members for 47 to 60 s"),
+        ("classic", "offline", "all partitions rest for about 8 to 14 s"),
+    ],
+)
+def test_u09_a_move_of_the_protocol_says_the_pause_that_was_measured(to: str, way: str, said: str) -> None:
+    """Per direction and way, from docs/protocol.md."""
+    from groupshift.application.brief_text import pause_text
+    from groupshift.domain.protocol.model import Protocol, Way
+
+    bench = make_bench()
+    plan = bench.app().planned(bench.plan()).plan
+    assert said in pause_text(replace(plan, to=Protocol(to), way=Way(way)))
+
+
+def test_u09_the_canarys_measurements_stand_in_the_gate_that_follows_it() -> None:
+    """Whoever decides about the toggle sees them, passed ones too."""
+    from groupshift.application.approval import current
+    from groupshift.application.brief_text import Asked, body
+    from groupshift.application.records import load
+    from groupshift.domain.judgement import ASK
+    from groupshift.ports.journal import Entry, EventKind
+
+    bench = make_bench()
+    migration, _ = bench.move()
+    finding = {"rule": "K03", "verdict": "pass", "reason": "the canary commits 9.5 records/s", "hint": ""}
+    judged = {"moment": "after", "verdict": "pass", "findings": [finding]}
+    entry = Entry(migration=migration, at_ms=1, kind=EventKind.JUDGED, stage=StageName.CANARY, body=judged)
+    bench.journal.append(entry)
+    found, env = load(bench.environment(), migration), bench.environment()
+    asked = Asked(gate=Gate.TOGGLE, stage=None, findings=(), terms=ASK, by_ms=0)
+    text = body(found, asked, current(env, found))
+    assert "### What the canary measured" in text
+    assert "9" in text.partition("What the canary measured")[2]
+
+
+HOSTILE = (
+    "[click](http://evil.example)",
+    "![x](http://evil.example/x.png)",
+    "<img src=x onerror=alert(1)>",
+    "a | b",
+    "**bold** `code` # head",
+    "see http://evil.example now",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_s12_what_a_stranger_named_is_no_markup_in_a_gate(text: str) -> None:
+    """Reasons and hints hold names of clients, topics and groups."""
+    from groupshift.application.brief_text import findings_table
+
+    table = findings_table((Finding(rule="C11", verdict=Verdict.FAIL, reason=text, hint=text),))
+    row = table.splitlines()[-1]
+    assert text not in row
+    assert "\\" in row
+
+
+def test_s12_a_client_id_in_a_plan_is_no_markup() -> None:
+    """A driver that knows no places takes the names that clients gave themselves."""
+    from groupshift.application.brief_text import step_text
+    from groupshift.domain.coordination import MemberKind
+    from groupshift.domain.foreign_text import shown
+    from groupshift.domain.steps import ReplaceMembers
+
+    step = ReplaceMembers(slots=("[x](http://e)",), old=MemberKind.OLD, new=MemberKind.AWARE)
+    assert "[x](http" not in shown(step_text(step))
+    assert shown("replace m1, m2: old → new_one 1.5 s") == "replace m1, m2: old → new_one 1.5 s"
+
+
+@pytest.mark.parametrize("move", ["downgrade", "expansion"])
+def test_u09_an_approval_of_a_cluster_run_says_what_it_lets_happen(move: str) -> None:
+    """The same text in the terminal and on the page."""
+    from groupshift.application.brief_text import run_by_hand, run_text
+    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+
+    steps = (
+        RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan"),
+        RunStep(key="02 replace 1", act=RunAct.REPLACE, subject="1", does="replace node 1", inverse="back"),
+        RunStep(
+            key="03 approve", act=RunAct.APPROVE, subject="forward-only", does="approve what is forward only"
+        ),
+        RunStep(key="04 create", act=RunAct.CREATE_PARTITIONS, subject="8", does="make 8 partitions"),
+    )
+    text = run_text(move, steps, 1_700_000_000_000)
+    for said in (
+        "1. replace node 1",
+        "Then you are asked again: approve what is forward only.",
+        "**Pause**:",
+        "- **Approve**: the run goes on with the 1 steps above",
+        "- no answer until 2023-11-14 22:13:20 UTC: as **Reject**",
+        "| 04 create | make 8 partitions |",
+    ):
+        assert said in text
+    by_hand = run_by_hand(move, 1_700_000_000_000, accepting=False)
+    assert "**Deployed**" in by_hand
+    assert f"groupshift {move} back --execute" in by_hand
