@@ -227,6 +227,7 @@ def refusal(name: str, data: bytes, owner: int) -> str:
     return said
 
 
+@pytest.mark.timeout(max(300, TIMES // 100))
 def test_s03_mutated_znodes_raise_our_own_errors_only() -> None:
     """Each input goes through the readers; none takes a second, all together stay small. The rules of a whole
     group cost most, so they see every tenth."""
