@@ -20,8 +20,8 @@ import pytest
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Node
 from groupshift.adapters.zookeeper.mode import as_mode
+from groupshift.domain import znodes
 from groupshift.domain.assignment import threads_by_topic
-from groupshift.domain.foreign_text import visible
 from groupshift.domain.group import KafkaGroup
 from groupshift.domain.holder import Holder, parse_holder
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
@@ -40,13 +40,7 @@ from groupshift.domain.scan import Observed, state_of
 from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.txnlog import Created, Transaction
-from groupshift.domain.znodes import (
-    parse_broker,
-    parse_cluster_id,
-    parse_offset,
-    parse_partitions,
-    partition_number,
-)
+from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offset, parse_partitions
 from groupshift.errors import GroupshiftError
 
 TIMES = int(os.environ.get("GROUPSHIFT_FUZZ", "10000"))
@@ -143,6 +137,8 @@ def node(path: str, data: bytes, owner: int) -> Node:
 
 def view_of(data: bytes, owner: int) -> Any:
     """Everything a scan does with a group whose every node holds this."""
+    from groupshift.domain.foreign_text import visible
+
     name = data[:40].decode("latin-1").replace("/", "_") or "x"
     registered, aware = node("ids/g_m1", data, owner), node("migration/ids/g_m1", data, owner)
     members, problems = zip(*(parsing.member(registered, each) for each in (None, aware)), strict=True)
@@ -205,7 +201,7 @@ READERS: Mapping[str, Callable[[bytes, int], Any]] = {
     "cluster id": lambda data, _owner: parse_cluster_id(data),
     "offset": lambda data, _owner: parse_offset(data, "/consumers/g/offsets/t/0"),
     "fence": lambda data, _owner: parse_holder(data),
-    "partition": lambda data, _owner: partition_number(data.decode("latin-1")),
+    "partition": lambda data, _owner: znodes.partition_number(data.decode("latin-1")),
     "filter": filtered,
     "group": view_of,
     "member": decided,
@@ -227,6 +223,7 @@ def refusal(name: str, data: bytes, owner: int) -> str:
     return said
 
 
+@pytest.mark.timeout(max(300, TIMES // 100))
 def test_s03_mutated_znodes_raise_our_own_errors_only() -> None:
     """Each input goes through the readers; none takes a second, all together stay small. The rules of a whole
     group cost most, so they see every tenth."""

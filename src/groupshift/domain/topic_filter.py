@@ -106,12 +106,16 @@ def compile_filter(text: str) -> TopicFilter:
         deep += (token[0] == "(" or token[0] in _GROUPS) - (token[0] == ")")
         if deep > _DEEPEST:
             raise Rejected(f"{where} nests more than {_DEEPEST} groups; write it with fewer")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            pattern = re.compile(cleaned, re.ASCII)
-    except (re.error, OverflowError) as error:
-        raise Rejected(f"{where} is not a regular expression ({error}); correct it") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            return _bounded(re.compile(cleaned, re.ASCII), cleaned, where)
+        except (re.error, OverflowError) as error:
+            raise Rejected(f"{where} is not a regular expression ({error}); correct it") from None
+
+
+def _bounded(pattern: re.Pattern[str], cleaned: str, where: str) -> TopicFilter:
+    """The engine that evaluates the expression in bounded time."""
     tree = _Reader(cleaned).expression(whole=True)
     if tree.ways <= _WAYS:
         return TopicFilter(pattern, None)

@@ -22,12 +22,14 @@ from groupshift.domain.scan_waves import WaveRules
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.crash import CrashPoint
+from groupshift.ports.ensemble import EnsembleReader
 from groupshift.ports.journal import EventKind, MigrationRecord
 from groupshift.ports.scans import ToggleRecord, ToggleState
 from simulated_fleet import Fleet, make_fleet
 from simulated_move import Watcher
 
 RULES = WaveRules(size=2, budget=2, stable_s=3_600)
+RULES_AT_ONCE = replace(RULES, stable_s=0)
 
 
 @pytest.fixture
@@ -399,3 +401,58 @@ def test_a_silent_ensemble_is_transient_and_the_scan_never_counts(fleet: Fleet) 
         replace(fleet.scans(), reader=Silent()).scan(lambda _done, _total: None)
     assert fleet.history.latest("memory") is None
     assert fleet.history.history("memory", 9)[0].ended_at_ms is None
+
+
+def test_s03_a_group_that_breaks_its_reader_is_a_group_with_a_problem(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All others are read and judged as ever; the broken one is named and ready for nothing."""
+    for number in range(9):
+        fleet.add(f"g{number}")
+    scans = fleet.scans()
+    read = type(scans.reader).read
+
+    def breaking(reader: EnsembleReader, groups: Sequence[str]) -> tuple[Observed, ...]:
+        if "g3" in groups:
+            raise RecursionError("maximum recursion depth exceeded")
+        return read(reader, groups)
+
+    monkeypatch.setattr(type(scans.reader), "read", breaking)
+    report = scans.scan(lambda _done, _total: None)
+    states = {state.group: state for state in scans.states()}
+    assert report.record.totals["groups"] == len(states) == 9
+    assert [group for group, state in states.items() if state.problems] == ["g3"]
+    assert "group 'g3' cannot be read (RecursionError: maximum" in states["g3"].problems[0]
+    assert scans.fit(RULES_AT_ONCE) == tuple(f"g{number}" for number in range(9) if number != 3)
+
+
+def test_s03_a_group_that_breaks_a_rule_is_a_group_with_a_problem(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read of it breaks what judges it."""
+    for number in range(3):
+        fleet.add(f"g{number}")
+    judge = scan_module.state_of
+
+    def breaking(observed: Observed, before: object) -> object:
+        if observed.view.group == "g1":
+            raise ZeroDivisionError("not foreseen")
+        return judge(observed, before)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(scan_module, "state_of", breaking)
+    states = fleet.scan()
+    assert [group for group, state in states.items() if state.problems] == ["g1"]
+    assert states["g1"].life is Life.ACTIVE
+
+
+def test_what_concerns_every_group_still_ends_the_scan(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is no problem of a group."""
+    fleet.add("g0")
+    scans = fleet.scans()
+
+    def silent(_reader: EnsembleReader, _groups: Sequence[str]) -> tuple[Observed, ...]:
+        raise Transient("no answer")
+
+    monkeypatch.setattr(type(scans.reader), "read", silent)
+    with pytest.raises(Transient, match="no answer"):
+        scans.scan(lambda _done, _total: None)
