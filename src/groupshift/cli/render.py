@@ -100,6 +100,8 @@ def show_planned(console: Console, planned: Planned) -> None:
     console.print(plan_table(planned.plan))
     if canary_text(planned.plan):
         console.print(canary_text(planned.plan))
+    for note in planned.plan.notes:
+        console.print(escape(note), soft_wrap=True)
     console.print(
         f"migration [bold]{planned.migration}[/bold], plan hash {planned.plan_hash}", soft_wrap=True
     )
