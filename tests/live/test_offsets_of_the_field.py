@@ -1,7 +1,9 @@
 """An ordinary old group is moved there and back: leftovers, a transactional producer, a compacted topic.
 
-One sandbox of its own. Its topic was compacted before the members came; from then on every record is
-a transaction of its own, and every third one is aborted. The group has offsets that no member reads.
+One sandbox of its own. Its topic was compacted before the members came. While all members are aware every
+record is a transaction of its own, and every third one is aborted. Old members cannot read such a topic at
+its end (a broker, 3.9.2, makes of a marker a record "larger than the maximum fetch size" for them), so plain
+records are written while there are any. The group has offsets that no member reads.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
+from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import build
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import MoveRequest
@@ -34,6 +37,7 @@ from groupshift.sandbox.home import Home
 from groupshift.sandbox.kafka import create_topic, start_kafka
 from groupshift.sandbox.ledger import read_ledgers
 from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.producer import value_of
 from groupshift.sandbox.up import UpOptions
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.settings import Settings, load
@@ -50,11 +54,16 @@ pytestmark = pytest.mark.timeout(900)
 
 @dataclass
 class Writer(threading.Thread):
-    """One record a transaction, every third one aborted, over all partitions in turn."""
+    """One record after the other over all partitions in turn; while ``transactional`` is set each in a
+    transaction of its own, every third one of which is aborted. A value tells its own offset, as the recorder
+    of old members wants it: behind every record of a transaction lies a marker."""
 
     bootstrap: str
+    following: dict[int, int]
     every_s: float = 0.05
+    transactional: threading.Event = field(default_factory=threading.Event)
     ending: threading.Event = field(default_factory=threading.Event)
+    aborted: int = 0
     failure: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -64,20 +73,35 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         """Until it is told to end, or fails."""
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "transactional.id": "field", "linger.ms": 0, "log_level": 0}
-        )
+        settings = {"bootstrap.servers": self.bootstrap, "linger.ms": 0, "log_level": 0}
+        plain, producer = Producer(settings), Producer({**settings, "transactional.id": "field"})
         try:
             producer.init_transactions(60)
             number = 0
             while not self.ending.wait(self.every_s):
-                producer.begin_transaction()
-                producer.produce(TOPIC, f"{number}", f"transaction {number}", partition=number % PARTITIONS)
-                producer.flush(30)
-                (producer.abort_transaction if number % 3 == 2 else producer.commit_transaction)(30)
+                partition = number % PARTITIONS
+                value = value_of(TOPIC, partition, self.following[partition])
+                if self.transactional.is_set():
+                    self._transaction(producer, (value, f"record {number}", partition), number)
+                else:
+                    plain.produce(TOPIC, value, f"record {number}", partition=partition)
+                    assert plain.flush(30) == 0
+                    self.following[partition] += 1
                 number += 1
         except BaseException as error:  # noqa: BLE001 - told by the test
             self.failure.append(error)
+
+    def _transaction(self, producer: Producer, record: tuple[bytes, str, int], number: int) -> None:
+        value, key, partition = record
+        producer.begin_transaction()
+        producer.produce(TOPIC, value, key, partition=partition)
+        producer.flush(30)
+        self.following[partition] += 2
+        if (number + number // PARTITIONS) % 3 == 2:
+            producer.abort_transaction(30)
+            self.aborted += 1
+        else:
+            producer.commit_transaction(30)
 
     def end(self) -> None:
         """Stop, and wait until it has stopped. Fails when it failed."""
@@ -117,27 +141,65 @@ class Field:
 
         wait_until(ended, 600.0, f"{arguments} is answered", every_s=0.5)
 
+    def aware(self) -> bool:
+        """Whether every place runs a migration-aware member."""
+        try:
+            slots = ask(self.home.supervisor_socket, {"verb": "slots"})["slots"]
+        except Transient:
+            return False
+        return all((slot["kind"], slot["state"]) == ("aware", "running") for slot in slots)
+
+    def write_transactions_when_aware(self) -> None:
+        """From the roll's end on."""
+
+        def wait() -> None:
+            wait_until(self.aware, 500.0, "every member is aware", every_s=0.5)
+            self.writer.transactional.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def write_plain_records(self) -> None:
+        """Before old members come back: a plain record behind the last marker of every partition."""
+        self.writer.transactional.clear()
+        wait_until(lambda: self.writer.failure or self._went_on(), 60.0, "plain records are written")
+
+    def _went_on(self) -> bool:
+        before = dict(self.writer.following)
+        wait_until(
+            lambda: all(self.writer.following[each] > at + 1 for each, at in before.items()),
+            60.0,
+            "every partition has two records more",
+        )
+        return True
+
     def left(self) -> dict[str, int]:
         """The offset nodes that no member reads, as they are now."""
         path = f"/consumers/{GROUP}/offsets/"
         return {name: int(self.zookeeper.get(path + name)[0]) for name in LEFT}
 
 
-def _compacted(bootstrap: str) -> None:
-    """Fill the topic with few keys, and wait until compaction has left holes in every partition."""
+def _compacted(bootstrap: str) -> dict[int, int]:
+    """Fill the topic with few keys, wait until compaction has left holes in every partition; the log ends."""
+    following = dict.fromkeys(range(PARTITIONS), 0)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+
+    def write(partition: int, key: str) -> None:
+        producer.produce(TOPIC, value_of(TOPIC, partition, following[partition]), key, partition=partition)
+        following[partition] += 1
+
     for partition in range(PARTITIONS):
         for number in range(FILLED):
-            producer.produce(TOPIC, f"first {number}", f"k{number % KEYS}", partition=partition)
+            write(partition, f"k{number % KEYS}")
     assert producer.flush(60) == 0
 
     def holes() -> bool:
         for partition in range(PARTITIONS):  # a record that is due later rolls the segment
-            producer.produce(TOPIC, "roll", "roll", partition=partition)
-        producer.flush(30)
+            write(partition, "roll")
+        assert producer.flush(30) == 0
         return all(_first_offsets(bootstrap, partition) > 0 for partition in range(PARTITIONS))
 
     wait_until(holes, 120.0, "every partition is compacted", every_s=1.5)
+    return following
 
 
 def _first_offsets(bootstrap: str, partition: int) -> int:
@@ -175,13 +237,13 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
         hosts = start_zookeeper(home)
         broker = start_kafka(home, hosts, options.kafka)
         _topics(broker.address)
-        _compacted(broker.address)
+        following = _compacted(broker.address)
         legacy.seed_offsets(hosts, GROUP, TOPIC, PARTITIONS)
         zookeeper = KazooClient(hosts)
         zookeeper.start(60)
         for name, offset in LEFT.items():
             zookeeper.create(f"/consumers/{GROUP}/offsets/{name}", str(offset).encode(), makepath=True)
-        writer = Writer(broker.address)
+        writer = Writer(broker.address, following)
         writer.start()
         sandbox_up.write_fleet(home, options, hosts, broker)
         sandbox_up.start_supervisor(home)
@@ -235,9 +297,12 @@ def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back(old: Fi
         (said,) = [each for each in found.findings if each.rule == "C29"]
         assert said.verdict == "pass"
         assert all(name.replace("/", "-") in said.reason for name in LEFT), said.reason
-        old.groupshift("run", "--group", GROUP, "--execute", "--yes", "--soak", "0")
+        old.write_transactions_when_aware()
+        old.groupshift("run", "--group", GROUP, "--execute", "--yes", "--soak", "0", "--canary-watch", "0")
         moved = app.status()[0]
         assert moved.phase is Phase.MOVED
+        wait_until(lambda: old.writer.aborted > PARTITIONS, 60.0, "transactions were aborted")
+        old.write_plain_records()
         old.groupshift("roll-back", moved.migration, "--yes")
         back = app.status(moved.migration)[0]
         assert back.phase is Phase.ROLLED_BACK

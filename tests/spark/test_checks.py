@@ -277,3 +277,108 @@ def test_every_statement_is_run() -> None:
         for path in files("groupshift").joinpath("sql/checks/snapshot").iterdir()
     }
     assert there == {check.name for check in checks.SNAPSHOT_CHECKS}
+
+
+LEFTOVERS = {"payments-old-0": ("payments-old", 0), "deleted-4": ("deleted", 4), "orders-99": ("orders", 99)}
+
+
+@pytest.mark.parametrize("name", LEFTOVERS)
+@pytest.mark.parametrize("stores", [("zookeeper",), ("kafka",), ("zookeeper", "kafka")], ids="+".join)
+def test_f01_what_no_member_reads_offends_no_check(
+    spark: SparkSession, name: str, stores: tuple[str, ...]
+) -> None:
+    """In kafka mode, too, where a position without a copy in Kafka is otherwise a reason to fail."""
+    topic, partition = LEFTOVERS[name]
+    left = [{**offset(partition, 77, store), "topic": topic} for store in stores]
+    before, after = snapshot(AWARE_ZOOKEEPER), snapshot(AWARE_KAFKA, 520, kafka=True)
+    for tables in (before, after):
+        tables["offsets"].extend(left)
+    assert run(spark, before, after, from_data(toggle_rules())) == {}
+    assert checks.leftovers(spark) == {(topic, partition)}
+
+
+def test_f01_what_was_read_before_or_is_named_is_no_leftover(spark: SparkSession) -> None:
+    """A partition that went between the snapshots, and a topic that the brokers do not know, still offend."""
+    before, after = snapshot(OLD_THREE), snapshot(CANARY, 520)
+    after["log_ends"].pop()
+    after["owners"].pop()
+    found = run(spark, before, after, from_data(canary_rules()), ("offset_in_log", "partition_set_equal"))
+    assert set(found) == {"offset_in_log", "partition_set_equal"}
+    after = snapshot(CANARY, 520)
+    after["offsets"].append({**offset(0, 7), "topic": "wanted"})
+    after["subscriptions"].append({"member_id": "payments_m1-1", "topic": "wanted", "streams": 1})
+    found = run(spark, before, after, from_data(canary_rules()), ("offset_in_log",))
+    assert "unknown to the brokers" in found["offset_in_log"][0]
+    assert checks.leftovers(spark) == frozenset()
+
+
+def test_f01_below_the_log_start_is_explained(spark: SparkSession) -> None:
+    """An idle partition whose records are deleted passes, and the sentence says where its reader begins."""
+    before, after = snapshot(OLD_THREE), snapshot(CANARY, 520)
+    after["log_ends"][3].update(log_start=600, log_end=600)
+    after["log_ends"][4].update(log_start=580, log_end=590)
+    assert run(spark, before, after, from_data(canary_rules()), ("offset_in_log",)) == {}
+    (wanted,) = [check for check in checks.SNAPSHOT_CHECKS if check.name == "offset_in_log"]
+    (result,) = checks.run(spark, from_data(canary_rules()), [wanted])
+    assert result.finding.verdict is Verdict.PASS
+    assert "orders-3: explained: the zookeeper offset 550 is below the log start 600" in result.finding.reason
+    assert "at 580 with auto.offset.reset=earliest (smallest), or at 590 with latest" in result.finding.reason
+
+
+def answered(answer: str, start: int = 521, end: int = 530) -> dict[str, Any]:
+    """The rules of a canary with what the log answers about one range."""
+    said = {"topic": "orders", "partition": 1, "from": start, "to": end, "answer": answer, "reason": "so"}
+    return canary_rules() | {"log": [said]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "offends"),
+    [
+        (answered("nothing"), set()),
+        (answered("lost"), {"offset_delivered"}),
+        (answered("not proven"), {"offset_not_proven"}),
+        (answered("nothing", end=529), {"offset_delivered"}),
+        (answered("nothing", start=522), {"offset_delivered"}),
+    ],
+    ids=["markers only", "a record", "the log is gone", "another end", "another start"],
+)
+def test_f02_what_the_log_does_not_hold_is_not_lost(
+    spark: SparkSession, rules: dict[str, Any], offends: set[str]
+) -> None:
+    """An offset beyond the last record delivered offends only where the log has a record, or cannot tell."""
+    after = snapshot(CANARY, 520)
+    replace_row("ledger", 1, last_delivered=520)(after)
+    names = ("offset_delivered", "offset_not_proven")
+    found = run(spark, snapshot(OLD_THREE), after, from_data(rules), names)
+    assert set(found) == offends
+    verdicts = {check.name: check.verdict for check in checks.SNAPSHOT_CHECKS}
+    assert verdicts["offset_not_proven"] is Verdict.INCONCLUSIVE
+
+
+def test_u17_a_snapshot_beside_itself_leaves_pairs_unasked(spark: SparkSession) -> None:
+    """What holds one snapshot against the other could not fail; what looks at one of them is asked."""
+    register(spark, "before", snapshot(AWARE_KAFKA, kafka=True))
+    register(spark, "after", snapshot(AWARE_KAFKA, kafka=True))
+    results = checks.run(spark, from_data(toggle_rules()), itself=True)
+    asked = {result.finding.rule for result in results if result.finding.asked}
+    assert asked == {"V03", "V10", "V13", "V14", "V18", "V19", "V20"}
+    assert {result.finding.verdict for result in results} == {Verdict.PASS}
+
+
+def test_u17_a_check_without_anything_to_look_at_is_not_asked(spark: SparkSession) -> None:
+    """No ledger, no aware member, zookeeper mode: each says why, and proves nothing."""
+    before, after = snapshot(OLD_THREE), snapshot(OLD_THREE, 520)
+    after["ledger"] = []
+    register(spark, "before", before)
+    register(spark, "after", after)
+    rules = canary_rules() | {"members": {"change": "equal"}}
+    results = {each.finding.rule: each.finding for each in checks.run(spark, from_data(rules))}
+    assert {rule for rule, each in results.items() if not each.asked} == {
+        "V09",
+        "V18",
+        "V19",
+        "V20",
+        "V24",
+        "V26",
+    }
+    assert "not asked in zookeeper mode" in results["V19"].reason

@@ -228,3 +228,53 @@ def test_a_full_disk_leaves_no_verdict_and_no_report(
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert said.startswith(f"validate: the disk of {output}")
     assert said.endswith("is full: make room and run the same command again")
+
+
+def test_f01_a_leftover_is_named_and_held_against_what_it_was(run: Run, tmp_path: Path) -> None:
+    """Unchanged it is named; changed it is somebody else's doing and waits for a person, but never fails."""
+    found = {}
+    for name, then, now in (("kept", 77, 77), ("moved on", 77, 78), ("went back", 77, 5), ("gone", 77, None)):
+        before, after = snapshot(OLD_THREE), snapshot(CANARY, 520)
+        before["offsets"].append({**offset(0, then), "topic": "payments-old"})
+        if now is not None:
+            after["offsets"].append({**offset(0, now), "topic": "payments-old"})
+        folders = (
+            store(tmp_path / name, "canary", Moment.BEFORE, before),
+            store(tmp_path / name, "canary", Moment.AFTER, after, taken_at_ms=1_763_740_021_500),
+        )
+        _, verdict, _ = run(*folders)
+        (said,) = [one for one in verdict["findings"] if one["rule"] == "V25"]
+        found[name] = (verdict["verdict"], said["verdict"])
+        assert verdict["counts"]["lost"] == verdict["counts"]["regressed"] == 0
+        if name == "kept":
+            assert "payments-old-0: no member reads it: kept as it is (zookeeper offset 77)" in said["reason"]
+    assert found == {
+        "kept": ("pass", "pass"),
+        "moved on": ("inconclusive", "inconclusive"),
+        "went back": ("inconclusive", "inconclusive"),
+        "gone": ("inconclusive", "inconclusive"),
+    }
+
+
+def test_f01_an_idle_partition_below_its_log_start_is_proven(run: Run, tmp_path: Path) -> None:
+    """Neither the check nor the expectations of the snapshots fail; both say that it is explained."""
+    before, after = snapshot(OLD_THREE), snapshot(CANARY, 520)
+    after["offsets"][5] = offset(5, 550)
+    for tables in (before, after):
+        tables["log_ends"][5].update(log_start=600, log_end=600)
+    folders = (
+        store(tmp_path / "evidence", "canary", Moment.BEFORE, before),
+        store(tmp_path / "evidence", "canary", Moment.AFTER, after, taken_at_ms=1_763_740_021_500),
+    )
+    _, verdict, _ = run(*folders)
+    assert verdict["verdict"] == "pass", rules_of(verdict, "fail")
+    passed = rules_of(verdict, "pass")
+    assert all("explained" in passed[rule] for rule in ("V10", "V21", "V22"))
+
+
+def test_u17_verdict_json_tells_apart_what_was_not_asked(run: Run, pair: tuple[Path, Path]) -> None:
+    """A snapshot compared with itself: no rule about pairs counts as passed."""
+    _, verdict, _ = run(pair[0], pair[0])
+    asked = {one["rule"] for one in verdict["findings"] if one["asked"]}
+    assert asked.isdisjoint({"V04", "V05", "V06", "V07", "V08", "V09", "V11", "V12", "V15", "V16", "V17"})
+    assert {"V01", "V02", "V03", "V10", "V13"} <= asked

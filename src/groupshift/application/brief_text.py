@@ -358,7 +358,8 @@ def _plan_table(plan: Plan) -> str:
         for number, stage in enumerate(plan.stages, 1)
     ]
     table = "\n".join(["| # | stage | step | gate | rollback |", "|---|---|---|---|---|", *rows])
-    return f"{table}\n\n{canary_text(plan)}" if canary_text(plan) else table
+    notes = "\n".join(f"- {shown(note)}" for note in plan.notes)
+    return "\n\n".join(part for part in (table, canary_text(plan), notes) if part)
 
 
 def canary_text(plan: Plan) -> str:

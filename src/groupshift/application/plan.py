@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from groupshift.application.assess import assess_patiently
@@ -19,6 +19,7 @@ from groupshift.domain.moves import MoveName, MoveRequest, StageName
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Plan, to_json
 from groupshift.domain.rules_canary import INTERVALS
+from groupshift.domain.rules_offsets import leftovers, resets
 from groupshift.domain.steps import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected
@@ -36,6 +37,7 @@ def plan(env: Environment, request: MoveRequest) -> Planned:
         raise Rejected(_not_ready(request, assessment, reasons))
     seen = facts(env, request.group, request.driver)
     made = BOOKS[request.move].make_plan(request, assessment.view, seen.places)
+    made = replace(made, notes=(*leftovers(assessment.view), *resets(assessment.view)))
     _refuse_unusable(env, request, assessment, made)
     return _journal(env, request, made)
 

@@ -99,6 +99,8 @@ def show_planned(console: Console, planned: Planned) -> None:
     console.print(plan_table(planned.plan))
     if canary_text(planned.plan):
         console.print(canary_text(planned.plan))
+    for note in planned.plan.notes:
+        console.print(note)
     console.line("migration ", styled(planned.migration, "bold"), f", plan hash {planned.plan_hash}")
 
 

@@ -181,8 +181,8 @@ class Case:
 
     @property
     def kafka_committed_ms(self) -> int | None:
-        """When Kafka's own last commit was made (epoch ms, coordinator's clock), by the last live record of
-        the log; None where it is not known."""
+        """When Kafka's own last commit was made (epoch ms, the coordinator's clock), by the last live record
+        of the log; None where it is not known."""
         live = [one for one in self.history if one.says is not None]
         at = live[-1].commit_timestamp if live else -1
         return at if at >= 0 else None

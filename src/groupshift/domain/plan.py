@@ -41,7 +41,8 @@ class CanaryTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a migration will do. ``slots`` are all places of the fleet when it was planned, sorted.
+    """What a migration will do. ``slots`` are all places of the fleet when it was planned, sorted; ``notes``
+    say what stays as it is, and where readers begin by their own reset rule.
 
     ``to`` and ``way`` are of the move ``protocol`` only."""
 
@@ -56,6 +57,7 @@ class Plan:
     move: MoveName = MoveName.COORDINATION
     to: Protocol | None = None
     way: Way | None = None
+    notes: tuple[str, ...] = ()
 
     def stage(self, name: StageName) -> Stage | None:
         """The stage of that name, or None when the plan has none."""
@@ -134,6 +136,8 @@ def to_json(plan: Plan) -> str:
     }
     if plan.to is not None:
         data |= {"to": plan.to.value, "way": plan.way.value if plan.way else None}
+    if plan.notes:
+        data["notes"] = list(plan.notes)
     return plan_document.written(plan.move.value, data)
 
 
@@ -153,4 +157,5 @@ def from_json(text: str) -> Plan:
         move=MoveName(move),
         to=Protocol(data["to"]) if data.get("to") else None,
         way=Way(data["way"]) if data.get("way") else None,
+        notes=tuple(data.get("notes", ())),
     )

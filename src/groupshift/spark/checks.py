@@ -204,7 +204,7 @@ def _run_one(spark: SparkSession, check: Check, rules: Rules, *, itself: bool) -
         return not_asked(check.rule, check.holds, "there is nothing that it could be asked of")
     if not found and check.explained:
         told = offences(spark, statement("checks", check.explained), {})
-        return ruled(check.rule, check.holds, told, verdict=Verdict.PASS)
+        return Ruled(finding=ruled(check.rule, check.holds, told, verdict=Verdict.PASS).finding)
     return ruled(check.rule, check.holds, found, verdict=check.verdict, hint=check.hint)
 
 

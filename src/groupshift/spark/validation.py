@@ -132,8 +132,8 @@ def _left_over(after: Rows, rows: Sequence[Mapping[str, Any]], unread: Unread, *
         )
         for row in left
     ]
-    found = ruled("V25", holds, told, verdict=Verdict.PASS)
-    return replace(found, finding=replace(found.finding, asked=not itself))
+    named = ruled("V25", holds, told, verdict=Verdict.PASS).finding
+    return Ruled(finding=replace(named, asked=not itself))
 
 
 def _offence(row: Mapping[str, Any]) -> Offence:

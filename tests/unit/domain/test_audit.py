@@ -287,7 +287,7 @@ def test_kafka_may_be_behind_for_a_commit_interval(ago: int, kind: Kind) -> None
     assert replace(world, zookeeper=zookeeper(6, at=NOW - ago)).only().kind is kind
 
 
-@pytest.mark.parametrize("znode_ago", [0, 100, 4_999, 9 * MINUTE])
+@pytest.mark.parametrize("znode_ago", [0, 100, 4_999, 5_000])
 def test_u04_a_busy_znode_does_not_date_kafkas_delay(znode_ago: int) -> None:
     """Kafka 10,720 records and 9 minutes behind a znode that was written just now: the stores diverge."""
     world = World(records=(record(said(24_377, at=NOW - 9 * MINUTE), 1),), answers=(answer(24_377),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, Member, Owner
+from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd, Member, Owner
 from groupshift.domain.observation import (
     KafkaSide,
     Positions,
@@ -135,3 +135,16 @@ def test_a_group_exists_when_either_side_knows_it() -> None:
         group=KafkaGroup(state="Dead"), topics={"orders": 2}, offsets=(offset("orders", 0),)
     )
     assert view_of(absent, committed).exists
+
+
+def test_f01_offsets_of_what_the_brokers_do_not_know_are_no_problem() -> None:
+    """A deleted topic, a partition that is gone, a topic that nobody subscribes to: in either store."""
+    offsets = (offset("gone", 3), offset("orders", 9), offset("other", 0))
+    ends = Positions(log_ends=(LogEnd(partition=TopicPartition("orders", 0), start=0, end=9),))
+    for left, right in (
+        (zookeeper(OLD, offsets=offsets), NOTHING),
+        (zookeeper(OLD), KafkaSide(group=NOTHING.group, topics=NOTHING.topics, offsets=offsets)),
+    ):
+        view = view_of(left, right, ends)
+        assert view.problems == ()
+        assert view.leftovers == tuple(at.partition for at in offsets)

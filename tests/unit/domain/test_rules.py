@@ -256,3 +256,78 @@ def test_left_over_zookeeper_is_fine() -> None:
     """Only kafka would act by itself."""
     view = replace(facts(OLD).view, mode=ModeNode(data=b"zookeeper", version=3, czxid=1, mzxid=9))
     assert [f.verdict for f in ask(("C06", "C07"), Facts(view=view))] == [Verdict.PASS] * 2
+
+
+LEFT = TopicPartition("payments-old", 0)
+GONE = TopicPartition("deleted", 4)
+BEYOND = TopicPartition("orders", 99)
+
+
+@pytest.mark.parametrize(
+    "at", [LEFT, GONE, BEYOND], ids=["nobody subscribes", "topic gone", "partition gone"]
+)
+@pytest.mark.parametrize("stores", [("znode",), ("kafka",), ("znode", "kafka")], ids="+".join)
+@pytest.mark.parametrize("kind", [OLD, AWARE])
+def test_f01_an_offset_that_no_member_reads_is_named_and_no_reason_to_fail(
+    at: TopicPartition, stores: tuple[str, ...], kind: MemberKind
+) -> None:
+    """In either store, stale in Kafka too: every rule passes, and one of them names it with its value."""
+
+    def leave(world: World) -> None:
+        for number, store in enumerate(stores):
+            getattr(world, store)[at] = 77 - number
+
+    asked = facts(kind, leave)
+    assert asked.view.leftovers == (at,)
+    everything = tuple(dict.fromkeys((*rulebook.ASSESS, *rulebook.BEFORE[StageName.TOGGLE])))
+    numbers = everything if kind is AWARE else rulebook.ASSESS
+    findings = ask(numbers, asked)
+    assert {each.verdict for each in findings} == {Verdict.PASS}, findings
+    (said,) = [each for each in findings if str(at) in each.reason]
+    assert said.reason.startswith("no member reads it: kept as it is")
+    assert "77" in said.reason
+
+
+def test_f01_a_topic_that_a_member_names_is_no_leftover() -> None:
+    """It is unknown to the brokers, and somebody waits for it."""
+    view = facts(OLD).view
+    (first, *others) = view.members
+    wants = replace(first, subscription=(*first.subscription, (GONE.topic, 1)))
+    offset = replace(view.zookeeper_offsets[0], partition=GONE)
+    asked = replace(view, members=(wants, *others), zookeeper_offsets=(*view.zookeeper_offsets, offset))
+    assert asked.leftovers == ()
+    owned = replace(view.owners[0], partition=LEFT)
+    held = replace(offset, partition=LEFT)
+    assert replace(view, owners=(owned,), zookeeper_offsets=(held,)).leftovers == ()
+
+
+def test_f01_an_offset_below_the_log_start_is_explained_with_where_its_reader_begins() -> None:
+    """An idle partition whose records are deleted: one word for assess, proof and audit, and no warning."""
+
+    def at(start: int, end: int) -> Facts:
+        asked = facts(OLD)
+        ends = tuple(
+            replace(each, start=start, end=end) if each.partition == P0 else each
+            for each in asked.view.log_ends
+        )
+        return replace(asked, view=replace(asked.view, log_ends=ends))
+
+    (empty,) = ask(("C20",), at(5000, 5000))
+    assert (empty.verdict, "explained" in empty.reason) == (Verdict.PASS, True)
+    assert "begins at 5000, whatever its auto.offset.reset says" in empty.reason
+    (some,) = ask(("C20",), at(5000, 5040))
+    assert (some.verdict, "explained" in some.reason) == (Verdict.PASS, True)
+    assert "at 5000 with auto.offset.reset=earliest" in some.reason
+    assert "at 5040 with latest" in some.reason
+
+
+def test_u17_a_rule_that_had_nothing_to_look_at_says_that_it_was_not_asked() -> None:
+    """It passes, and counts apart; one that could fail counts as passed."""
+    findings = {each.rule: each for each in ask(rulebook.ASSESS, facts(OLD))}
+    assert not findings["C28"].asked, "no member is migration-aware"
+    assert not findings["C17"].asked if "C17" in findings else True
+    assert findings["C05"].asked
+    assert findings["C11"].asked
+    aware = {each.rule: each for each in ask(rulebook.ASSESS, facts(AWARE))}
+    assert aware["C28"].asked
+    assert not aware["C24"].asked, "no old member"
