@@ -136,6 +136,12 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
     for name, rows in state.tables().items():
         table.add_row(name, f"{len(rows):,}")
     console.print(table)
+    in_zookeeper = sum(row.type == ReadFrom.ZOOKEEPER for row in state.groups)
+    if in_zookeeper:
+        console.print(
+            f"members of {in_zookeeper:,} groups that ZooKeeper coordinates are not in a snapshot, their "
+            "offsets are: groupshift assess --group GROUP shows the members of one"
+        )
     for group in _unknown(state)[:_SHOWN]:
         console.print(f"group {visible(group)}: its coordinator does not know it", style="yellow")
     for row in state.problems[:_SHOWN]:
