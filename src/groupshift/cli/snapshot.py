@@ -139,8 +139,8 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
     in_zookeeper = sum(row.type == ReadFrom.ZOOKEEPER for row in state.groups)
     if in_zookeeper:
         console.print(
-            f"members of {in_zookeeper:,} groups that ZooKeeper coordinates are not in a snapshot, their "
-            "offsets are: groupshift assess --group GROUP shows the members of one"
+            f"a snapshot holds offsets but no members of groups read in ZooKeeper ({in_zookeeper:,} here); "
+            "members of one: groupshift assess --group GROUP"
         )
     for group in _unknown(state)[:_SHOWN]:
         console.print(f"group {visible(group)}: its coordinator does not know it", style="yellow")

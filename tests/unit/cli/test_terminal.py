@@ -45,7 +45,7 @@ def test_a_snapshot_says_why_it_has_no_members() -> None:
     state = ClusterState(cluster_id="c", taken_at_ms=1, read_from=ReadFrom.ZOOKEEPER, groups=(row,))
     console, file = _console()
     snapshot._show(console, state, Path("s"))
-    assert "members of 1 groups that ZooKeeper coordinates are not in a snapshot" in file.getvalue()
+    assert "no members of groups read in ZooKeeper (1 here)" in file.getvalue()
 
 
 def test_a_clean_audit_counts_every_offset_once() -> None:
