@@ -32,7 +32,17 @@ from led_elsewhere import await_listed, lead_by_first, listed_often, replicas_of
 from placement_story import OFFSETS, audited, said
 
 TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
-GROUPS = tuple(f"team-{number}-grüße" for number in range(300))
+ODD = (
+    "[/team]/orders",
+    "app[prod]",
+    "data/data-serving:forwarder",
+    "a b#c",
+    ".",
+    "..",
+    "a\x1b[31m|`\u202e",
+    "é" * 249,
+)
+GROUPS = (*(f"team-{number}-grüße" for number in range(300 - len(ODD))), *ODD)
 FENCE = """
 import pathlib, sys
 told = pathlib.Path(__file__).with_name("fenced")

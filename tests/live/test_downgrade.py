@@ -20,7 +20,7 @@ from groupshift.sandbox.kafka import create_topic
 from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift.sandbox.processes import marked, stop, wait_until
 
-SIMPLE, NATIVE, TOPIC = "simple", "native", "orders"
+SIMPLE, NATIVE, TOPIC = "[/team]/simple", "app[prod] a b#c", "orders"
 SESSION, SESSION_MS = "consumer.session.timeout.ms", "1800000"
 
 
@@ -75,7 +75,7 @@ def test_the_way_opens_when_groups_and_features_are_prepared(
         closed = Assessed(bootstrap, capsys, "3.9.2", "--from", "4.3.1")
         assert (closed.code, closed.document["open"]) == (1, False)
         assert closed.failed == {"W07", "W10", "W11", "H03", "H05"}
-        assert closed.said("W07")[0].startswith("1 group of type consumer ('native') with members")
+        assert closed.said("W07")[0].startswith("1 group of type consumer ('app[prod] a b#c') with members")
         assert f"{SESSION}={SESSION_MS}" in closed.said("W10")[0]
         assert closed.said("W11") == ["feature group.version is finalised at 1; 3.9.2 reads up to 0"]
         assert closed.steps == [

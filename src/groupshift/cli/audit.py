@@ -151,15 +151,22 @@ def _show(console: Console, found: Audit, output: str | None, limit: int) -> Non
     for problem in looked.problems[:limit]:
         console.print(f"problem: {problem}", style="yellow")
     sources = "three sources" if found.zookeeper else "two sources (no ZooKeeper)"
-    explained = len(looked.mismatches) - len(looked.suspicious)
-    also = f", {explained:,} differ as explained" if explained else ""
-    console.line(
-        _verdict(found),
-        f": {looked.agreeing:,} of {looked.keys:,} offsets agree in {sources}{also}",
-    )
+    console.line(_verdict(found), f": {_counted(found)} in {sources}")
     if output is not None:
         console.print(f"differences: {output}")
     render.next_command(console, _next(found, output))
+
+
+def _counted(found: Audit) -> str:
+    """How many offsets agree, and how many differ by a reason that is known."""
+    looked = found.looked
+    explained = len(looked.mismatches) - len(looked.suspicious)
+    if not explained:
+        return f"{looked.agreeing:,} of {looked.keys:,} offsets agree"
+    known = f"{looked.agreeing:,} agree, {explained:,} differ for the reasons above"
+    if found.clean:
+        return f"{looked.keys:,} offsets are as they should be ({known})"
+    return f"of {looked.keys:,} offsets {known}"
 
 
 def _verdict(found: Audit) -> Text:

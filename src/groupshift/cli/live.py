@@ -9,7 +9,7 @@ from rich.status import Status
 
 from groupshift.application.brief_text import step_text
 from groupshift.cli.render import verdict_text
-from groupshift.cli.terminal import Console, choose, joined, styled
+from groupshift.cli.terminal import Changes, Console, choose, joined, styled
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, ActState, GateBrief, Judgement
 from groupshift.domain.moves import Choice, Gate
@@ -24,7 +24,7 @@ class LiveListener:
     console: Console
     _status: Status = field(init=False)
     _began: float = field(init=False, default=0.0)
-    _last: str = field(init=False, default="")
+    _changes: Changes = field(init=False, default_factory=Changes)
 
     def __post_init__(self) -> None:
         self._status = self.console.status("starting")
@@ -40,11 +40,10 @@ class LiveListener:
         self._status.start()
 
     def doing(self, text: str) -> None:
-        """The spinner; without a terminal a line when it changes."""
+        """The spinner; without a terminal a line when it changes (a countdown does not), or each 30 s."""
         self._status.update(joined(f"  {text}"))
-        if not self.console.is_terminal and text != self._last:
+        if not self.console.is_terminal and self._changes.worth(text, time.monotonic()):
             self.console.line(styled(f"  {text}", "dim"))
-        self._last = text
 
     def acted(self, stage: Stage, outcome: ActOutcome) -> None:
         """What was done, or what a person has to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from groupshift.cli.clusters import one_cluster
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.moving import run_name
 from groupshift.cli.session import settings, who
-from groupshift.cli.terminal import Console, confirm
+from groupshift.cli.terminal import Changes, Console, confirm
 from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRuns
@@ -115,12 +116,11 @@ def journal_of(place: RunPlace) -> Iterator[ClusterRuns]:
 
 def terms_of(console: Console, *, place: RunPlace, yes: bool, seen: bool, patience_s: float) -> RunTerms:
     """Who answers is at this terminal, and may by the settings of ``place``; what is told is said once."""
-    said: list[str] = []
+    changes = Changes()
 
     def told(step: RunStep, detail: str) -> None:
         line = f"{step.key}: {detail}"
-        if said[-1:] != [line]:
-            said.append(line)
+        if changes.worth(line, time.monotonic()):
             console.print(line)
 
     def decide(asked: Question) -> bool | None:

@@ -136,6 +136,12 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
     for name, rows in state.tables().items():
         table.add_row(name, f"{len(rows):,}")
     console.print(table)
+    in_zookeeper = sum(row.type == ReadFrom.ZOOKEEPER for row in state.groups)
+    if in_zookeeper:
+        console.print(
+            f"a snapshot holds offsets but no members of groups read in ZooKeeper ({in_zookeeper:,} here); "
+            "members of one: groupshift assess --group GROUP"
+        )
     for group in _unknown(state)[:_SHOWN]:
         console.print(f"group {visible(group)}: its coordinator does not know it", style="yellow")
     for row in state.problems[:_SHOWN]:

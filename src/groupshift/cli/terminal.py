@@ -7,9 +7,11 @@ stranger named can do nothing to a terminal, and no verb has to remember to esca
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, Any
 
 import rich.console
@@ -28,6 +30,9 @@ _NAMES = frozenset(
 )
 """Columns with what a person copies."""
 _WORD = re.compile(r"\S+\s*")
+_DURATION = re.compile(r"\b\d+(\.\d+)? ?(ms|s|min|h)\b")
+PAUSE_S = 30.0
+"""Seconds after which something that goes on is told again."""
 _EDGES = 3
 """Characters that a column of a table needs beside its text: a border and a blank on each side."""
 
@@ -180,6 +185,23 @@ def choose(console: Console, question: str, choices: Sequence[str], default: str
 def confirm(console: Console, question: str) -> bool:
     """Whether a person says yes; no unless said otherwise."""
     return Confirm.ask(joined(question), default=False, console=console)
+
+
+@dataclass(slots=True)
+class Changes:
+    """Which of many lines about something that goes on are worth one where none can be written over: those
+    that say something else than the last one, durations aside, and one each `PAUSE_S`."""
+
+    _last: str = ""
+    _at: float = -math.inf
+
+    def worth(self, text: str, now_s: float) -> bool:
+        """Whether this one is."""
+        said = _DURATION.sub("", text)
+        if said == self._last and now_s - self._at < PAUSE_S:
+            return False
+        self._last, self._at = said, now_s
+        return True
 
 
 class ProgressBar:

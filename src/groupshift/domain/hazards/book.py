@@ -139,11 +139,12 @@ def _missing(judged: Iterable[Judged]) -> tuple[Role, ...]:
 
 
 def _question(role: Role, judged: Iterable[Judged]) -> Finding:
-    waiting = ", ".join(each.hazard.number for each in judged if role in each.unknown)
-    who = {Role.BROKER: "brokers"}.get(role, role.value)
+    waiting = [each.hazard.number for each in judged if role in each.unknown]
+    who = {Role.BROKER: "the brokers"}.get(role, role.value)
+    named = f"hazard {waiting[0]}" if len(waiting) == 1 else f"hazards {', '.join(waiting)}"
     return Finding(
         rule=UNKNOWN,
         verdict=Standing.ASKED.verdict,
-        reason=f"the version of the {who} is not known, and {waiting} depend on it",
+        reason=f"the version of {who} is not known, so {named} cannot be judged",
         hint=f"say it, such as {_OPTIONS[role]}",
     )
