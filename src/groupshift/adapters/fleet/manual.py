@@ -31,26 +31,27 @@ def instruction_for(change: Change) -> str:
         f"**Replace {len(change.slots)} member(s) of group {group}** by {_WHAT[change.to]}, "
         f"one after the other:\n\n{_places(change)}\n\n"
         "Stop the member that runs there now with SIGTERM, wait until it is gone, then start the new one "
-        f"with the same group and topics. Nothing else is needed: the run goes on by itself when it sees every "
-        f"one of them as *{change.to.value}* in the group. {mark}"
+        f"with the same group and topics. Nothing else is needed: the run goes on by itself when it sees "
+        f"every one of them as *{change.to.value}* in the group. {mark}"
     )
 
 
 def _taken_back(change: Change, group: str, mark: str) -> str:
     """Who was replaced and has to go again: only those that are there."""
-    what = f"{_WHAT[change.to]}"
+    what = _WHAT[change.to]
     if change.occupants is not None and not change.occupants:
         return (
             f"**No member of group {group} has to be replaced**: nobody is there that this run brought. "
-            f"Start what is missing as {what}, until every place has a member:\n\n{_lines(change.slots)}\n\n{mark}"
+            f"Start what is missing as {what}, until every place has a member:\n\n{_lines(change.slots)}"
+            f"\n\n{mark}"
         )
     going = len(change.slots if change.occupants is None else change.occupants)
     return (
         f"**Take {going} member(s) of group {group} back** to {what}, one after the other:\n\n"
         f"{_places(change)}\n\n"
         "Stop each of them with SIGTERM, wait until it is gone, then start in its place what ran there "
-        "before the move, with the same group and topics. Members that were not replaced stay as they are. The run "
-        f"goes on by itself when it sees all of them as *{change.to.value}* in the group. {mark}"
+        "before the move, with the same group and topics. Members that were not replaced stay as they are. "
+        f"The run goes on by itself when it sees all of them as *{change.to.value}* in the group. {mark}"
     )
 
 
