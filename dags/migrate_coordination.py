@@ -6,7 +6,7 @@
 
 | you see | it means | what you can do |
 |---|---|---|
-| `plan` red | the group is not ready, nothing was changed | read the sentence in its log |
+| only `plan` red | the group is not ready, nothing was changed | read the sentence in its log |
 | a gate *Awaiting Input* | a person decides; silence changes nothing | answer under *Required Actions* |
 | a gate red | not approved, expired, or the group changed | trigger again; *Clear* asks again |
 | a judge *Awaiting Input* | not proven, or not clearly | go on, roll back, or stop here |

@@ -69,8 +69,10 @@ class UseCase(BaseOperator):
                 raise self.lost(lost) from lost
 
     def lost(self, fenced: Fenced) -> AirflowException:
-        """How this task ends when another run took the migration over."""
-        return AirflowSkipException(str(fenced))
+        """How this task ends when another run took the migration over; red where it is the one that claims,
+        for then there is no later task to tell it."""
+        said = str(fenced)
+        return AirflowFailException(said) if self.token in _NO_TOKEN else AirflowSkipException(said)
 
     def require_stage(self, app: App, stage: StageName | str) -> None:
         """Skip this task, and with it the stage, when the plan has no such stage."""

@@ -107,6 +107,23 @@ def test_u01_an_answer_at_a_gate_that_was_parked_before_is_refused_with_the_sent
     assert scripted.calls == []
 
 
+def test_u01_a_task_that_claims_is_red_when_its_run_lost_the_claim_before(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A try again after another run took over takes nothing back, and no later task could tell it."""
+    from groupshift.errors import Fenced
+    from groupshift_airflow import operators
+
+    def refuse(*_: Any) -> int:
+        raise Fenced("run roll_back/b took this migration over at 12:00: look there")
+
+    monkeypatch.setattr(scripted, "claim", refuse)
+    task = operators.Plan(task_id="plan", token="None", kafka_conn_id="k", zookeeper_conn_id="z")
+    run = type("Run", (), {"dag_id": "migrate_coordination", "run_id": "a", "triggering_user_name": "ann"})
+    with pytest.raises(AirflowFailException, match=SAID):
+        task.execute({**_context(), "dag_run": run})
+
+
 @pytest.mark.parametrize("at", ["snapshot canary before", "act roll", "judge soak before"])
 def test_u01_a_run_that_is_taken_over_walks_nothing_more(at: str, run: Any, scripted: Any) -> None:
     """From the next task on, through all trigger rules: no second way back beside the other one's."""

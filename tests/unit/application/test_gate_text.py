@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import GateBrief
 from groupshift.domain.moves import Choice, Gate, StageName, Until
+from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Finding, Verdict
 from simulated_move import Bench, make_bench
 
@@ -97,15 +99,16 @@ def test_u09_who_stops_at_a_doubt_on_the_command_line_is_not_rolled_back() -> No
     assert (closing.verdict, undone) == (Verdict.INCONCLUSIVE, None)
 
 
-@pytest.mark.parametrize("until", [Until.CANARY, Until.ROLL, Until.TOGGLE])
-def test_u08_what_cannot_be_finalised_is_neither_planned_nor_asked(until: Until) -> None:
-    """Its members need the mode node: both answers did the same."""
-    bench = make_bench()
-    found = briefs(bench, until)
+@pytest.mark.parametrize("kind", [MemberKind.OLD, MemberKind.AWARE])
+def test_u08_what_cannot_be_finalised_is_neither_planned_nor_asked(kind: MemberKind) -> None:
+    """Its members need the mode node: both answers did the same. Whatever members it began with."""
+    bench = make_bench(kind)
+    found = briefs(bench, Until.TOGGLE)
     assert Gate.FINALISE not in found
     assert all("irreversible" not in brief.body for brief in found.values())
-    (status,) = [each for each in bench.app().status() if each.until is until]
+    (status,) = bench.app().status()
     assert StageName.FINALISE not in [each.stage.name for each in status.stages]
+    assert status.phase is Phase.MOVED
 
 
 def test_u09_what_passed_is_a_number_and_what_did_not_is_there_in_full() -> None:
@@ -180,7 +183,6 @@ HOSTILE = (
     "[click](http://evil.example)",
     "![x](http://evil.example/x.png)",
     "<img src=x onerror=alert(1)>",
-    "a | b",
     "**bold** `code` # head",
     "see http://evil.example now",
 )
@@ -200,7 +202,6 @@ def test_s12_what_a_stranger_named_is_no_markup_in_a_gate(text: str) -> None:
 def test_s12_a_client_id_in_a_plan_is_no_markup() -> None:
     """A driver that knows no places takes the names that clients gave themselves."""
     from groupshift.application.brief_text import step_text
-    from groupshift.domain.coordination import MemberKind
     from groupshift.domain.foreign_text import shown
     from groupshift.domain.steps import ReplaceMembers
 

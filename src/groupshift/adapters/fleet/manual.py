@@ -38,12 +38,12 @@ def instruction_for(change: Change) -> str:
 
 def _taken_back(change: Change, group: str, mark: str) -> str:
     """Who was replaced and has to go again: only those that are there."""
-    what = f"{_WHAT[change.to]}"
+    what = _WHAT[change.to]
     if change.occupants is not None and not change.occupants:
         return (
             f"**No member of group {group} has to be replaced**: nobody is there that this run brought. "
-            f"Start what is missing as {what}, until every place has a member:\n\n"
-            f"{_lines(change.slots)}\n\n{mark}"
+            f"Start what is missing as {what}, until every place has a member:\n\n{_lines(change.slots)}"
+            f"\n\n{mark}"
         )
     going = len(change.slots if change.occupants is None else change.occupants)
     return (
