@@ -36,6 +36,7 @@ class FullProof(DiskProof):
     """A comparison that leaves every kind of file that the Spark jobs leave."""
 
     def run(self, request: ProofRequest) -> None:
+        """See the port."""
         output = Path(request.output)
         output.mkdir(parents=True, exist_ok=True)
         if output.name == "consumption":
@@ -58,9 +59,11 @@ class Sealable:
 
     @property
     def folder(self) -> Path:
+        """Of the migration."""
         return self.root / self.migration
 
     def app(self) -> App:
+        """The use cases, which sign."""
         return App(replace(self.bench.environment(), signer=Ed25519Signer(PRIVATE)))
 
     def copied(self, root: Path) -> Sealable:
@@ -77,6 +80,7 @@ class Sealable:
         self.app().seal(self.migration)
 
     def verified(self, form: str) -> Verification:
+        """What is said of it in one of `FORMS`."""
         key = None if form == "folder" else Ed25519Verifier(PUBLIC)
         if form.startswith("journal"):
             return self.app().verify_evidence(self.migration, key)
@@ -109,46 +113,54 @@ Deed = Callable[[Path], None]
 
 
 def flip(path: Path) -> None:
+    """Change one bit."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
 
 
 def halve(path: Path) -> None:
+    """Truncate it."""
     os.truncate(path, path.stat().st_size // 2)
 
 
 def empty(path: Path) -> None:
+    """Leave nothing in it."""
     path.write_bytes(b"")
 
 
 def lengthen(path: Path) -> None:
+    """Add a blank."""
     path.write_bytes(path.read_bytes() + b" ")
 
 
 def remove(path: Path) -> None:
+    """Delete it."""
     path.unlink()
 
 
 def link(path: Path) -> None:
     """The same bytes, but they lie elsewhere."""
-    away = path.parents[2 if path.parent.name.startswith(("before", "after", "valid")) else 1] / "away"
-    outside = away.parent.parent / f"outside-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    root = next(each for each in path.parents if each.name == "evidence")
+    outside = root.parent / f"outside-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     path.rename(outside)
     path.symlink_to(outside)
 
 
 def pipe(path: Path) -> None:
+    """Put a named pipe in its place."""
     path.unlink()
     os.mkfifo(path)
 
 
 def folder(path: Path) -> None:
+    """Put a folder in its place."""
     path.unlink()
     path.mkdir()
 
 
 def capital(path: Path) -> None:
+    """Write its name in capitals."""
     path.rename(path.with_name(path.name.upper()))
 
 
@@ -214,6 +226,7 @@ def add(name: str) -> Deed:
 
 
 def away(path: Path) -> None:
+    """Delete its folder."""
     shutil.rmtree(path.parent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,5 @@ def test_s07_no_doubt_about_what_sealing_writes_disappears_by_sealing(
 
 def seal_again(found: Sealable) -> None:
     """Where it can be sealed at all: nothing is written over a folder that lies in a file's place."""
-    try:
+    with suppress(GroupshiftError):
         found.seal()
-    except GroupshiftError as refused:
-        assert "evidence" in str(refused)
