@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -102,6 +103,12 @@ class _Journal:
             audit=None,
             files=(),
         )
+
+    def stage_report(self, migration: str, stage: str, moment: str) -> tuple[str, str]:
+        self.status(migration)
+        if (stage, moment) != ("canary", "after"):
+            raise Rejected(f"{stage}/{moment} was not judged")
+        return self.report.read_text(), ""
 
     def pack(self, migration: str) -> Pack:
         return Pack(
@@ -229,6 +236,64 @@ def test_the_whole_report_is_made_when_it_is_asked_for(server: Any, viewer: dict
     assert "<script" not in answer.text
     assert answer.headers["content-security-policy"].endswith("sandbox")
     assert server.get("/groupshift/migrations/orders-2/report", headers=viewer).status_code == 404
+
+
+@pytest.fixture
+def real(viewer: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[str, Path]:
+    """A finished move with evidence on disk that the pages read: the address of a report, and its file."""
+    from groupshift_airflow.web import pages
+    from tampering import unsealed
+
+    found = unsealed(tmp_path / "evidence")
+    monkeypatch.setattr(pages, "build_reading_app", found.app)
+    address = f"/groupshift/migrations/{found.migration}/reports/canary/after"
+    return address, found.folder / "canary" / "validation-after" / "report.html"
+
+
+def test_s08_an_altered_report_is_below_a_banner_that_it_cannot_cover(
+    server: Any, viewer: dict[str, str], real: tuple[str, Path]
+) -> None:
+    """The digest that was journaled when it was judged counts, before any sealing; the file is framed."""
+    address, path = real
+    judged = path.read_text()
+    assert server.get(address, headers=viewer).text == judged
+    path.write_text("<h1>all is well</h1>")
+    answer = server.get(address, headers=viewer)
+    assert answer.status_code == 200
+    assert "is not the report that was judged" in answer.text
+    assert "all is well" not in answer.text
+    assert "frame-src 'self'" in answer.headers["content-security-policy"]
+    framed = server.get(f"{address}?shown=as-it-is", headers=viewer)
+    assert framed.text == "<h1>all is well</h1>"
+    assert framed.headers["content-security-policy"].endswith("sandbox")
+
+
+@pytest.mark.parametrize("way", ["file", "folder", "pipe", "loop", "gone"])
+def test_s08_no_link_leads_out_of_the_evidence(
+    server: Any, viewer: dict[str, str], real: tuple[str, Path], way: str, tmp_path: Path
+) -> None:
+    """Neither the file nor its folder may be a link; a pipe is not waited for."""
+    address, path = real
+    secret = tmp_path / "environ"
+    secret.mkdir()
+    (secret / "report.html").write_text("PASSWORD=hush")
+    path.unlink()
+    if way == "file":
+        path.symlink_to(secret / "report.html")
+    elif way == "folder":
+        path.parent.rename(tmp_path / "away")
+        path.parent.symlink_to(secret)
+    elif way == "pipe":
+        os.mkfifo(path)
+    elif way == "loop":
+        path.symlink_to(path)
+    answer = server.get(address, headers=viewer)
+    assert answer.status_code == (404 if way == "gone" else 503)
+    assert "hush" not in answer.text
+    said = {"pipe": "a named pipe", "gone": "is gone from its evidence"}.get(
+        way, "a symbolic link is in its place"
+    )
+    assert said in answer.text
 
 
 @pytest.mark.parametrize(

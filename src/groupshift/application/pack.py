@@ -29,6 +29,7 @@ from groupshift.domain.pack import (
     doubts,
     held_against,
     is_beside,
+    is_signature,
     journal_data,
     not_the_plan,
     pack_from_json,
@@ -89,7 +90,7 @@ def seal(env: Environment, migration: str, report: str = "") -> Pack:
     believed, also where a process is killed in between."""
     found = load(env, migration)
     own = {JOURNAL: exported(found), **({REPORT: report} if report else {})}
-    pack = _composed(env, found, own)
+    pack = replace(_composed(env, found, own), signed=env.signer is not None)
     text = pack.to_json()
     signature = env.signer.sign(text.encode()) if env.signer else ""
     body = {
@@ -236,8 +237,9 @@ def verified(
     named = {check.path for check in said}
     checks = (
         *_of_manifest(text, known.sealed),
+        *_of_form(text, pack),
         *_of_place(pack, name),
-        *_of_signature(text, signature, verifier, known),
+        *_of_signature(text, signature, verifier, _signing(known, pack)),
         *held_against(pack, there, known.origins),
         *(
             each
@@ -263,8 +265,19 @@ def verified(
     )
 
 
+def _signing(known: Known, pack: Pack) -> Known:
+    """Whether it was signed: as the journal has it, else as the pack says."""
+    return known if known.signed is not None else replace(known, signed=pack.signed)
+
+
 def _not_read(kind: str) -> str:
     return f"{kind} is in its place; evidence is files only, so nothing behind it was read"
+
+
+def _of_form(text: str, pack: Pack) -> Iterator[Check]:
+    if text != pack.to_json():
+        reason = "it is not as it was written, though it says the same: somebody wrote it anew"
+        yield Check(path=PACK, state=State.SWAPPED, reason=reason)
 
 
 def _of_place(pack: Pack, name: str) -> Iterator[Check]:
@@ -305,6 +318,9 @@ def _of_signature(text: str, signature: str, verifier: Verifier | None, known: K
     elif known.signed is False and signature:
         reason = "it was not signed when it was sealed: somebody added this signature"
         yield Check(path=SIGNATURE, state=State.UNLISTED, reason=reason)
+    elif signature and not is_signature(signature):
+        reason = "it is not as signatures are written: it was altered"
+        yield Check(path=SIGNATURE, state=State.FORGED, reason=reason)
     elif verifier is None:
         if signature:
             reason = "it is signed, and no public key was given to check it: signature not checked"

@@ -58,6 +58,7 @@ def seal_run(
         versions=versions_named(evidence, files, run.run),
         doubts=doubts((None, ()), derived, evidence.irregular(run.run), origins),
     )
+    pack = replace(pack, signed=signer is not None)
     text = pack.to_json()
     signature = signer.sign(text.encode()) if signer else ""
     evidence.write_text(run.run, PACK, text=text)

@@ -27,6 +27,7 @@ OWN = frozenset({PACK, SIGNATURE})
 """The files that the manifest cannot name."""
 AUDITED = "consumption/"
 """Where the audit of consumption leaves its files, also after the last run has ended."""
+_OF_SIGNATURE = {"algorithm", "public_key", "signature"}
 REWRITTEN = (JOURNAL, REPORT)
 """What sealing itself writes again."""
 _DESKTOP = frozenset(
@@ -74,7 +75,8 @@ class Approval:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
     """``pack.json``. ``versions`` maps a program to the versions met during the migration, ``brokers`` are
-    those that answered; ``doubts`` are sentences about files that changed before this sealing although
+    those that answered; ``signed`` is whether a signature was made (None: an older release did not say);
+    ``doubts`` are sentences about files that changed before this sealing although
     nothing that groupshift does changes them."""
 
     migration: str
@@ -87,10 +89,13 @@ class Pack:
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     brokers: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    signed: bool | None = None
 
     def to_json(self) -> str:
         """The text of ``pack.json``: ASCII, so that its bytes are the same everywhere."""
         data = {"version": PACK_VERSION, **asdict(self)}
+        if self.signed is None:
+            del data["signed"]
         return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
     @property
@@ -115,6 +120,7 @@ def pack_from_json(text: str) -> Pack:
             versions={_text(name): _texts(found) for name, found in data.pop("versions").items()},
             brokers=_texts(data.pop("brokers")),
             doubts=_texts(data.pop("doubts")),
+            signed=_flag(data.pop("signed", None)),
         )
         wrong_in = [*data, *(["a file twice"] if len(pack.sha256_of) != len(pack.files) else [])]
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
@@ -139,6 +145,12 @@ def _text(value: object) -> str:
 def _number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise TypeError(f"{value!r:.80} is no number of bytes or milliseconds")
+    return value
+
+
+def _flag(value: object) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"{value!r:.80} is neither true nor false")
     return value
 
 
@@ -372,6 +384,15 @@ def not_the_plan(pack: Pack, plan: tuple[str, str] | None) -> Iterator[Check]:
     if plan and not hashlib.sha256(plan[0].encode(errors="replace")).hexdigest() == plan[1] == pack.plan_hash:
         reason = f"the plan is not the one of hash {pack.plan_hash[:12]}…, which was approved"
         yield Check(path=JOURNAL, state=State.SWAPPED, reason=reason)
+
+
+def is_signature(text: str) -> bool:
+    """Whether a text is in the form in which signatures are written, whoever made it."""
+    try:
+        found = values_of(text)
+        return set(found) == _OF_SIGNATURE and text == json.dumps(found, indent=1) + "\n"
+    except (ValueError, TypeError):
+        return False
 
 
 def entries_of(text: str) -> Mapping[str, Demand] | None:

@@ -1,0 +1,221 @@
+"""What people and machines do around evidence: folders, keys, files of desktops, files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from groupshift.cli import evidence, session
+from groupshift.cli.main import main
+from groupshift.settings import Settings, parse
+from tampering import PUBLIC, Sealable, sealed, unsealed
+
+pytestmark = pytest.mark.timeout(60)
+OTHER = """-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
+-----END PUBLIC KEY-----
+"""
+BROKEN, REJECTED = 5, 2
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Sealable:
+    """A sealed and signed pack."""
+    root = tmp_path_factory.mktemp("made")
+    return sealed(root / "sealed", unsealed(root / "loose"))
+
+
+@pytest.fixture
+def pack(made: Sealable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sealable:
+    """A copy, in whose root the verbs run; the settings name the key."""
+    found = made.copied(tmp_path / "evidence")
+    settings(monkeypatch, found, PUBLIC)
+    monkeypatch.chdir(found.root)
+    return found
+
+
+def settings(monkeypatch: pytest.MonkeyPatch, found: Sealable, key: str) -> None:
+    """Settings with this public key, of the journal of this pack, also as the default file."""
+    sections = {
+        "kafka": {"bootstrap_servers": "b"},
+        "fleet": {"driver": "manual"},
+        "journal": {"url": "sqlite://"},
+        "evidence": {"root": str(found.root), "public_key": key},
+    }
+
+    def opened(_path: Path | None) -> tuple[object, Settings]:
+        return found.app(), parse(sections)
+
+    home = found.root.parent / "home"
+    home.mkdir(exist_ok=True)
+    (home / "key.pub").write_text(key)
+    (home / "settings.toml").write_text(
+        f'[kafka]\nbootstrap_servers = "b"\n[fleet]\ndriver = "manual"\n[journal]\nurl = "sqlite://"\n'
+        f'[evidence]\nroot = "{found.root}"\npublic_key = "{home}/key.pub"\n'
+    )
+    monkeypatch.setenv(session.HOME_VARIABLE, str(home))
+    monkeypatch.setattr(evidence, "open_app", opened)
+
+
+def verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Exit code, and everything that was said, without line breaks."""
+    capsys.readouterr()
+    code = main(["verify-evidence", *arguments])
+    told = capsys.readouterr()
+    return code, " ".join((told.out + told.err).split())
+
+
+def test_s02_an_id_is_no_folder_wherever_the_verb_runs(
+    pack: Sealable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the evidence root the journal and the settings' key count all the same."""
+    code, said = verify(capsys, pack.migration)
+    assert (code, "every file is the one that was sealed (signed)" in said) == (0, True), said
+    settings(monkeypatch, pack, OTHER)
+    for what in (pack.migration, f"./{pack.migration}", f"{pack.migration}/", str(pack.folder)):
+        code, said = verify(capsys, what)
+        assert (code, "forged" in said, "not the one of this key" in said) == (BROKEN, True, True), said
+
+
+def test_s02_a_folder_without_a_slash_is_an_unknown_id_with_a_hint(
+    pack: Sealable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence says how to name the folder."""
+    (pack.root / "copy").mkdir()
+    code, said = verify(capsys, "copy")
+    assert (code, "write it with a slash: copy/" in said) == (REJECTED, True), said
+
+
+def test_s02_what_was_not_checked_is_not_called_signed(
+    pack: Sealable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without any key; a key that is given counts more than the settings'."""
+    monkeypatch.setenv(session.HOME_VARIABLE, "/nowhere")
+    code, said = verify(capsys, f"./{pack.migration}")
+    assert code == 0
+    assert "signed, signature not checked" in said
+    assert "was sealed (signed)" not in said
+    code, said = verify(capsys, f"./{pack.migration}", "--public-key", OTHER)
+    assert (code, "forged" in said) == (BROKEN, True)
+
+
+def test_s02_a_pack_in_a_folder_of_another_name_is_named(
+    pack: Sealable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whose pack it is stands first; a copied one is told from the one that belongs there."""
+    code, said = verify(capsys, f"./{pack.migration}")
+    assert (code, f"pack of {pack.migration} sealed" in said) == (0, True), said
+    pack.folder.rename(pack.root / "orders-of-another-day")
+    code, said = verify(capsys, "./orders-of-another-day")
+    assert (code, "it is the pack of" in said, "copied here" in said) == (BROKEN, True, True), said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".DS_Store",
+        "canary/.DS_Store",
+        "canary/after/._offsets.parquet",
+        "Thumbs.db",
+        "DESKTOP.INI",
+        "__MACOSX/x",
+    ],
+)
+def test_f11_what_a_desktop_leaves_is_beside_the_evidence(
+    pack: Sealable, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Named, no fault, not signed by the next sealing, and nobody says that all is as it was sealed."""
+    (pack.folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (pack.folder / name).write_text("x")
+    for what in (pack.migration, f"./{pack.migration}"):
+        code, said = verify(capsys, what)
+        assert (code, "beside the evidence" in said) == (0, True), said
+        assert "every file is the one that was sealed" not in said
+    pack.seal()
+    assert name not in (pack.folder / "pack.json").read_text()
+    code, said = verify(capsys, pack.migration)
+    assert (code, "beside the evidence" in said) == (0, True), said
+
+
+def test_s07_an_audit_that_nobody_ran_is_no_evidence(
+    pack: Sealable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file below consumption/ is unlisted; once sealed it is doubted, also when it is altered again."""
+    (pack.folder / "consumption" / "planted.json").write_text("{}")
+    code, said = verify(capsys, pack.migration)
+    assert (code, "unlisted" in said) == (BROKEN, True), said
+    for text in ("{}", '{"other": 1}', "{}"):
+        (pack.folder / "consumption" / "planted.json").write_text(text)
+        pack.seal()
+        code, said = verify(capsys, pack.migration)
+        assert (code, "doubted" in said) == (BROKEN, True), said
+
+
+@pytest.mark.parametrize("name", ["pack.json", "pack.sig", "journal.json", "canary/after/manifest.json"])
+@pytest.mark.parametrize("what", ["pipe", "deep", "no utf-8", "number", "list", "folder"])
+def test_s13_a_file_that_cannot_be_read_is_a_sentence(
+    pack: Sealable, name: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 5, no stack trace, and nobody waits for a pipe."""
+    path = pack.folder / name
+    path.unlink()
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        texts = {"deep": b"[" * 200_000, "no utf-8": b"\xff\xfe{", "number": b"1e999", "list": b"[]"}
+        path.write_bytes(texts[what])
+    for form in (pack.migration, f"./{pack.migration}"):
+        code, said = verify(capsys, form)
+        assert (code, "Traceback" in said, name in said) == (BROKEN, False, True), said
+
+
+def test_s13_a_name_that_is_no_utf8_is_a_line_and_no_trace(
+    pack: Sealable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is shown with its bytes; the pack can still be sealed, as doubted."""
+    name = os.fsdecode(os.fsencode(pack.folder) + b"/caf\xe9\x1b[31m.txt")
+    Path(name).write_text("x")
+    for _ in range(2):
+        code, said = verify(capsys, pack.migration)
+        assert (code, "Traceback" in said) == (BROKEN, False), said
+        assert "\x1b" not in said
+        pack.seal()
+
+
+def test_s13_settings_and_ledgers_that_cannot_be_read_are_sentences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe, a folder, deep nesting, numbers without end: exit code 2 for what a person named."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, text in ((pipe, None), (tmp_path, None), (tmp_path / "deep", "x = " + "[" * 100_000)):
+        if text:
+            path.write_text(text)
+        assert main(["status", "--settings", str(path)]) == REJECTED
+        told = capsys.readouterr().err
+        assert (told.startswith("rejected: settings file"), told.count("\n")) == (True, 1), told
+
+
+def test_s01_the_report_ends_with_five_where_it_signs_a_doubt(
+    made: Sealable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the files, shows nothing of an altered verdict, and what it signs stays doubted."""
+    found = unsealed(tmp_path / "evidence")
+    settings(monkeypatch, found, PUBLIC)
+    verdict = found.folder / "canary" / "validation-after" / "verdict.json"
+    data = json.loads(verdict.read_text())
+    data["counts"] = {"lost": 4711}
+    verdict.write_text(json.dumps(data))
+    page = tmp_path / "page.html"
+    assert main(["report", found.migration, "--output", str(page)]) == BROKEN
+    assert "canary/validation-after/verdict.json" in capsys.readouterr().err
+    assert "4711" not in page.read_text()
+    for _ in range(2):
+        code, said = verify(capsys, found.migration)
+        assert (code, "doubted" in said, "was sealed (" in said) == (BROKEN, True, False), said
+        found.seal()
