@@ -53,7 +53,7 @@ class Account:
     """``modes`` are writes of the mode node (epoch ms, text); ``members`` maps every member met to its
     kind; ``audit`` is ``audit.json`` of the consumption audit, if one was made; ``troubles`` are sentences
     about evidence that could not be read; ``leftover`` is what a rollback left in Kafka;
-    ``delivered`` what the members' ledgers say where no audit was made, ``audit_output`` where one belongs."""
+    ``delivered`` what the members' ledgers say without an audit, ``audit_output`` where one belongs."""
 
     status: MigrationStatus
     plan: Plan
