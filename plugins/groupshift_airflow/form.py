@@ -85,15 +85,17 @@ def _execute(what: str) -> Param:
 
 
 def number(title: str, text: str, default: int, limits: tuple[int, int]) -> Param:
-    """A whole number between two limits."""
+    """A whole number between two limits. They are written as exclusive ones: with ``minimum`` and ``maximum``
+    Airflow's form puts the limit in place of what a person typed (-5 becomes 0), and says nothing."""
+    low, high = limits
     return Param(
         default,
         type="integer",
-        minimum=limits[0],
-        maximum=limits[1],
+        exclusiveMinimum=low - 1,
+        exclusiveMaximum=high + 1,
         title=title,
         section=_HOW,
-        description_md=text,
+        description_md=f"{text} From {low} to {high}.",
     )
 
 

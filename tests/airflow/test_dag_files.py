@@ -243,3 +243,23 @@ def test_every_gate_defaults_to_changing_nothing(dagbag: Any) -> None:
         ("Stop here",),
         ("Keep the way back open",),
     }
+
+
+@pytest.mark.parametrize("dag", ["migrate_coordination", "migrate_protocol"])
+@pytest.mark.parametrize(
+    ("value", "end"), [(-5, "refused"), (604_801, "refused"), (0, "held"), (604_800, "held")]
+)
+def test_a_number_out_of_its_limits_is_refused_and_not_replaced(
+    dagbag: Any, dag: str, value: int, end: str
+) -> None:
+    """The form of Airflow puts ``minimum`` in place of -5; without it the server says what is wrong."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    param = dagbag.dags[dag].params.get_param("soak_s")
+    assert not {"minimum", "maximum"} & set(param.schema)
+    assert "From 0 to 604800." in param.schema["description_md"]
+    if end == "held":
+        assert param.resolve(value=value) == value
+    else:
+        with pytest.raises(ParamValidationError, match=str(value)):
+            param.resolve(value=value)

@@ -167,6 +167,23 @@ def test_a_difference_is_the_first_thing_that_is_said_and_then_the_way_back(
     assert ran == ["4.3.1", "3.9.2", "4.3.1"]
 
 
+def test_u15_a_downgrade_that_was_taken_back_says_which_groups_stay_classic(
+    evidence: ParquetEvidence,
+) -> None:
+    """Nothing turns their protocol back by itself; the command that does is offered first."""
+    world = two_of_43()
+    world.lose = {"simple"}
+    tools = sealing(world, evidence)
+    run = begun(tools)
+    assert go_on(tools, yes(), tools.runs.find(run)).ended is Ended.FAILED
+    world.groups["simple"], world.lose = Group(kind=Kind.CLASSIC, offset=7), set()
+    turned = turn_back(tools, yes(), tools.runs.find(run))
+    assert go_on(tools, yes(), turned).ended is Ended.TAKEN_BACK
+    (said, command), *_ = headline(told(tools, run)).now
+    assert "groups stay on the classic protocol: left." in said
+    assert command == "groupshift protocol run --group left --to consumer"
+
+
 def test_a_node_that_is_being_replaced_is_shown_so_until_now(evidence: ParquetEvidence) -> None:
     """It does not come up: no release is claimed after that."""
     world = two_of_43()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from groupshift.application.downgrade_account import DowngradeAccount
 from groupshift.application.run_account import accepted, compared, trouble, waiting
 from groupshift.domain.cluster_run.progress import Stand
@@ -11,6 +13,8 @@ from groupshift.ports.cluster_runs import RunState
 from groupshift.spark.account.headline import Headline
 
 _RUN, _BACK = "groupshift downgrade run --execute", "groupshift downgrade back --execute"
+_NAMED = 10
+"""How many groups a sentence names."""
 _WORDS = {
     RunState.OPEN: "under way",
     RunState.GOING_BACK: "not back yet",
@@ -95,6 +99,22 @@ def _proven(account: DowngradeAccount) -> str:
     return f"{said}; {len(equal)} comparisons of {groups} groups found nothing lost and no offset changed."
 
 
+def _stays(account: DowngradeAccount) -> tuple[tuple[str, str], ...]:
+    """What taking the brokers back does not undo: members that were restarted as classic ones stay so."""
+    acts = {RunAct.CONVERT, RunAct.CONVERT_EMPTY}
+    groups = sorted(
+        {each.step.subject for each in account.there if each.step.act in acts and each.stand is Stand.DONE}
+    )
+    if not groups:
+        return (("Nothing has to be done now: the brokers are as they were.", ""),)
+    more = f" and {len(groups) - _NAMED:,} more" if len(groups) > _NAMED else ""
+    said = (
+        "The brokers are as they were, but groups stay on the classic protocol: "
+        f"{', '.join(groups[:_NAMED])}{more}. To give one its own back:"
+    )
+    return ((said, f"groupshift protocol run --group {quote(groups[0])} --to consumer"),)
+
+
 def _now(account: DowngradeAccount, why: str) -> tuple[tuple[str, str], ...]:
     plan, run = account.plan, account.run.run
     check = ("To prove that nobody changed this evidence since:", f"groupshift verify-evidence {run}")
@@ -111,7 +131,7 @@ def _now(account: DowngradeAccount, why: str) -> tuple[tuple[str, str], ...]:
             kept = "Correct what differs: the offsets of before are in the folder of snapshot C0."
             return ((kept, ""), check)
         case RunState.TAKEN_BACK:
-            return (("Nothing has to be done now: the brokers are as they were.", ""), check)
+            return (*_stays(account), check)
         case RunState.ENDED:
             again = f"groupshift downgrade run --to {plan.release} --from {plan.now}"
             return (("To plan it again:", again),)
