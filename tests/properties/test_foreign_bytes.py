@@ -23,6 +23,7 @@ from groupshift.adapters.zookeeper.mode import as_mode
 from groupshift.domain import znodes
 from groupshift.domain.assignment import threads_by_topic
 from groupshift.domain.group import KafkaGroup
+from groupshift.domain.group_map import parse_assignment
 from groupshift.domain.holder import Holder, parse_holder
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
 from groupshift.domain.ownership import _Replay
@@ -206,6 +207,7 @@ READERS: Mapping[str, Callable[[bytes, int], Any]] = {
     "group": view_of,
     "member": decided,
     "transaction log": replayed,
+    "assignment": lambda data, _owner: parse_assignment(data),
 }
 
 CHEAP = tuple(name for name in READERS if name not in {"group", "member"})

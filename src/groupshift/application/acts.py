@@ -12,6 +12,7 @@ from groupshift.application.records import Migration
 from groupshift.application.taken import change_of, taken_up
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.fingerprint import members
+from groupshift.domain.foreign_json import shown
 from groupshift.domain.holder import Holder
 from groupshift.domain.moves import StageName
 from groupshift.domain.plan import Stage
@@ -181,7 +182,7 @@ def read_back(env: Environment, found: Migration, stage: Stage, result: Data, in
 
 
 def _shown(node: ModeNode) -> str:
-    return "absent" if node.data is None else f"{node.data!r} (version {node.version})"
+    return "absent" if node.data is None else f"{shown(node.data)} (version {node.version})"
 
 
 def _node_data(node: ModeNode) -> Data:

@@ -59,6 +59,13 @@ class ToggleLines:
             self.console.line(styled(line, _TOGGLE[toggle.state]))
 
 
+def idle_text(state: GroupState) -> str:
+    """What a person may do about a group that nobody uses; nothing while somebody owns a partition of it."""
+    if state.owned and state.life is not Life.ACTIVE:
+        return "no members, but owner nodes of living sessions: find out who holds them"
+    return _IDLE[state.life]
+
+
 def rest_text(state: GroupState) -> str:
     """How long the group is at rest, in its largest unit: ``3 h``."""
     seconds = max(0, state.taken_at_ms - state.stable_since_ms) // 1000
@@ -99,9 +106,7 @@ def show_groups(
 def _row(state: GroupState) -> tuple[str | Text, ...]:
     following = state.next
     said = following.findings[0] if following and following.findings else None
-    why = (
-        state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else _IDLE[state.life]
-    )
+    why = state.problems[0] if state.problems else f"{said.rule}: {said.reason}" if said else idle_text(state)
     return (
         state.group,
         styled(state.life, _LIFE[state.life]),

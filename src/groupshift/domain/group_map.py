@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from groupshift.domain.assignment import Assignment, map_to_threads, threads_by_topic
 from groupshift.domain.coordination import Mode
+from groupshift.domain.foreign_json import shown
 from groupshift.domain.group import KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
@@ -62,8 +63,7 @@ def parse_assignment(data: bytes) -> frozenset[TopicPartition]:
             at += 6 + length + 4 * count
     except (struct.error, UnicodeDecodeError) as error:
         raise Rejected(
-            f"a member's assignment of {len(data)} bytes, {data[:40]!r}…, cannot be read ({error}); "
-            "update that client"
+            f"a member's assignment {shown(data)} cannot be read ({error}); update that client"
         ) from None
     if version < 0:
         raise Rejected(f"a member's assignment has version {version}; update that client")

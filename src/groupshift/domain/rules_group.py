@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts, sentence_list
+from groupshift.domain.foreign_json import shown
 from groupshift.domain.rules_matrix import forbidden, parts_of
 from groupshift.domain.verdict import Verdict
 
@@ -77,7 +78,7 @@ def mode_well_formed(facts: Facts) -> Iterator[Complaint]:
         yield (
             Verdict.FAIL,
             (
-                f"the mode node of group {facts.view.group} holds {mode.data!r}, "
+                f"the mode node of group {facts.view.group} holds {shown(mode.data)}, "
                 "which is neither kafka nor zookeeper"
             ),
             "set it to zookeeper or delete it",

@@ -34,6 +34,7 @@ NEEDS_FLEET = frozenset({"C18"})
 """Rules about places of the fleet: a scan asks no fleet driver, so it says nothing about them."""
 
 _NAMED = 5
+_SHOWN = 200
 _AT_REST = frozenset({"", "Dead", "Empty"})
 _READINESS = {
     Verdict.PASS: Readiness.READY,
@@ -157,7 +158,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
         aware=len(view.of_kind(MemberKind.AWARE)),
         plain=len(view.of_kind(MemberKind.PLAIN)),
         mode=view.effective_mode,
-        requested=(view.mode.data or b"").decode("utf-8", "backslashreplace"),
+        requested=(view.mode.data or b"")[:_SHOWN].decode("utf-8", "backslashreplace"),
         fingerprint=seen,
         rest=rest_of(observed.changed_by_ms, seen, known, before.sighting if before else None),
         topics=tuple(sorted({partition.topic for partition in view.partitions})),

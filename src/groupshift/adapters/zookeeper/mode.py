@@ -9,6 +9,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from groupshift.adapters.zookeeper.connection import Node, Session, ZookeeperConnection
 from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
+from groupshift.domain.foreign_json import shown
 from groupshift.domain.holder import Holder, parse_holder
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Conflict, Rejected
@@ -192,4 +193,4 @@ def _demand(path: str, expected: ModeNode, found: ModeNode) -> None:
 
 
 def _shown(node: ModeNode) -> str:
-    return "nothing (no node)" if node.data is None else f"{node.data!r} (version {node.version})"
+    return "nothing (no node)" if node.data is None else f"{shown(node.data)} (version {node.version})"

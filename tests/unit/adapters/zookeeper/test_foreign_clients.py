@@ -112,3 +112,15 @@ def test_the_old_consumers_own_nodes_are_no_other_clients() -> None:
         assert parsing.member(node(f"ids/{name}", JSON), None)[1] == ()
         assert isinstance(parsing.owner(node("owners/orders/3", f"{name}-12".encode())), Owner)
     assert "is persistent" in parsing.member(node("ids/g_m1", JSON, owner=0), None)[1][0]
+
+
+@pytest.mark.parametrize("life", ["dead", "unused"])
+def test_f04_a_group_whose_partitions_somebody_owns_is_not_said_to_be_removable(life: str) -> None:
+    """Its registration is gone, its session is not."""
+    from groupshift.cli.scan_render import idle_text
+    from groupshift.domain.scan import GroupState, Life
+
+    owned = GroupState(group="g", taken_at_ms=1, life=Life(life), owned=1)
+    assert "living sessions" in idle_text(owned)
+    assert not advises_deleting(idle_text(owned))
+    assert advises_deleting(idle_text(GroupState(group="g", taken_at_ms=1, life=Life(life))))
