@@ -49,7 +49,7 @@ KEYS, FILLED = 5, 60
 LEFT = {"payments-old/0": 77, "deleted-topic/3": 5, f"{TOPIC}/9": 3}
 """A live topic that nobody subscribes to, a topic that is gone, and a partition that is gone."""
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)  # some ten proofs in Spark, on a machine that may be busy
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Field:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    timeout=500,
+                    timeout=1500,
                     check=False,
                 ).returncode
             if code == Transient.exit_code:
@@ -139,7 +139,7 @@ class Field:
             assert code == 0, (self.home.logs / "run.log").read_text()[-4000:]
             return True
 
-        wait_until(ended, 600.0, f"{arguments} is answered", every_s=0.5)
+        wait_until(ended, 1700.0, f"{arguments} is answered", every_s=0.5)
 
     def aware(self) -> bool:
         """Whether every place runs a migration-aware member."""
@@ -153,7 +153,7 @@ class Field:
         """From the roll's end on."""
 
         def wait() -> None:
-            wait_until(self.aware, 500.0, "every member is aware", every_s=0.5)
+            wait_until(self.aware, 1500.0, "every member is aware", every_s=0.5)
             self.writer.transactional.set()
 
         threading.Thread(target=wait, daemon=True).start()
