@@ -241,3 +241,68 @@ def test_an_expansion_keeps_every_group_that_committed(tmp_path: Path, spark: Sp
         )
         (found,) = [each for each in outcome.findings if each.rule == "EX01"]
         assert (found.verdict, said in found.reason) == (verdict, True), found
+
+
+def copied(tmp_path: Path, spark: SparkSession, before: Tables, after: Tables) -> tuple[Verdict, str]:
+    """The verdict about a copy in another cluster, and what is said of it that is not proven."""
+    request = Request(
+        before=write(tmp_path / "a", before),
+        after=write(tmp_path / "b", after, cluster_id="cluster-b"),
+        output=tmp_path / "out",
+        comparison=Comparison.CLUSTER,
+    )
+    outcome = compare(request, session=lambda: spark)
+    return outcome.verdict, " ".join(each.reason for each in outcome.incomplete)
+
+
+def test_f12_numbers_that_any_log_holds_prove_no_copy(tmp_path: Path, spark: SparkSession) -> None:
+    """0 and 1 while the source went on, and the source's own number in another log; the rest is none."""
+    before, after = one_group(), one_group()
+    logs = [(10, 100, 12, 12), (0, 100, 1, 1), (0, 900, 52, 52), (10, 100, 53, 53)]
+    for at, (start, end, offset, _) in enumerate(logs):
+        after["log_ends"][at] |= {"log_start": start, "log_end": end}
+        after["offsets"][at] |= {"offset": offset}
+    verdict, said = copied(tmp_path, spark, before, after)
+    assert verdict is Verdict.ERROR
+    assert "not proven" in said
+    assert "orders-1: offset 1 may be where the copy began: the source has 51" in said
+    assert "orders-2: offset 52 is the number of the source, whose log is [10, 100] and not [0, 900]" in said
+    assert "orders-0" not in said
+    assert "orders-3" not in said
+
+
+def test_translated_numbers_in_their_logs_are_no_question(tmp_path: Path, spark: SparkSession) -> None:
+    """They pass: within the log, and not the source's."""
+    before, after = one_group(), one_group()
+    of("offsets", offset=12)(after)
+    verdict, said = copied(tmp_path, spark, before, after)
+    assert (verdict, said) == (Verdict.PASS, "")
+
+
+def test_f12_topics_under_the_names_of_a_mirror_are_not_proven(tmp_path: Path, spark: SparkSession) -> None:
+    """Said before what else differs, with both names."""
+    before, after = one_group(), one_group()
+    of("offsets", topic="source.orders", offset=12)(after)
+    of("log_ends", topic="source.orders")(after)
+    verdict, said = copied(tmp_path, spark, before, after)
+    assert verdict in {Verdict.ERROR, Verdict.FAIL}
+    assert "not proven: 'orders' is 'source.orders': the later cluster has the names of a mirror" in said
+
+
+def test_f03_a_commit_of_another_topic_of_the_same_name_differs(tmp_path: Path, spark: SparkSession) -> None:
+    """Another id, or one that its coordinator no longer answers by; an id that is not known is no other."""
+    before, after = one_group(), one_group()
+    for at, (was, is_now) in enumerate([("id-1", "id-2"), ("id-1", "former"), ("id-1", None), ("", "id-1")]):
+        before["offsets"][at] |= {"topic_id": was}
+        after["offsets"][at] |= {"topic_id": is_now}
+    request = Request(
+        before=write(tmp_path / "a", before),
+        after=write(tmp_path / "b", after),
+        output=tmp_path / "out",
+        comparison=Comparison.EXPANSION,
+    )
+    outcome = compare(request, session=lambda: spark)
+    (found,) = (each for each in outcome.results if each.rule.number == "EX08")
+    assert (found.finding.verdict, found.count) == (Verdict.FAIL, 2)
+    assert "orders-0: it belonged to the topic id id-1, now to id-2" in found.finding.reason
+    assert "orders-1: it belonged to the topic id id-1, now to former" in found.finding.reason

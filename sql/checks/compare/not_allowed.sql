@@ -18,7 +18,10 @@ SELECT rule,
                                       coalesce(after_commit_timestamp_ms, -1), ', its expiry from ',
                                       coalesce(before_expire_timestamp_ms, -1), ' to ',
                                       coalesce(after_expire_timestamp_ms, -1))
-         ELSE 'the bytes of its record changed' END AS reason
+         ELSE CASE WHEN before_topic_id <> '' AND after_topic_id <> '' AND before_topic_id <> after_topic_id
+                   THEN concat('it belonged to the topic id ', before_topic_id, ', now to ', after_topic_id,
+                               ': a former topic of the same name is meant, or was')
+                   ELSE 'the bytes of its record changed' END END AS reason
 FROM (SELECT *, row_number() OVER (PARTITION BY rule ORDER BY `group`, topic, partition) AS at
       FROM differences
       WHERE NOT allowed)

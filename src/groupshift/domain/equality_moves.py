@@ -7,7 +7,7 @@ sections named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from groupshift.domain.equality_rules import (
     Comparison,
@@ -22,6 +22,11 @@ _62, _53, _17 = "group-coordinator.md §6.2", "group-coordinator.md §5.3", "gro
 _52, _34 = "group-coordinator.md §5.2", "group-coordinator.md §3.4"
 _ZK, _ZK6 = "zookeeper-coordination.md §8.6", "zookeeper-coordination.md §6"
 _LINK, _LINK8 = "cross-cluster-offset-sync.md §9", "cross-cluster-offset-sync.md §8"
+
+_19154 = "verified-epochs-shares.md §C"
+_ANEW = (
+    "another id is another topic of the same name, to which this commit does not belong; none is not known"
+)
 
 _Demands = Mapping[Field, Demand]
 
@@ -124,7 +129,7 @@ _EXPANSION: _Demands = {
     Field.METADATA: _equal("committed anew as it was", _34, Kind.IGNORE),
     Field.COMMIT_TIMESTAMP: _of(Kind.AT_LEAST, "becomes the time of the new commit", _34),
     Field.EXPIRE_TIMESTAMP: _ignored("is lost by the new commit", _34),
-    Field.TOPIC_ID: _ignored("depends on the version of the writer", _34),
+    Field.TOPIC_ID: _equal(_ANEW, _19154),
     Field.RECORD: _ignored("committed anew into another partition", _34),
     Field.TYPE: _ignored("a group of offsets only is classic until its consumers are back", _34),
     Field.STATE: _equal("every group is Empty until the end of the move", _34, Kind.IGNORE),
@@ -193,3 +198,28 @@ RULES: Mapping[Comparison, tuple[EqualityRule, ...]] = {
     )
 }
 """The rules of every move, each in the order of its numbers."""
+
+
+def mirrored_names(
+    source: Collection[str], committed: Collection[str], topics: Collection[str]
+) -> Mapping[str, tuple[str, ...]]:
+    """The topics of ``source`` that look mirrored under another name, with those names: an alias and a
+    separator before the name (MirrorMaker's default is ``alias.topic``), or behind it.
+
+    ``committed`` are the other cluster's topics with offsets, ``topics`` all that it has. A topic that is
+    there under its own name too counts where both have offsets: which is the copy cannot be told."""
+    found = {}
+    for topic in sorted(set(source)):
+        asked = committed if topic in committed else topics
+        names = tuple(sorted(each for each in set(asked) - set(source) if _is_mirror(each, topic)))
+        if names:
+            found[topic] = names
+    return found
+
+
+def _is_mirror(name: str, topic: str) -> bool:
+    """Whether this is the topic's name with something before or behind it, and a separator in between."""
+    before, behind = name.removesuffix(topic), name.removeprefix(topic)
+    return (name != before and len(before) > 1 and not before[-1].isalnum()) or (
+        name != behind and len(behind) > 1 and not behind[0].isalnum()
+    )

@@ -19,7 +19,7 @@ from groupshift.domain.equality_moves import RULES
 from groupshift.domain.equality_rules import Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.errors import Rejected
-from groupshift.spark.comparison import differences, inputs, judging, work
+from groupshift.spark.comparison import copies, differences, inputs, judging, work
 from groupshift.spark.comparison.checksums import Remaining
 from groupshift.spark.comparison.differences import Class
 from groupshift.spark.comparison.outcome import Judged, Outcome
@@ -213,7 +213,7 @@ def _outcome(
         rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
         manifests={side: job.inputs[side].manifest.digest for side in SIDES},
         settled_by=settled_by,
-        incomplete=judging.incomplete(job),
+        incomplete=(*judging.incomplete(job), *copies.not_proven(job)),
         segments=segments or {},
         parts={"kept": job.progress.kept, "made": job.progress.made},
     )

@@ -125,11 +125,7 @@ def _class(given: list[Field], rules: Rules) -> tuple[Column, Column]:
     if Field.OFFSET in given:
         cases.append((F.col("after_offset") < F.col("before_offset"), Class.REGRESSED, Field.OFFSET))
         cases.append((F.col("after_offset") > F.col("before_offset"), Class.ADVANCED, Field.OFFSET))
-    cases += [
-        (F.col(f"after_{field}") != F.col(f"before_{field}"), class_, field)
-        for field, class_ in _CHANGED.items()
-        if field in given
-    ]
+    cases += [(_changed(field), class_, field) for field, class_ in _CHANGED.items() if field in given]
     class_ = reduce(
         lambda chain, case: chain.when(case[0], case[1].value),
         cases[1:],
@@ -141,6 +137,13 @@ def _class(given: list[Field], rules: Rules) -> tuple[Column, Column]:
         F.when(cases[0][0], rules[cases[0][2]].number),
     )
     return class_, rule
+
+
+def _changed(field: Field) -> Column:
+    """Whether a value differs; of topic ids only where both are known: older writers leave them out."""
+    before, after = F.col(f"before_{field}"), F.col(f"after_{field}")
+    both = (before != "") & (after != "") if field is Field.TOPIC_ID else F.lit(True)
+    return both & (after != before)
 
 
 def _allowed(rules: Rules) -> Column:
