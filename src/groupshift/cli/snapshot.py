@@ -143,7 +143,7 @@ def _show(console: Console, state: ClusterState, output: Path) -> None:
             "members of one: groupshift assess --group GROUP"
         )
     for group in _unknown(state)[:_SHOWN]:
-        console.print(f"group {visible(group)}: its coordinator does not know it", style="yellow")
+        console.print(f"group '{visible(group)}': its coordinator does not know it", style="yellow")
     for row in state.problems[:_SHOWN]:
         word = "left over" if row.of_leftover else "problem"
         console.print(f"{word}: {row.problem}", style="yellow")
