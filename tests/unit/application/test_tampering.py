@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 from groupshift.errors import GroupshiftError
-from tampering import DEEDS, FORMS, KINDS, Sealable, done, sealed, unsealed
+from tampering import DEEDS, FORMS, KINDS, MANIFESTS, Sealable, done, sealed, unsealed
 
 pytestmark = pytest.mark.timeout(60)
-OWN = ("pack.json", "pack.sig", "journal.json", "report.html")
+OWN = ("pack.sig", "journal.json", "report.html")
+REPLACED = frozenset(
+    [f"{deed} canary/after/manifest.json" for deed in ("flip", "halve", "empty", "lengthen", "exchange")]
+    + [f"manifest with {what}" for what in MANIFESTS]
+)
+"""Kinds that the SHA-256 of a manifest in the journal tells."""
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +65,24 @@ def test_tampering_after_the_sealing_is_named_in_every_form(
     unsound(found, FORMS[0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", REPLACED)
+def test_a_manifest_replaced_before_the_first_sealing_is_swapped_or_doubted(
+    loose: Sealable, kind: str, tmp_path: Path
+) -> None:
+    """The journal knows it from the moment the snapshot was taken."""
+    doubted_for_ever(loose, kind, tmp_path)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in REPLACED])
 def test_s01_tampering_before_the_first_sealing_is_doubted_for_ever_after(
     loose: Sealable, kind: str, tmp_path: Path
 ) -> None:
-    """What is found at sealing is signed as doubt; two more sealings change nothing of that."""
+    """What is found at sealing is signed as doubt; another sealing changes nothing of that."""
+    doubted_for_ever(loose, kind, tmp_path)
+
+
+def doubted_for_ever(loose: Sealable, kind: str, tmp_path: Path) -> None:
+    """Done before the first sealing, it is named after each."""
     found = loose.copied(tmp_path / "evidence")
     path = done(found, kind)
     seal_again(found)
@@ -79,7 +97,18 @@ def test_s01_tampering_before_the_first_sealing_is_doubted_for_ever_after(
 def test_s07_no_doubt_about_what_sealing_writes_disappears_by_sealing(
     pack: Sealable, name: str, deed: str, tmp_path: Path
 ) -> None:
-    """Manifest, signature, journal and report are written again, and what was done to them is still said."""
+    """Signature, journal and report are written again, and what was done to them is still said."""
+    own_file(pack, name, deed, tmp_path)
+
+
+@pytest.mark.parametrize("deed", [deed for deed in DEEDS if deed != "exchange"])
+def test_no_doubt_about_the_manifest_disappears_by_sealing(pack: Sealable, deed: str, tmp_path: Path) -> None:
+    """The manifest is written again, and what was done to it is still said."""
+    own_file(pack, "pack.json", deed, tmp_path)
+
+
+def own_file(pack: Sealable, name: str, deed: str, tmp_path: Path) -> None:
+    """Done to what sealing writes, it is named before and after the next sealing."""
     found = pack.copied(tmp_path / "evidence")
     DEEDS[deed](found.folder / name)
     blind = name == "pack.sig" and deed == "flip"  # without a key nobody can tell one signature from another

@@ -154,12 +154,31 @@ def test_s07_an_audit_that_nobody_ran_is_no_evidence(
         assert (code, "doubted" in said) == (BROKEN, True), said
 
 
-@pytest.mark.parametrize("name", ["pack.json", "pack.sig", "journal.json", "canary/after/manifest.json"])
-@pytest.mark.parametrize("what", ["pipe", "deep", "no utf-8", "number", "list", "folder"])
+ODD = ("pipe", "deep", "folder", "no utf-8", "number", "list")
+NEW = [(name, what) for name in ("pack.json", "journal.json") for what in ODD[:3]]
+NEW += [("pack.sig", what) for what in ODD]
+KNOWN = [(name, what) for name in ("pack.json", "journal.json") for what in ODD[3:]]
+KNOWN += [("canary/after/manifest.json", what) for what in ODD]
+
+
+@pytest.mark.parametrize(("name", "what"), NEW)
 def test_s13_a_file_that_cannot_be_read_is_a_sentence(
     pack: Sealable, name: str, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 5, no stack trace, and nobody waits for a pipe."""
+    unreadable(pack, name, what, capsys)
+
+
+@pytest.mark.parametrize(("name", "what"), KNOWN)
+def test_a_file_of_other_bytes_is_a_sentence(
+    pack: Sealable, name: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Likewise what was told before."""
+    unreadable(pack, name, what, capsys)
+
+
+def unreadable(pack: Sealable, name: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Put something in a file's place that is none, and verify."""
     path = pack.folder / name
     path.unlink()
     if what == "pipe":
