@@ -9,6 +9,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from groupshift import __version__
+from groupshift.domain.supported import version_text
 from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
@@ -26,6 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             from groupshift.cli.consume import main as consume
 
             return consume(arguments[1:])
+        if arguments == ["--version"]:
+            print(version_text(__version__))
+            return 0
         return _tool(arguments)
     except GroupshiftError as error:
         print(f"{type(error).__name__.lower()}: {error}", file=sys.stderr)
