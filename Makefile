@@ -11,6 +11,7 @@ READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 PARTS  := $(BIN)/python tests/support/parts.py
 UV     := 0.13.9
+BUILDS := 1.33.0
 
 # One venv for everything; members of it are found first, whatever the caller's shell holds.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -24,14 +25,14 @@ help:  ## print this help
 .PHONY: setup
 setup: $(READY)  ## make the virtual environment (every other target does it by itself)
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock build.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "groupshift needs Python 3.11 or newer; none was found on PATH."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "groupshift needs Python 3.11 or newer; $(PYTHON) is older. Set PYTHON=/path/to/python3.11."; exit 1; }
 	@echo "setting up $(VENV) (once; a few minutes on a cold machine)"
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
 	  test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
-	@$(BIN)/python -m pip install -q "uv==$(UV)"
+	@$(BIN)/python -m pip install -q --require-hashes -r build.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
@@ -119,6 +120,8 @@ format: $(READY)  ## let ruff format and fix
 lock:  ## resolve the dependencies anew into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o requirements.lock
+	printf 'uv==$(UV)\nhatchling==$(BUILDS)\n' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet -o build.lock
 
 .PHONY: clean
 clean:  ## stop a sandbox that is still up and remove what the targets made

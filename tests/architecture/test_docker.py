@@ -184,7 +184,9 @@ def test_versions_are_those_of_the_project(services: dict[str, Any]) -> None:
     """The image installs the lock file that the tests ran with, which holds pyproject's pins."""
     dockerfile = (DOCKER / "Dockerfile").read_text()
     makefile = (ROOT / "Makefile").read_text()
-    assert f'"uv=={re.search(r"^UV +:= (.+)$", makefile, re.MULTILINE)[1]}"' in dockerfile
+    built = (ROOT / "build.lock").read_text()
+    for name, word in (("uv", "UV"), ("hatchling", "BUILDS")):
+        assert f"{name}=={re.search(rf'^{word} +:= (.+)$', makefile, re.MULTILINE)[1]} " in built
     assert "--require-hashes -r requirements.lock" in dockerfile
     lock = (ROOT / "requirements.lock").read_text()
     locked = set(re.findall(r"^([a-z0-9.-]+==[^ \\;]+)", lock, re.MULTILINE))
@@ -203,8 +205,9 @@ def test_paths_inside_the_containers_agree(services: dict[str, Any]) -> None:
     settings = load(DOCKER / "groupshift.toml")
     assert settings.journal.url.startswith("postgresql://groupshift@postgres:5432/")
     assert settings.spark.master.startswith("spark://spark-master:7077")
-    for name in ("spark-master", "spark-worker", "airflow-scheduler", "airflow-api-server"):
+    for name in ("spark-worker", "airflow-scheduler"):
         assert f"evidence:{settings.evidence.root}" in services[name]["volumes"], name
+    assert f"evidence:{settings.evidence.root}:ro" in services["airflow-api-server"]["volumes"]
     environment = " ".join(rest for word, rest in instructions() if word == "ENV")
     assert f"PYSPARK_PYTHON={settings.spark.python}" in environment
     connection = json.loads(services["airflow-scheduler"]["environment"]["AIRFLOW_CONN_SPARK_DEFAULT"])
@@ -248,3 +251,49 @@ def test_kafkas_properties_fit_the_services_and_their_ports(services: dict[str, 
         assert services[name]["entrypoint"][1] in mounted
     assert broker["log.dirs"].startswith("/var/lib/kafka/")
     assert zookeeper["dataDir"].startswith("/var/lib/kafka/")
+
+
+def test_s19_a_stranger_cannot_give_sparks_master_a_job(
+    services: dict[str, Any], compose: dict[str, Any]
+) -> None:
+    """Master, workers and the driver's container share a secret, on a network that nobody else is in."""
+    spark = {"spark-master", "spark-worker", "airflow-scheduler"}
+    assert {name for name, each in services.items() if "spark" in each.get("networks", ())} == spark
+    assert set(compose["networks"]) == {each for service in services.values() for each in service["networks"]}
+    for name, service in services.items():
+        told = service.get("environment", {})
+        assert ("_SPARK_AUTH_SECRET" in told) is (name in spark), name
+        if name in spark:
+            assert told["_SPARK_AUTH_SECRET"] == "${SPARK_AUTH_SECRET:?run docker/make-secrets first}"
+            assert "-Dspark.authenticate=true" in told["SPARK_DAEMON_JAVA_OPTS"]
+    properties = load(DOCKER / "groupshift.toml").spark.properties
+    assert properties["spark.authenticate"] == properties["spark.network.crypto.enabled"] == "true"
+    assert properties["spark.authenticate.secret"] == "in the environment", "no secret stands in the file"
+
+
+def test_s19_only_who_has_to_writes_evidence(services: dict[str, Any]) -> None:
+    """Workers and the scheduler; all others see it read-only or not at all."""
+    writers, readers = set(), set()
+    for name, service in services.items():
+        for mount in service.get("volumes", []):
+            source, _, mode = (*mount.split(":"), "")[:3]
+            if source == "evidence":
+                (readers if mode == "ro" else writers).add(name)
+    assert writers == {"spark-worker", "airflow-scheduler"}
+    assert "airflow-api-server" in readers
+    assert "spark-master" not in readers | writers
+
+
+def test_s15_whatever_the_image_and_make_install_is_proven_by_its_hash() -> None:
+    """With uv and what builds the wheel; no pip install without hashes, no index in the file."""
+    runs = " && ".join(rest for word, rest in instructions() if word == "RUN")
+    installs = [each for each in re.split(r"&&", runs) if "pip install" in each]
+    assert len(installs) == 4
+    for each in installs:
+        assert "--require-hashes" in each or "--no-deps /tmp/wheels/" in re.sub(r" +", " ", each), each
+    built = (ROOT / "build.lock").read_text()
+    assert len(re.findall(r"^[a-z]", built, re.MULTILINE)) <= built.count("--hash=sha256:")
+    assert "://" not in built
+    makefile = (ROOT / "Makefile").read_text()
+    assert "pip install -q --require-hashes -r build.lock" in makefile
+    assert not re.search(r'pip install -q "', makefile)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -37,7 +38,7 @@ def test_the_wheel_carries_the_sql_files(wheel: zipfile.ZipFile) -> None:
 def test_base_dependencies_are_the_two_clients() -> None:
     """`pip install kafka-groupshift` brings kazoo and confluent-kafka, nothing else."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert sorted(d.partition("==")[0] for d in project["dependencies"]) == ["confluent-kafka", "kazoo"]
+    assert sorted(d.partition(">=")[0] for d in project["dependencies"]) == ["confluent-kafka", "kazoo"]
 
 
 def test_the_consumers_import_with_the_base_dependencies_only() -> None:
@@ -56,3 +57,64 @@ def test_pyspark_and_its_client_are_pinned_to_one_version() -> None:
     spark = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
     versions = {d.partition("==")[2] for d in spark if d.startswith("pyspark")}
     assert len(versions) == 1
+
+
+def test_f14_what_others_have_too_is_asked_for_in_ranges() -> None:
+    """An exact pin of a library that an application or an Airflow has already cannot be installed there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for asked in [*project["dependencies"], *extras["tool"], *extras["airflow"]]:
+        assert "==" not in asked, asked
+        assert ">=" in asked, asked
+    for asked in [*project["dependencies"], *extras["airflow"]]:
+        assert ",<" in asked, asked
+
+
+def test_f14_the_version_says_what_is_supported_and_what_was_tried(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One table, printed and in the README; its ranges are those of pyproject."""
+    from groupshift.cli.main import main
+    from groupshift.domain.supported import SUPPORTED, markdown_table
+    from groupshift.sandbox.artifacts import BROKERS, SCALA_CONSUMERS, ZOOKEEPER_ERA
+
+    assert main(["--version"]) == 0
+    said = capsys.readouterr().out
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert said.startswith(f"groupshift {project['version']}\n")
+    found = {each.what: each for each in SUPPORTED}
+    assert all(
+        each.what in said and each.releases in said and ", ".join(each.tried) in said for each in SUPPORTED
+    )
+    asked = [
+        *project["dependencies"],
+        *(d for each in project["optional-dependencies"].values() for d in each),
+    ]
+    ranges = {re.split(r"[<>=\[]", each)[0]: each for each in asked}
+    for what, name in (
+        ("confluent-kafka", "confluent-kafka"),
+        ("kazoo", "kazoo"),
+        ("kafka-python", "kafka-python"),
+        ("SQLAlchemy", "sqlalchemy"),
+        ("Airflow", "apache-airflow"),
+        ("Spark", "pyspark"),
+    ):
+        assert ranges[name] == f"{name}{found[what].releases}"
+    assert found["Python"].releases == project["requires-python"]
+    assert set(found["Scala consumers"].tried) == set(SCALA_CONSUMERS)
+    assert set(found["Kafka brokers"].tried) == set(BROKERS) | set(ZOOKEEPER_ERA) - set(SCALA_CONSUMERS)
+    lock = (ROOT / "requirements.lock").read_text()
+    for what, name in (
+        ("confluent-kafka", "confluent-kafka"),
+        ("kazoo", "kazoo"),
+        ("Airflow", "apache-airflow"),
+    ):
+        assert f"{name}=={found[what].tried[-1]} " in lock, "the newest that was tried is the locked one"
+    assert markdown_table() in (ROOT / "README.md").read_text()
+
+
+def test_f14_either_end_of_the_ranges_is_tried_by_a_job() -> None:
+    """`make matrix MATRIX=pins` finds it."""
+    job = (ROOT / "tests" / "matrix" / "test_pins.py").read_text()
+    assert "lowest-direct" in job
+    assert "highest" in job

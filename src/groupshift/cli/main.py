@@ -9,7 +9,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from groupshift import __version__
 from groupshift.domain.foreign_text import visible
+from groupshift.domain.supported import version_text
 from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
@@ -27,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             from groupshift.cli.consume import main as consume
 
             return consume(arguments[1:])
+        if arguments == ["--version"]:
+            print(version_text(__version__))
+            return 0
         return _tool(arguments)
     except GroupshiftError as error:
         print(f"{type(error).__name__.lower()}: {visible(str(error))}", file=sys.stderr)

@@ -2,24 +2,32 @@
 
 Each release is a folder below the cache that appears only when it is complete: retrieved into a draft,
 its main jar's listing verified, then renamed. A file lock keeps two processes from fetching at once.
+No jar is run that is not in ``jars.sha256`` beside this file, or not what it says there; how a new release
+gets in: ``python -m groupshift.sandbox.artifacts``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import shutil
 import subprocess
+import sys
 import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
-from groupshift.errors import Broken, Transient
+from groupshift.errors import Broken, Rejected, Transient
 from groupshift.sandbox.home import cache_root
 from groupshift.sandbox.java import java_binary
 from groupshift.sandbox.state import locked
 
 _ATTEMPTS = 4  # Ivy's first retrieve after a cold download sometimes copies 0 files
 _DEADLINE_S = 600
+_TABLE = "jars.sha256"
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
 
@@ -155,12 +163,46 @@ ALL = (BROKER, LOGGING, *SCALA_CONSUMERS.values())
 def jars(artifact: Artifact) -> Path:
     """The folder with the artifact and everything it needs; fetched when it is not there yet.
 
-    Raises `Transient` when it cannot be fetched, `Broken` without Java or without pyspark."""
+    Raises `Transient` when it cannot be fetched, `Broken` without Java or pyspark, and as `verify`."""
     folder = cache_root() / "jars" / artifact.label
     with locked(folder):
         if not _complete(artifact, folder):
             _fetch(artifact, folder)
+        verify(folder)
     return folder
+
+
+def verify(folder: Path) -> None:
+    """Hold every jar of a folder against the table; each file is hashed once a process while it stays as it
+    is. Raises `Broken` for a jar that is another one, `Rejected` for one that the table does not have."""
+    known = checksums()
+    for jar in sorted(folder.glob("*.jar")):
+        if jar.name not in known:
+            raise Rejected(
+                f"jar {jar} is not in groupshift's table of checksums, so it is not run: remove it, or add "
+                "its release with: python -m groupshift.sandbox.artifacts"
+            )
+        told = jar.stat()
+        found = _sha256(jar, told.st_mtime_ns, told.st_size, told.st_ino)
+        if found != known[jar.name]:
+            raise Broken(
+                f"jar {jar} is not the published one (SHA-256 {found[:16]}…, expected "
+                f"{known[jar.name][:16]}…), so it is not run: find out who replaced it, remove {folder}, and "
+                "run it again"
+            )
+
+
+@cache
+def checksums() -> dict[str, str]:
+    """SHA-256 in hex of each jar that may be run, by its file name."""
+    lines = files(__package__).joinpath(_TABLE).read_text(encoding="ascii").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+@cache
+def _sha256(jar: Path, _changed_ns: int, _size: int, _inode: int) -> str:
+    with jar.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def class_path(*artifacts: Artifact) -> str:
@@ -179,13 +221,15 @@ def _complete(artifact: Artifact, folder: Path) -> bool:
         return False
 
 
-def _fetch(artifact: Artifact, folder: Path) -> None:
+def _fetch(artifact: Artifact, folder: Path, *, unchecked: bool = False) -> None:
     draft = folder.with_name(f"{folder.name}.draft")
     output = ""
     for _ in range(_ATTEMPTS):
         shutil.rmtree(draft, ignore_errors=True)
         output = _retrieve(artifact, draft)
         if _complete(artifact, draft):
+            if not unchecked:
+                verify(draft)
             shutil.rmtree(folder, ignore_errors=True)
             draft.rename(folder)
             return
@@ -234,3 +278,35 @@ def _wanted(artifact: Artifact) -> list[str]:
         "</dependency></dependencies></ivy-module>"
     )
     return ["-ivy", str(file)]
+
+
+def every() -> tuple[Artifact, ...]:
+    """All that is fetched by anything here."""
+    clients = (each for found in JAVA_CLIENTS.values() for each in found)
+    found = (*ALL, *BROKERS.values(), SIMPLE_LOGGING, *clients, *ZOOKEEPER_ERA.values(), JAXB)
+    return tuple(dict.fromkeys(found))
+
+
+def add(table: Path, artifacts: Iterable[Artifact]) -> list[str]:
+    """Fetch what is missing, unchecked, and write the checksums of jars that ``table`` has not; a jar that it
+    has keeps its own. Returns the names that are new: hold them against the publisher's before you commit."""
+    lines = table.read_text(encoding="ascii").splitlines() if table.exists() else []
+    known = {name: digest for digest, name in (line.split() for line in lines)}
+    new = []
+    for artifact in artifacts:
+        folder = cache_root() / "jars" / artifact.label
+        with locked(folder):
+            if not _complete(artifact, folder):
+                _fetch(artifact, folder, unchecked=True)
+        for jar in sorted(folder.glob("*.jar")):
+            if jar.name not in known:
+                told = jar.stat()
+                known[jar.name] = _sha256(jar, told.st_mtime_ns, told.st_size, told.st_ino)
+                new.append(jar.name)
+    table.write_text("".join(f"{known[name]}  {name}\n" for name in sorted(known)), encoding="ascii")
+    return new
+
+
+if __name__ == "__main__":
+    for _name in add(Path(__file__).with_name(_TABLE), every()):
+        print(f"new: {_name}", file=sys.stderr)

@@ -19,9 +19,12 @@ class Home:
         return cls(Path(os.environ.get("GROUPSHIFT_HOME") or ".groupshift/sandbox").resolve())
 
     def create(self) -> Home:
-        """Make the folders that processes write into; safe to repeat."""
-        for folder in (self.root, self.logs, self.ledgers, self.members, self.configuration):
-            folder.mkdir(parents=True, exist_ok=True)
+        """Make the folders that processes write into; safe to repeat. Only their owner may look in: what runs
+        there has no logins, and its journal and evidence are nobody else's."""
+        folders = (self.root, self.logs, self.ledgers, self.members, self.configuration, self.evidence)
+        for folder in folders:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
         return self
 
     @property

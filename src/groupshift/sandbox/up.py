@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -67,10 +68,12 @@ def up(home: Home, options: UpOptions, told: Callable[[str], None]) -> None:
     `Transient` when something does not come up in time."""
     _check(home, options)
     complete = False
+    before = os.umask(0o077)  # what is started has it too: journal and evidence are nobody else's
     try:
         _start_all(home, options, told)
         complete = True
     finally:
+        os.umask(before)
         if not complete:
             told("not complete: ending what was started")
             down(home)

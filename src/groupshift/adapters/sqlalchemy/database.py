@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,7 +53,7 @@ class Database:
         self._url = _parsed(url)
         self._name = self._url.get_backend_name()
         if self._name == "sqlite" and self._url.database:
-            _make_folder(Path(self._url.database).parent)
+            _make_file(Path(self._url.database))
         self._engine = _engine(self._url)
         self._ready = False
 
@@ -134,9 +136,15 @@ def _parsed(url: str) -> URL:
         ) from None
 
 
-def _make_folder(folder: Path) -> None:
+def _make_file(database: Path) -> None:
+    """An empty database that only its owner may read, where there is none yet; SQLite gives the files beside
+    it the same rights."""
+    folder = database.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not str(database).startswith((":memory:", "file:")):
+            with suppress(FileExistsError):
+                os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
         raise Rejected(
             f"journal.url names the folder {folder}, which cannot be made ({error.strerror}); choose another"

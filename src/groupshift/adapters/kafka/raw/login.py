@@ -49,8 +49,8 @@ def log_in(ask: Ask, messages: MessagesOf, settings: Mapping[str, Any]) -> None:
 
 
 class BoundedScram(ScramClient):  # type: ignore[misc]
-    """RFC 5802 by kafka-python's client. A server, or who pretends to be one, cannot choose how little a try
-    of the password costs, nor how long we calculate for it."""
+    """RFC 5802 by kafka-python's client. A server, or who pretends to be one, cannot choose how little a
+    guess of the password costs, nor how long we calculate for it."""
 
     def process_server_first_message(self, server_first_message: bytes) -> None:
         """Raises `LoginRefused` for a count out of bounds or an empty salt, before the password is used."""
