@@ -80,7 +80,7 @@ def of_run(dag_id: str, run_id: str) -> Response:
     for found in _found(None):
         if view.made_by(found, key):
             return HTMLResponse(_page(found, base=f"migrations/{found.migration}/"))
-    sentence = "This run has not made or taken over a migration yet."
+    sentence = run_pages.refusal(dag_id, run_id) or "This run has not made or taken over a migration yet."
     return HTMLResponse(rendered("problem.html", sentence=sentence))
 
 
