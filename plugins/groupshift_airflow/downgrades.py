@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift_airflow import cluster_runs
 from groupshift_airflow.cluster_runs import RunTask
-from groupshift_airflow.operators import UNKNOWN
+from groupshift_airflow.operators import UNKNOWN, telling
 from groupshift_airflow.run_places import TIMEOUT_S, place_and_driver
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Plan(OfDowngrades):
         from groupshift.application.downgrade_run import begin, plan_run
 
         params = context["params"]
-        with self.opened() as tools:
+        with telling(context), self.opened() as tools:
             going = tools.runs.open_of(tools.reader.cluster_id())
             if going is not None:
                 demand_same(going, _wanted(params))

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from groupshift.domain.cluster_run.steps import RunAct
 from groupshift_airflow import cluster_runs
 from groupshift_airflow.cluster_runs import RunTask
-from groupshift_airflow.operators import UNKNOWN
+from groupshift_airflow.operators import UNKNOWN, telling
 from groupshift_airflow.run_places import TIMEOUT_S, place_and_driver
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Plan(OfExpansions):
         from groupshift.application.expansion_run import begin, demand_same, plan_run
 
         params = context["params"]
-        with self.opened() as tools:
+        with telling(context), self.opened() as tools:
             going = tools.runs.open_of(tools.reader.cluster_id())
             if going is not None:
                 demand_same(going, params["to"])

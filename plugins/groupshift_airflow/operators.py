@@ -17,7 +17,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.errors import Fenced
+from groupshift.errors import Fenced, GroupshiftError
 from groupshift_airflow import submitting
 from groupshift_airflow.hooks import build_app, require_spark, spark_settings
 from groupshift_airflow.links import MigrationLink
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PLAN = "plan"
 """Task that makes the migration (``migrate_coordination``) or names it (``roll_back``), with the token."""
 TOKEN = "token"
+REFUSED = "refused"
+"""XCom key of the sentence with which a run was refused."""
 _LONGEST = timedelta(minutes=30)
 UNKNOWN = "None"
 """What an id renders to when the task that makes it failed."""
@@ -135,6 +137,16 @@ def run_key(dag_id: str, run_id: str) -> str:
     return f"{dag_id}/{run_id}"
 
 
+@contextmanager
+def telling(context: Context) -> Iterator[None]:
+    """Keeps why the beginning of a run was refused, for its tab: there is no migration to show."""
+    try:
+        yield
+    except GroupshiftError as why:
+        context["ti"].xcom_push(key=REFUSED, value=str(why))
+        raise
+
+
 def planned() -> EmptyOperator:
     """A leaf behind the plan alone, which no worker runs: the run is red when there is no plan, although
     every later task is skipped."""
@@ -146,7 +158,7 @@ class Assess(UseCase):
 
     def execute(self, context: Context) -> None:
         """Log the findings; `Plan` refuses a group that is not ready."""
-        with self.app() as app:
+        with telling(context), self.app() as app:
             assessment = app.assess(move_request(context))
         self.show(assessment.findings)
         self.log.info("group %s is %s", assessment.view.group, assessment.readiness)
@@ -158,7 +170,7 @@ class Plan(UseCase):
     def execute(self, context: Context) -> str:
         """Raises `Rejected` when the group is not ready or has an open migration."""
         request = move_request(context)
-        with self.app() as app:
+        with telling(context), self.app() as app:
             planned = app.plan(request)
             token = app.claim(planned.migration, request.run)
         context["ti"].xcom_push(key=TOKEN, value=token)
@@ -180,7 +192,7 @@ class BeginRollBack(UseCase):
         """Without ``execute`` only say where the migration stands. Raises `Rejected` when there is
         nothing to take back."""
         run = context["dag_run"]
-        with self.app() as app:
+        with telling(context), self.app() as app:
             (found,) = app.status(self.migration)
             self.log.info("migration %s of group %s is %s", self.migration, found.group, found.phase)
             if not context["params"]["execute"]:

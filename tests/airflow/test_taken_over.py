@@ -14,7 +14,7 @@ from airflow.sdk.timezone import utcnow
 from dag_story import Story, Told, Try, telling
 from groupshift.application.run_engine import Ended
 from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.errors import GroupshiftError
+from groupshift.errors import GroupshiftError, Rejected
 from groupshift_airflow import downgrades, expansions
 from simulated_downgrade import tools_of as downgrading
 from simulated_downgrade import two_of_43
@@ -152,6 +152,28 @@ def test_u11_a_refused_run_has_one_red_task_and_it_says_why(run: Any, scripted: 
     assert state == "failed"
     assert [task for task, end in tasks.items() if end == "failed"] == ["plan"]
     assert (tasks["going_back"], tasks["verdict"]) == ("skipped", "skipped")
+
+
+def test_u11_a_refused_plan_keeps_its_reason_for_the_tab_of_its_run(scripted: Any) -> None:
+    """There is no migration whose page could show it."""
+    from groupshift_airflow import operators
+
+    scripted.refuse = "group 'nobody' does not exist; name one that does"
+    run = type("Run", (), {"dag_id": "migrate_coordination", "run_id": "a", "triggering_user_name": "ann"})
+    context = {**_context(), "dag_run": run}
+    task = operators.Plan(task_id="plan", token="None", kafka_conn_id="k", zookeeper_conn_id="z")
+    with pytest.raises(Rejected):
+        task.execute(context)
+    assert context["ti"].kept == {"refused": scripted.refuse}
+
+
+def test_u11_the_tab_of_a_refused_run_says_why(database: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that it has made nothing yet."""
+    from groupshift_airflow.web import run_pages
+
+    monkeypatch.setattr(run_pages, "_pushed", lambda *_: "group 'nobody' does not exist")
+    said = run_pages.refusal("migrate_coordination", "a")
+    assert said == "This run was refused, and nothing was changed: group 'nobody' does not exist"
 
 
 @pytest.mark.parametrize("name", ["migrate_protocol", "roll_back", "downgrade_coordinator"])

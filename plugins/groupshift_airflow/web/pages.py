@@ -86,7 +86,7 @@ def of_run(request: Request, dag_id: str, run_id: str) -> Response:
     for found in _found(None):
         if view.made_by(found, key):
             return _page(request, found, base=f"migrations/{found.migration}/")
-    sentence = "This run has not made or taken over a migration yet."
+    sentence = run_pages.refusal(dag_id, run_id) or "This run has not made or taken over a migration yet."
     return rendered(request, "problem.html", sentence=sentence)
 
 

@@ -21,7 +21,7 @@ from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import NEXT, ClusterRun, ClusterRuns
 from groupshift.spark.run_report.pages import headline_of, page_of
 from groupshift_airflow.hooks import base_settings
-from groupshift_airflow.operators import PLAN, UNKNOWN
+from groupshift_airflow.operators import PLAN, REFUSED, UNKNOWN
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed
 
@@ -90,14 +90,26 @@ def _router(dag_id: str, pages: MovePages) -> APIRouter:
 def of_run(request: Request, dag_id: str, run_id: str) -> Response:
     """The report of what this run of a DAG works on."""
     move = _BY_DAG[dag_id].move
-    with create_session() as session:
-        wanted = XComModel.get_many(run_id=run_id, key="return_value", task_ids=PLAN, dag_ids=dag_id, limit=1)
-        found = session.scalars(wanted).first()
-        named = None if found is None else XComModel.deserialize_value(found)
+    named = _pushed(dag_id, run_id, "return_value")
     if named in {None, UNKNOWN}:
-        sentence = f"This run has begun no {move}: its task 'plan' has not ended yet, or only planned."
+        only = f"This run has begun no {move}: its task 'plan' has not ended yet, or only planned."
+        sentence = refusal(dag_id, run_id) or only
         return rendered(request, "problem.html", sentence=sentence)
     return _page(request, move, str(named))
+
+
+def refusal(dag_id: str, run_id: str) -> str:
+    """Why a run of a DAG was refused before it made anything; empty where it was not."""
+    why = _pushed(dag_id, run_id, REFUSED, (PLAN, "assess"))
+    return f"This run was refused, and nothing was changed: {why}" if why else ""
+
+
+def _pushed(dag_id: str, run_id: str, key: str, tasks: tuple[str, ...] = (PLAN,)) -> Any:
+    """What one of these tasks of a run pushed under a key, None where none did."""
+    with create_session() as session:
+        wanted = XComModel.get_many(run_id=run_id, key=key, task_ids=list(tasks), dag_ids=dag_id, limit=1)
+        found = session.scalars(wanted).first()
+        return None if found is None else XComModel.deserialize_value(found)
 
 
 def _page(request: Request, move: str, run: str) -> Response:
