@@ -145,6 +145,8 @@ SNAPSHOT_CHECKS = (
         holds="the canary owns its even share of the partitions",
         hint="the canary would prove less (or risk more) than planned; look at the members' streams",
         stage_only="canary",
+        about="EXISTS (SELECT * FROM after_subscriptions AS s LEFT ANTI JOIN before_members AS b "
+        "ON b.member_id = s.member_id)",
         verdict=Verdict.INCONCLUSIVE,
     ),
     Check(
