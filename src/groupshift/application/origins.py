@@ -154,7 +154,9 @@ def of_steps(evidence: EvidenceStore, name: str, there: _There, steps: Mapping[s
         found.files("", result.get("outcome", {}))
         if "verdict" in result and "outcome" not in result:
             found.unheld += _without_outcome(result)
-    return Origins(demands=found.demands, left_over=_left_by(steps), unheld=tuple(found.unheld))
+    return Origins(
+        demands=found.demands, left_over=_left_by(steps, found.demands), unheld=tuple(found.unheld)
+    )
 
 
 def _without_outcome(result: Data) -> tuple[str, ...]:
@@ -163,13 +165,16 @@ def _without_outcome(result: Data) -> tuple[str, ...]:
     return (f"{folder}-",) if "manifest_sha256" in result else (f"{folder}/",)
 
 
-def _left_by(steps: Mapping[str, Data]) -> Callable[[str], bool]:
-    """Tells what a process that was killed, or one whose work was done again, left in the folder of a run."""
+def _left_by(steps: Mapping[str, Data], journaled: Iterable[str]) -> Callable[[str], bool]:
+    """Tells what a process that was killed, or one whose work was done again, left in the folder of a run;
+    nothing where what lies there was journaled."""
+    whole = {path.partition("/")[0] for path in journaled}
     subjects = {"log", *(key.split(" ", 2)[-1] for key in steps)}
     last = max((int(step.get("token", 0)) for step in steps.values()), default=0)
 
     def left_over(path: str) -> bool:
-        named = _OF_RUN.fullmatch(path.partition("/")[0])
+        top = path.partition("/")[0]
+        named = None if top in whole else _OF_RUN.fullmatch(top)
         return named is not None and named["subject"] in subjects and 0 < int(named["token"]) <= last
 
     return left_over
