@@ -284,7 +284,7 @@ STORE_RULES = (
         reason="no member of the group commits to the store that is behind",
     ),
     AuditRule(
-        number="A34", kind=Kind.KAFKA_UNDATED, weight=_UNKNOWN,
+        number="A38", kind=Kind.KAFKA_UNDATED, weight=_UNKNOWN,
         unless=(Fact.STORES_AGREE, Fact.NODE_BEHIND, Fact.KAFKA_DATED),
         reason="Kafka is behind ZooKeeper, and its log does not tell when its last commit was made: that it "
         "is no longer than a commit interval is not proven",

@@ -315,7 +315,7 @@ def test_u04_a_commit_without_a_time_is_said_and_not_clean() -> None:
     """Neither explained nor a mismatch: nothing tells how long Kafka has been behind."""
     world = World(records=(record(said(5, at=-1), 1),), answers=(answer(5),))
     found = replace(world, zookeeper=zookeeper(6, at=NOW)).look()
-    assert [(one.rule, one.weight) for one in found.mismatches] == [("A34", Weight.UNKNOWN)]
+    assert [(one.rule, one.weight) for one in found.mismatches] == [("A38", Weight.UNKNOWN)]
     assert found.suspicious
 
 
