@@ -61,13 +61,13 @@ def required_actions(dag_id: str, run_id: str, task_id: str, map_index: int = -1
 
 def migration_links(migration: str) -> tuple[tuple[str, str], ...]:
     """The pages about a migration, by what they are called."""
-    page = f"{PREFIX}/migrations/{quote(migration)}"
-    return (("Migration", f"{page}/"), ("Report", f"{page}/report"))
+    page = page_path(f"migrations/{quote(migration, safe='')}/")
+    return (("Migration", page), ("Report", f"{page}report"))
 
 
 def run_links(run: str, move: str) -> tuple[tuple[str, str], ...]:
     """The report of a run that changes a cluster, by what it is called."""
-    return (("Report", f"{PREFIX}/{move}s/{quote(run)}/"),)
+    return (("Report", page_path(f"{move}s/{quote(run, safe='')}/")),)
 
 
 class MigrationLink(BaseOperatorLink):

@@ -87,17 +87,20 @@ def scan(  # noqa: PLR0913 - the options of a verb
 def brake(
     *,
     pull: Annotated[str, typer.Option("--pull", help="Pull it, and say why.", show_default=False)] = "",
-    release: Annotated[bool, typer.Option("--release", help="Release it.")] = False,
+    release: Annotated[bool, typer.Option("--release", help="Release it; toggles may begin again.")] = False,
+    execute: Execute = False,
     settings_file: SettingsFile = None,
     as_json: Json = False,
 ) -> int:
-    """Show, pull or release the brake: while it is pulled, no scan starts another toggle."""
+    """Show, pull or release the brake: while it is pulled, no scan starts another toggle.
+
+    Pulling only stops, and acts at once. Releasing lets toggles begin again: it needs --execute."""
     if pull and release:
         raise Rejected("--pull and --release exclude each other; name one of them")
     with open_scans(settings_file) as scans:
         if pull:
             scans.brake.pull(pull)
-        if release:
+        if release and execute:
             scans.brake.release()
         reason = scans.brake.pulled()
     if as_json:

@@ -207,7 +207,7 @@ def show_brake(console: Console, reason: str) -> None:
     """Whether it is pulled."""
     if reason:
         console.line(styled("the brake is pulled", "red"), f": {reason}")
-        next_command(console, "groupshift brake --release")
+        next_command(console, "groupshift brake --release --execute")
     else:
         console.print("the brake is released")
         next_command(console, "groupshift scan --auto-toggle")

@@ -98,8 +98,17 @@ def test_a_pulled_brake_ends_with_one_and_is_released_by_its_verb(
     captured = capsys.readouterr()
     assert "broker is down" in captured.out
     assert fleet.ensemble.worlds["orders"].mode_writes == 0
-    assert main(["brake", "--release", "--json"]) == 0
+    assert main(["brake", "--release", "--execute", "--json"]) == 0
     assert document(capsys) == {"pulled": False, "reason": ""}
+
+
+def test_u03_a_brake_is_released_with_execute_only(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pulling stops at once; what lets others act again is asked for in full."""
+    assert main(["brake", "--pull", "broker is down"]) == 0
+    assert main(["brake", "--release", "--json"]) == 0
+    assert '"pulled": true' in capsys.readouterr().out
+    assert main(["brake", "--release", "--execute"]) == 0
+    assert "the brake is released" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
