@@ -120,8 +120,8 @@ def _units(character: str) -> str:
 
 
 _HARMLESS = re.compile(r"[^\W_](?:[^\W_]|[ ,;'()=/%→+.-]|:(?=[ \d]|$)|(?<=[^\W_])_(?=[^\W_]))*")
-_LINK = re.compile(r"www\.|:/|//")
-"""What Markdown of GitHub makes a link of without any mark."""
+_LINK = re.compile(r"www\.|:/|//|\d+[.)](?: |$)")
+"""What Markdown of GitHub makes a link of without any mark, and the number that begins a list."""
 
 
 def shown(text: str) -> str:

@@ -186,6 +186,7 @@ def test_a_missing_or_foreign_verdict_is_an_error_not_a_pass(bench: Bench) -> No
     assert app.judge(migration, "canary", "before").verdict is Verdict.PASS
     path = bench.evidence.path(migration, "canary", "validation-before", "verdict.json")
     for text in ("{", "{}", '{"findings": [], "manifests": {}}'):
+        app.prove(app.proof(migration, "canary", "before"))
         bench.evidence.texts[path] = text
         assert app.judge(migration, "canary", "before").verdict is Verdict.ERROR
 

@@ -40,7 +40,7 @@ def pack(made: Sealable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sea
 def settings(monkeypatch: pytest.MonkeyPatch, found: Sealable, key: str) -> None:
     """Settings with this public key, of the journal of this pack, also as the default file."""
     sections = {
-        "kafka": {"bootstrap_servers": "b"},
+        "kafka": {"bootstrap_servers": "b:9092"},
         "fleet": {"driver": "manual"},
         "journal": {"url": "sqlite://"},
         "evidence": {"root": str(found.root), "public_key": key},
@@ -53,7 +53,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, found: Sealable, key: str) -> None
     home.mkdir(exist_ok=True)
     (home / "key.pub").write_text(key)
     (home / "settings.toml").write_text(
-        f'[kafka]\nbootstrap_servers = "b"\n[fleet]\ndriver = "manual"\n[journal]\nurl = "sqlite://"\n'
+        f'[kafka]\nbootstrap_servers = "b:9092"\n[fleet]\ndriver = "manual"\n[journal]\nurl = "sqlite://"\n'
         f'[evidence]\nroot = "{found.root}"\npublic_key = "{home}/key.pub"\n'
     )
     monkeypatch.setenv(session.HOME_VARIABLE, str(home))
