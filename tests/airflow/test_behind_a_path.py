@@ -281,7 +281,7 @@ def test_f08_the_menu_leads_to_the_pages_behind_the_path(ui: Page, behind: Behin
     _look(ui, "menu-report")
 
 
-def test_f08_the_tab_of_a_run_and_its_gate_are_behind_the_path(ui: Page, behind: Behind) -> None:
+def test_u06_the_tab_of_a_run_and_its_gate_are_behind_the_path(ui: Page, behind: Behind) -> None:
     """The tab says who holds the migration and leads to the question of the run."""
     ui.goto(f"{behind.url}/dags/migrate_coordination/runs/{RUN}")
     ui.get_by_role("link", name="Migration", exact=True).click()

@@ -407,6 +407,12 @@ def test_f08_every_link_is_below_the_path_of_airflow(
     assert link.startswith(f"{below}migrations/orders%201%2Fx/")
     task.migration = "{{ unknown }}"
     assert links.MigrationLink().get_link(task, ti_key=None).partition("?")[0] == below  # type: ignore[arg-type]
+    (_, of_migration), (_, of_report) = links.migration_links("orders 1/x")
+    assert (of_migration, of_report) == (
+        f"{path}migrations/orders%201%2Fx/",
+        f"{path}migrations/orders%201%2Fx/report",
+    )
+    assert links.run_links("r/1", "downgrade")[0][1] == f"{path}downgrades/r%2F1/"
 
 
 @pytest.mark.parametrize(("theme", "said"), [("dark", "@media all"), ("light", "@media not all")])
