@@ -128,7 +128,7 @@ def run(tree: Path, file: str, names: list[str]) -> list[Result]:
 
 def _patience(file: str) -> list[str]:
     """Without servers a test that hangs there is ended soon: on older code some do."""
-    return [] if Path(file).parts[1] in {"live", "airflow", "browser", "matrix"} else ["--timeout", "30"]
+    return [] if Path(file).parts[1] in {"live", "airflow", "browser", "matrix"} else ["--timeout", "10"]
 
 
 def _git(*words: str) -> None:
