@@ -50,7 +50,7 @@ def same(spark: SparkSession, records: Sequence[LogRecord], reading: Reading) ->
 
 def test_every_rule_speaks_in_both_about_the_same_keys(spark: SparkSession) -> None:
     """Hundreds of groups with everything that can be wrong: every number, offset and sentence is equal."""
-    records, reading = world(2, GROUPS, 45 * MINUTE)
+    records, reading = world(7, GROUPS, 45 * MINUTE)
     found = same(spark, records, reading)
     spoken = {one.rule for one in found.mismatches}
     assert spoken == set(BY_NUMBER), sorted(set(BY_NUMBER) - spoken)
