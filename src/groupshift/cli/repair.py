@@ -100,8 +100,9 @@ def offsets(
     """Find the committed offsets that a rollback left in Kafka of a group which ZooKeeper coordinates; with
     --execute delete them, and read back that none is left.
 
-    Refused for a group in kafka mode, with members that commit to Kafka, with an open migration, or where
-    Kafka's offset is the only one. Exit code 1: something is left, or it is refused."""
+    Refused for a group in kafka mode, with members that commit to Kafka, with an open migration, where
+    Kafka's offset is the only or the higher one, or where nobody is there and the mode node is gone. Exit
+    code 1: something is left, or it is refused."""
     opened, parsed = open_app(settings_file)
     with opened:
         found, against = opened.stale_offsets(group)

@@ -61,7 +61,7 @@ def leftover(group: str, kafka: Offsets, zookeeper: Offsets) -> Leftover | None:
 def against_removal(view: GroupView) -> str:
     """Why Kafka's offsets of this group may not be removed now; empty where they may."""
     group = view.group
-    if view.protocol is not None or view.effective_mode is Mode.KAFKA:
+    if Mode.KAFKA in {view.effective_mode, view.mode.requested}:
         return f"group {group} is in kafka mode: these offsets are the ones it continues from"
     if view.kafka.members:
         names = ", ".join(sorted({each.client_id or each.member_id for each in view.kafka.members}))
@@ -74,12 +74,31 @@ def against_removal(view: GroupView) -> str:
         return f"group {group} has members of kind {kinds}, which commit to Kafka: roll it back first"
     if view.problems:
         return f"group {group} was not read whole ({view.problems[0]}): correct that first"
-    found = leftover(group, offsets_of(view.kafka_offsets), offsets_of(view.zookeeper_offsets))
+    return _in_use(view)
+
+
+def _in_use(view: GroupView) -> str:
+    """Why the group may go on from these offsets, though Kafka has no member of it; empty: it does not."""
+    group, kafka, zookeeper = view.group, offsets_of(view.kafka_offsets), offsets_of(view.zookeeper_offsets)
+    by_hand = "decide it by hand with kafka-consumer-groups.sh"
+    if kafka and not view.members and view.mode.data is None:
+        return (
+            f"group {group} has no member now and no mode node, like one that moved to Kafka for good: which "
+            "offsets it continues from cannot be told; start its old members first"
+        )
+    ahead = sorted(at for at, offset in kafka.items() if offset > zookeeper.get(at, offset))
+    if ahead:
+        at = ahead[0]
+        return (
+            f"Kafka is ahead of ZooKeeper at {at} ({kafka[at]:,} and {zookeeper[at]:,}), so group {group} "
+            f"may continue from Kafka: wait until its old members are beyond that, or {by_hand}"
+        )
+    found = leftover(group, kafka, zookeeper)
     if found and found.alone:
         more = f" and {len(found.alone) - 1:,} others" if len(found.alone) > 1 else ""
         return (
             f"ZooKeeper has no offset of {found.alone[0]}{more}, so Kafka's is the only one of group "
-            f"{group}: decide it by hand with kafka-consumer-groups.sh"
+            f"{group}: {by_hand}"
         )
     return ""
 

@@ -234,7 +234,7 @@ def _lost_holds(empty: Rows) -> str:
 
 
 def _plain(members: Rows, overlaps: Rows) -> Ruled:
-    if not any(row["kind"] == "plain" for row in members):
+    if not overlaps and not any(row["kind"] == "plain" for row in members):
         return not_asked("A07", "no plain consumer overlapped another member", "there was none")
     return ruled("A07", _plain_holds(members), _offences(overlaps), hint=_OUTSIDE)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind, ModeNode
+from groupshift.domain.coordination import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, Member
 from groupshift.domain.moves import Until, WayBack
 from groupshift.domain.partitions import TopicPartition
@@ -143,6 +143,7 @@ def _view(**changed: Any) -> GroupView:
     return replace(view, **changed)
 
 
+BEYOND = CommittedOffset(partition=FIRST, offset=35_098)
 KAFKA_MODE = ModeNode(data=b"kafka", version=1, czxid=1, mzxid=1)
 JOINED = KafkaGroup(state="Stable", members=(KafkaMember(member_id="x", client_id="billing", host="h"),))
 
@@ -153,16 +154,22 @@ JOINED = KafkaGroup(state="Stable", members=(KafkaMember(member_id="x", client_i
         ({}, ""),
         ({"members": (), "ids": ()}, ""),
         ({"mode": KAFKA_MODE, "ids": (), "members": ()}, "kafka mode"),
+        ({"mode": KAFKA_MODE}, "kafka mode"),
         ({"kafka": JOINED}, "billing"),
         ({"members": (Member(member_id="m1", kind=MemberKind.AWARE),)}, "of kind aware"),
         ({"problems": ("offset of orders/0 is not a number",)}, "not read whole"),
         ({"zookeeper_offsets": ()}, "the only one"),
+        ({"mode": ABSENT_MODE, "members": (), "ids": ()}, "no member now and no mode node"),
+        ({"mode": ABSENT_MODE}, ""),
+        ({"kafka_offsets": (BEYOND,)}, "ahead of ZooKeeper at orders-0 (35,098 and 35,097)"),
+        ({"kafka_offsets": (BEYOND,), "members": (), "ids": ()}, "ahead of ZooKeeper"),
     ],
 )
 def test_u15_only_offsets_that_nobody_continues_from_may_be_removed(
     changed: dict[str, Any], said: str
 ) -> None:
-    """Kafka mode, a member of Kafka's, an aware member, an unread node and the only offset stand against."""
+    """Kafka mode, a member of Kafka's, an aware member, an unread node, the only or the higher offset, and a
+    group as finalise leaves it while its members are away stand against."""
     from groupshift.domain.leftover import against_removal
 
     against = against_removal(_view(**changed))

@@ -13,6 +13,7 @@ from contextlib import closing
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from groupshift.adapters.kafka.sentences import without_secrets
 from groupshift.domain.log_gaps import Gap, GapRead
 
 _ENOUGH = 10_000
@@ -25,6 +26,7 @@ class KafkaRecordLog:
     """One client for each isolation level that is asked for; ``timeout_s`` bounds the reading of each gap."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], timeout_s: float = 20.0) -> None:
+        self._properties = properties
         self._settings = {
             **properties,
             "bootstrap.servers": bootstrap,
@@ -41,10 +43,16 @@ class KafkaRecordLog:
         """See the port."""
         found: dict[int, GapRead] = {}
         for level in dict.fromkeys(gap.isolation for gap in gaps):
-            with closing(Consumer({**self._settings, "isolation.level": level.value})) as consumer:
-                for number, gap in enumerate(gaps):
-                    if gap.isolation is level:
-                        found[number] = self._one(consumer, gap)
+            asked = {number: gap for number, gap in enumerate(gaps) if gap.isolation is level}
+            try:
+                consumer = Consumer({**self._settings, "isolation.level": level.value})
+            except KafkaException as error:
+                found |= {
+                    number: GapRead(gap=gap, problem=self._said(error)) for number, gap in asked.items()
+                }
+                continue
+            with closing(consumer):
+                found |= {number: self._one(consumer, gap) for number, gap in asked.items()}
         return [found[number] for number in range(len(gaps))]
 
     def _one(self, consumer: Consumer, gap: Gap) -> GapRead:
@@ -56,7 +64,11 @@ class KafkaRecordLog:
                 return GapRead(gap=gap, log_start=start, decided=end)
             return self._records(consumer, gap, start)
         except KafkaException as error:
-            return GapRead(gap=gap, problem=error.args[0].str() if error.args else str(error))
+            return GapRead(gap=gap, problem=self._said(error))
+
+    def _said(self, error: KafkaException) -> str:
+        text = error.args[0].str() if error.args else str(error)
+        return without_secrets(text, self._properties)
 
     def _records(self, consumer: Consumer, gap: Gap, start: int) -> GapRead:
         """The records from the gap's first offset on, until one lies behind it or the log ends."""

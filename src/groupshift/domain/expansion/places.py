@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.commit_places import ZERO_ID
 
 _UNKNOWN = -1
 
@@ -65,7 +66,7 @@ class Elsewhere:
             offset=_UNKNOWN if self.offset is None else self.offset,
             leader_epoch=None if self.leader_epoch == _UNKNOWN else self.leader_epoch,
             metadata=self.metadata,
-            topic_id=self.topic_id or None,
+            topic_id=None if self.topic_id in {"", ZERO_ID} else self.topic_id,
         )
 
     @property

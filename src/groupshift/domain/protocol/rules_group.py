@@ -8,7 +8,9 @@ from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.model import CONSUMERS, EMPTY, Kind, Protocol, Way
+from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.verdict import Verdict
+from groupshift.errors import Rejected
 
 STABLE = "Stable"
 _STICKY = frozenset({"sticky", "cooperative-sticky"})
@@ -163,8 +165,7 @@ def offsets_complete(facts: ProtocolFacts) -> Iterator[Complaint]:
 def _compared(state: ClusterState) -> tuple[list[str], list[str], list[str]]:
     """Partitions of the topics that are read without an offset, and those whose offset is beyond their log,
     or before it. Without members every topic with offsets is meant."""
-    topics = {row.topic for row in state.subscriptions if row.topic[:1] != "~"}
-    topics |= {row.topic for row in state.assignments}
+    topics = _read(state)
     committed = {(row.topic, row.partition): row.offset for row in state.offsets}
     missing, beyond, below = [], [], []
     for end in state.log_ends:
@@ -179,6 +180,24 @@ def _compared(state: ClusterState) -> tuple[list[str], list[str], list[str]]:
         elif at < end.log_start:
             below.append(f"{name} at {at}, log {end.log_start} to {end.log_end}")
     return sorted(missing), sorted(beyond), sorted(below)
+
+
+def _read(state: ClusterState) -> set[str]:
+    """The topics that members name, have, or match by an expression: by one that cannot be evaluated here,
+    all of them."""
+    named = {row.topic for row in state.subscriptions}
+    expressions = sorted(each[1:] for each in named if each[:1] == "~")
+    topics = {each for each in named if each[:1] != "~"} | {row.topic for row in state.assignments}
+    known = {end.topic for end in state.log_ends}
+    for each in expressions:
+        if clean_filter(each) != each:  # what old consumers read otherwise
+            return topics | known
+        try:
+            matches = compile_filter(each).fullmatch
+        except Rejected:
+            return topics | known
+        topics |= {topic for topic in known if matches(topic)}
+    return topics
 
 
 def alone(facts: ProtocolFacts) -> Iterator[Complaint]:

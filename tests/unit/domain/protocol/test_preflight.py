@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.cluster_rows import ClusterState, LogEndRow, OffsetRow, ProblemRow, SubscriptionRow
+from groupshift.domain.cluster_rows import (
+    AssignmentRow,
+    ClusterState,
+    LogEndRow,
+    OffsetRow,
+    ProblemRow,
+    SubscriptionRow,
+)
 from groupshift.domain.protocol.broker import POLICY, PROTOCOLS, Policy
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.model import AWAY, Kind, Protocol, ProtocolGroup, Way
@@ -224,6 +231,26 @@ def test_offsets_are_complete_and_within_their_logs() -> None:
     assert (judged(state((0, 10))).verdict, "t-0 at 10" in judged(state((0, 10))).reason) == (FAILS, True)
     assert judged(state((0, 5), (1, 3))).verdict is PASS, "below the log start: explained"
     assert judged(state((0, 5), problems=("group 'g': unread",))).verdict is UNSURE
+
+
+@pytest.mark.parametrize(
+    ("subscribed", "verdict"),
+    [("~ord.*", FAILS), ("~pay.*", PASS), ("~x{1,2}", FAILS), ("~(?P<a>b)", FAILS), ("other", PASS)],
+)
+def test_topics_that_an_expression_matches_are_read_before_anybody_has_them(
+    subscribed: str, verdict: Verdict
+) -> None:
+    """The offset of one that was made anew is beyond its log; one that nobody reads is left over. What cannot
+    be evaluated may match."""
+    state = ClusterState(
+        cluster_id="c",
+        taken_at_ms=1,
+        subscriptions=[SubscriptionRow(group="g", member_id="m", topic=subscribed)],
+        assignments=[AssignmentRow(group="g", member_id="m", topic="payments", partition=0)],
+        offsets=[OffsetRow(group="g", topic="orders", partition=0, offset=500)],
+        log_ends=[LogEndRow(topic="orders", partition=0, log_start=0, log_end=9)],
+    )
+    assert asked(view(consumer(3)), DOWN, state=state)["P13"].verdict is verdict
 
 
 def test_a_group_of_one_and_groups_that_are_empty_on_the_way() -> None:

@@ -6,7 +6,7 @@ coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -79,14 +79,14 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
             asked[node].append((_commit(cluster.broker(node), part[0], rows_), part))
         again = 0
         for part, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
-            codes = _codes(left[part], answer)
+            codes = _codes(left.pop(part), answer)
             lasting = [(row, code) for row, code in codes if _is_lasting(code)]
             for row, code in sorted(lasting, key=lambda each: each[1]):
                 refused.add(row, f"offsets of group {part[0]!r} are not committed: {error_name(code)}")
-            if lasting or not codes:
-                del left[part]
-            else:
-                again = max(code for _, code in codes)
+            passing = [(row, code) for row, code in codes if not _is_lasting(code)]
+            if passing:
+                left[part] = [row for row, _ in passing]
+                again = max(code for _, code in passing)
         raise_for(again, f"{len(left)} groups are not committed yet")
 
     if left:
@@ -96,20 +96,24 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
 
 def _parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[OffsetRow]]]:
     """The rows of each group, cut where a request would become one that a coordinator may refuse as too
-    large: it writes each as one batch."""
-    by_group: dict[str, list[OffsetRow]] = defaultdict(list)
+    large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
+    take the others' protection away."""
+    by_group: dict[tuple[str, bool], list[OffsetRow]] = defaultdict(list)
     for row in rows:
-        by_group[row.group].append(row)
-    for group, found in by_group.items():
-        number, size, part = 0, 0, list[OffsetRow]()
+        by_group[row.group, bool(row.topic_id)].append(row)
+    numbers = Counter[str]()
+    for (group, _), found in by_group.items():
+        size, part = 0, list[OffsetRow]()
         for row in found:
             bytes_ = _ROW_BYTES + len((row.group + row.topic + (row.metadata or "")).encode())
             if part and size + bytes_ > _PART_BYTES:
-                yield (group, number), part
-                number, size, part = number + 1, 0, []
+                yield (group, numbers[group]), part
+                numbers[group] += 1
+                size, part = 0, []
             size += bytes_
             part.append(row)
-        yield (group, number), part
+        yield (group, numbers[group]), part
+        numbers[group] += 1
 
 
 def _codes(rows: Iterable[OffsetRow], answer: Any) -> list[tuple[OffsetRow, int]]:
@@ -134,7 +138,7 @@ def _is_lasting(code: int) -> bool:
 
 
 def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
-    """By topic ids where every row has one and the broker takes them, else by name."""
+    """By topic ids where the rows have them (all or none do) and the broker takes them, else by name."""
     found = list(rows)
     by_id = all(row.topic_id for row in found) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
     least, most = (_TOPICS_BY_ID, _TOPICS_BY_ID) if by_id else (2, _NAMED_TOPICS)
