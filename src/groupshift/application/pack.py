@@ -330,7 +330,8 @@ def _of_signature(text: str, signature: str, verifier: Verifier | None, known: K
         reason = "it is not as signatures are written: it was altered"
         yield Check(path=SIGNATURE, state=State.FORGED, reason=reason)
     elif known.signature and _sha256(signature) != known.signature:
-        reason = f"the journal knows it as {known.signature[:12]}… and it is {_sha256(signature)[:12]}…"
+        found = f"the journal knows it as {known.signature[:12]}… and it is {_sha256(signature)[:12]}…"
+        reason = f"{found}: it was replaced, or sealing was interrupted"
         yield Check(path=SIGNATURE, state=State.FORGED, reason=reason)
     elif verifier is None:
         if signature:

@@ -13,7 +13,7 @@ from typing import Any
 from groupshift.adapters.fleet.arguments import fill, problems
 from groupshift.adapters.fleet.program import Ran, masked, run_program
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.foreign_json import FILE_BYTES, load_json
+from groupshift.domain.foreign_json import FILE_BYTES, load_json, shown_value
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 from groupshift.settings import CommandSettings
@@ -131,7 +131,13 @@ class CommandFleet:
             name=str(told["name"]),
             kind=MemberKind(told["kind"]),
             state=SlotState(told["state"]),
-            member_id=told.get("member_id"),
-            change_id=told.get("change_id"),
+            member_id=_text(told.get("member_id")),
+            change_id=_text(told.get("change_id")),
             trouble=self._masked(str(told.get("trouble") or "")),
         )
+
+
+def _text(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{shown_value(value)} is no text")
+    return value
