@@ -102,7 +102,7 @@ class _ClusterHook(BaseHook):
         is told twice and differs; no sentence quotes a value."""
         try:
             raw = json.loads(found.extra or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             raw = None
         if not isinstance(raw, dict):
             raise self.refused("its extra is no JSON object")

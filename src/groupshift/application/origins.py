@@ -6,6 +6,7 @@ either, so a folder that was carried away is held against the same.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from groupshift.application.run_account import folder_of
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.pack import AUDITED, REWRITTEN, Demand, Origins, StoredFile, entries_of
+from groupshift.errors import Broken
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.journal import EventKind
 
@@ -45,6 +47,9 @@ class _Gathered:
             return  # a store without files
         self.demands[path] = Demand(sha256=digest)
         text = self.evidence.read_text(self.name, *path.split("/")) if path in self.there else None
+        hashed = hashlib.sha256((text or "").encode()).hexdigest()
+        if path in self.there and self.there[path].sha256 == digest != hashed:
+            raise Broken(f"{path} was replaced while it was checked: find out by whom, and check again")
         entries = entries_of(text or "")
         if entries is None:
             self.unheld.append(f"{folder}/")
@@ -101,9 +106,10 @@ def of_events(evidence: EvidenceStore, name: str, there: _There, events: Sequenc
 
 
 def own_files(there: _There, sealings: Iterable[Data], begun: Iterable[Data] = ()) -> dict[str, Demand]:
-    """What sealing wrote itself, by the bodies of the sealings, and of those that were ``begun`` and may have
-    been interrupted: as the last one left it, or as any of them did."""
-    bodies = (*sealings, *begun)
+    """What sealing wrote itself, by the bodies of the sealings, and of those that were ``begun`` since then
+    and may have been interrupted: as the last one left it, or any of these; an earlier one was put back."""
+    sealings = tuple(sealings)
+    bodies = (*sealings[-1:], *begun)
     found: dict[str, Demand] = {}
     for body in sealings:
         found |= {path: Demand(sha256=str(sha256)) for path, sha256 in body.get("own", {}).items()}

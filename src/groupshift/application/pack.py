@@ -52,7 +52,7 @@ Progress = Callable[[int, int], None]
 class Verification:
     """What became of a pack: ``digest`` is the SHA-256 of its manifest, ``signed`` whether it carries a
     signature, ``signature_checked`` whether that was held against a public key; ``checks`` name every file,
-    sound ones included."""
+    sound ones included; ``journaled`` is whether the journal knew its manifest."""
 
     migration: str
     plan_hash: str
@@ -61,6 +61,7 @@ class Verification:
     signed: bool
     signature_checked: bool
     checks: tuple[Check, ...]
+    journaled: bool = False
 
     @property
     def troubles(self) -> tuple[Check, ...]:
@@ -70,19 +71,25 @@ class Verification:
     @property
     def as_sealed(self) -> bool:
         """Whether every file is the one that was sealed, and nothing lies beside them."""
-        return all(check.state in {State.SOUND, State.UNCHECKED} for check in self.checks)
+        return self.proven and all(check.state in {State.SOUND, State.UNCHECKED} for check in self.checks)
+
+    @property
+    def proven(self) -> bool:
+        """Whether anything but the folder itself, the journal or a key, was asked what was sealed."""
+        return self.journaled or self.signature_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What is known of a pack besides its own manifest: SHA-256 of each sealing, oldest first (none: not
-    known), the plan's JSON and hash, where its files come from, and whether it was signed when it was sealed
-    last (None: not known)."""
+    known), the plan's JSON and hash, where its files come from, whether it was signed when it was sealed
+    last (None: not known), and the SHA-256 of that signature (empty: not known)."""
 
     sealed: tuple[str, ...] = ()
     plan: tuple[str, str] | None = None
     origins: Origins = field(default_factory=Origins)
     signed: bool | None = None
+    signature: str = ""
 
 
 def seal(env: Environment, migration: str, report: str = "") -> Pack:
@@ -262,6 +269,7 @@ def verified(
         signed=bool(signature),
         signature_checked=bool(signature) and verifier is not None,
         checks=settled(checks),
+        journaled=bool(known.sealed),
     )
 
 
@@ -321,6 +329,10 @@ def _of_signature(text: str, signature: str, verifier: Verifier | None, known: K
     elif signature and not is_signature(signature):
         reason = "it is not as signatures are written: it was altered"
         yield Check(path=SIGNATURE, state=State.FORGED, reason=reason)
+    elif known.signature and _sha256(signature) != known.signature:
+        found = f"the journal knows it as {known.signature[:12]}… and it is {_sha256(signature)[:12]}…"
+        reason = f"{found}: it was replaced, or sealing was interrupted"
+        yield Check(path=SIGNATURE, state=State.FORGED, reason=reason)
     elif verifier is None:
         if signature:
             reason = "it is signed, and no public key was given to check it: signature not checked"
@@ -340,12 +352,15 @@ def known_of(
 ) -> Known:
     """What the journal of a migration knows, by its events."""
     sealings = [event["body"] for event in events if event["kind"] == EventKind.SEALED]
-    begun = [event["body"] for event in events if event["kind"] == EventKind.SEALING]
+    since = max((event["seq"] for event in events if event["kind"] == EventKind.SEALED), default=0)
+    begun = [e["body"] for e in events if e["kind"] == EventKind.SEALING and e["seq"] > since]
+    last: Mapping[str, Any] = sealings[-1] if sealings else {}
     origins = of_events(evidence, name, there, events)
     return Known(
         sealed=tuple(str(body["digest"]) for body in sealings),
         origins=replace(origins, demands={**origins.demands, **own_files(there, sealings, begun)}),
-        signed=sealings[-1].get("signed") if sealings else None,
+        signed=last.get("signed"),
+        signature=str(last.get("signature", "")),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from groupshift.cli.run_report import verified_run
 from groupshift.cli.session import Json, SettingsFile, has_settings, open_app
 from groupshift.cli.session import settings as parsed_settings
 from groupshift.cli.terminal import Console, Table, progress_bar, styled
-from groupshift.domain.foreign_text import visible
+from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.pack import SIGNATURE, Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
@@ -99,7 +100,7 @@ def verify_evidence(
     with progress_bar(console, "hashing") as bar:
         found, verbs = _checked(what, settings, public_key, lambda done, of: bar("hashing", done, of))
     if as_json:
-        render.print_json({**render.plain(found), "sound": not found.troubles})
+        render.print_json({**render.plain(found), "sound": not found.troubles, "proven": found.proven})
     else:
         _show(Console(), found, verbs)
     return Broken.exit_code if found.troubles else 0
@@ -121,7 +122,7 @@ def _checked(
         try:
             return opened.verify_evidence(what, key, told), "groupshift"
         except Rejected as unknown:
-            if Path(what).is_dir():
+            if what and os.path.isdir(what):  # noqa: PTH112 - it is False for what cannot be a path
                 hint = f"to check the folder {what}, write it with a slash: {what}/"
                 raise Rejected(f"{unknown}; {hint}") from unknown
             raise
@@ -166,18 +167,22 @@ def _show(console: Console, found: Verification, verbs: str) -> None:
     console.print(f"signature: {_signature(found)}")
     if found.troubles:
         console.line(styled("broken", "red"), ": take no decision on this evidence before a person knows why")
-        render.next_command(
-            console, f"{verbs} status {found.migration}" if verbs == "groupshift" else f"{verbs} status"
-        )
+        me = (found.migration,) if verbs == "groupshift" else ()
+        render.next_command(console, command(*verbs.split(), "status", *me))
         return
-    if found.as_sealed:
+    if not found.proven:
+        said = (
+            ": the files fit each other; that they are those that were sealed is proven by the journal only"
+        )
+        console.line(styled("not proven", "yellow"), f"{said}, or by a signature and its key")
+    elif found.as_sealed:
         console.line(
             styled("sound", "green"), f": every file is the one that was sealed ({_signature(found)})"
         )
     else:
         said = ": no file that was sealed was changed; those above are not part of that"
         console.line(styled("sound", "green"), said)
-    render.next_command(console, f"{verbs} report {found.migration}")
+    render.next_command(console, command(*verbs.split(), "report", found.migration))
 
 
 def _signature(found: Verification) -> str:

@@ -24,6 +24,7 @@ from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.expansion.repair import Mend, Repair
+from groupshift.domain.foreign_text import command
 from groupshift.errors import Rejected
 from groupshift.settings import KafkaSettings
 
@@ -111,7 +112,7 @@ def offsets(
             with closing(offset_restoring(parsed.kafka, timeout_s=timeout)) as restoring:
                 opened.remove_stale_offsets(group, restoring)
     may = found is not None and not against and not removed
-    then = found.command if found and may else f"groupshift assess --group {group}"
+    then = found.command if found and may else command("groupshift", "assess", "--group", group)
     if as_json:
         data = {} if found is None else {str(at): offset for at, offset in sorted(found.offsets.items())}
         document = {"group": group, "offsets": data, "against": against, "removed": removed, "next": then}

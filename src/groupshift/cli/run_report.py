@@ -24,6 +24,7 @@ from groupshift.cli.pages import Output, write_page
 from groupshift.cli.run_options import State, folder_of, place_of
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console
+from groupshift.domain.foreign_text import command
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
 from groupshift.ports.run_sealing import SEALED
@@ -103,7 +104,7 @@ def _page(runs: ClusterRuns, found: ClusterRun, folder: Path) -> tuple[tuple[str
 def _following(found: ClusterRun, where: str, *, sealed: bool, known: bool) -> str:
     if not sealed:
         return f"groupshift {found.move} status"
-    return f"groupshift verify-evidence {found.run if known else Path(where).parent}"
+    return command("groupshift", "verify-evidence", found.run if known else str(Path(where).parent))
 
 
 def verified_run(

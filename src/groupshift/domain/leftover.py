@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from shlex import quote
 
 from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.group import CommittedOffset, GroupView
 from groupshift.domain.partitions import TopicPartition
 
@@ -27,7 +27,7 @@ class Leftover:
     @property
     def command(self) -> str:
         """What removes them."""
-        return f"groupshift repair offsets --group {quote(self.group)} --execute"
+        return f"groupshift repair offsets --group {shell(self.group)} --execute"
 
     @property
     def sentence(self) -> str:

@@ -11,9 +11,9 @@ Registers, in this order (columns as in ``sql/consumption/<view>.sql``)::
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,18 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark 
 
 from groupshift.domain import ownership, txnlog
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_json import load_json
 from groupshift.domain.ownership import History, Interval
 from groupshift.errors import Broken, Rejected
+from groupshift.foreign_files import opened
 from groupshift.spark.checks import statement
 from groupshift.spark.output import write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
 """Stands for the end of an interval that has not ended: later than any clock, exact in JSON."""
 
+_LAST_LINE = 8 << 20
+"""No delivery is longer (bytes)."""
 _LEDGER = "member string, topic string, partition int, offset long, at_ms long, broken string"
 _INTERVALS = {
     "topic": "string",
@@ -75,7 +79,7 @@ def read_log(folder: Path, group: str, chroot: str = "") -> Log:
     paths = sorted(path for path in where.glob("log.*") if path.is_file())
     if not paths:
         raise Rejected(f"there is no ZooKeeper transaction log (log.*) in {where}; give its version-2 folder")
-    files = [txnlog.parse(path.read_bytes(), path.name) for path in paths]
+    files = [txnlog.parse(_bytes(path), path.name) for path in paths]
     transactions = txnlog.merge(files)
     history = ownership.history(transactions, group, chroot)
     holes = [
@@ -140,14 +144,25 @@ def torn_ledgers(folder: Path) -> tuple[str, ...]:
 
 
 def _torn(path: Path) -> bool:
-    last = path.read_bytes().rsplit(b"\n", 2)[-1]
+    last = _bytes(path, _LAST_LINE).rpartition(b"\n")[2]
     if not last:
         return False
     try:
-        json.loads(last)
-    except ValueError:
+        load_json(last, "it", at_most=_LAST_LINE)
+    except Rejected:
         return True
     return False
+
+
+def _bytes(path: Path, last: int | None = None) -> bytes:
+    """A file, or its ``last`` bytes. Raises `Broken` for what cannot be read: a pipe would be waited for."""
+    try:
+        with opened(path) as file:
+            if last is not None:
+                file.seek(max(0, file.seek(0, SEEK_END) - last))
+            return file.read()
+    except OSError as wrong:
+        raise Broken(f"{path} cannot be read ({wrong.strerror or wrong}): look at its folder") from wrong
 
 
 def read_ledgers(spark: SparkSession, folder: Path, torn: Sequence[str]) -> DataFrame:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from groupshift import foreign_files
 from groupshift.domain.equality import RULES_VERSION
+from groupshift.domain.foreign_json import FILE_BYTES, load_json
 from groupshift.errors import Rejected
+from groupshift.foreign_files import text_of
 from groupshift.spark.transforms import Difference
 
 
@@ -66,7 +68,7 @@ def from_data(data: Mapping[str, Any]) -> Rules:
             nobody=data.get("owners") == "nobody",
             log=tuple(_answer(each) for each in data.get("log", ())),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Rejected(f"the rules lack or spoil the key {error}; plan the migration again") from error
 
 
@@ -84,10 +86,13 @@ def _answer(each: Mapping[str, Any]) -> tuple[str, int, int, int, str, str]:
 def read(path: Path) -> Rules:
     """Rules from a JSON file. Raises `Rejected` when it is missing or not such a file."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = load_json(text_of(foreign_files.read(path)), "it", at_most=FILE_BYTES)
     except FileNotFoundError:
         raise Rejected(f"the rules file {path} does not exist; give --rules an existing file") from None
-    except ValueError as error:
+    except OSError as error:
+        why = error.strerror or error
+        raise Rejected(f"the rules file {path} cannot be read ({why}); give --rules another") from error
+    except (ValueError, Rejected) as error:
         raise Rejected(f"the rules file {path} is not JSON ({error})") from error
     if not isinstance(data, dict):
         raise Rejected(f"the rules file {path} holds no JSON object")

@@ -230,3 +230,14 @@ class _Entered(nullcontext[Any]):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.enter_result, name)
+
+
+@pytest.mark.parametrize("group", ["a\nb", "x;id", "\x1b[31m", "\u202eppa"])
+def test_f05_the_command_that_removes_leftovers_names_the_group_it_is_about(group: str) -> None:
+    """Pasted into a shell it is one word, and what a terminal cannot show is written by its code point."""
+    from groupshift.domain.foreign_text import command, visible
+    from groupshift.domain.leftover import Leftover
+
+    found = Leftover(group=group, offsets={FIRST: 7})
+    assert found.command == command("groupshift", "repair", "offsets", "--group", group, "--execute")
+    assert found.command == visible(found.command)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
+from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.cli import evidence, session
 from groupshift.cli.main import main
 from groupshift.settings import Settings, parse
@@ -238,3 +241,99 @@ def test_s01_the_report_ends_with_five_where_it_signs_a_doubt(
         code, said = verify(capsys, found.migration)
         assert (code, "doubted" in said, "was sealed (" in said) == (BROKEN, True, False), said
         found.seal()
+
+
+def test_s02_only_the_folder_proves_nothing_of_itself(
+    pack: Sealable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without journal and key everything can be altered and hashed again, so nothing is called as sealed."""
+    monkeypatch.setenv(session.HOME_VARIABLE, "/nowhere")
+    document = json.loads((pack.folder / "pack.json").read_text())
+    altered = pack.folder / "canary" / "validation-after" / "data_docs" / "index.html"
+    altered.write_text("mine")
+    del document["signed"]
+    (pack.folder / "pack.sig").unlink()
+    journal = json.loads((pack.folder / "journal.json").read_text())
+    for event in journal["events"]:
+        files = event["body"].get("files")
+        if event["stage"] == "canary" and files and event["body"].get("moment") == "after":
+            files["data_docs/index.html"] = hashlib.sha256(b"mine").hexdigest()
+    (pack.folder / "journal.json").write_text(json.dumps(journal, indent=1, sort_keys=True) + "\n")
+    for entry in document["files"]:
+        data = (pack.folder / entry["path"]).read_bytes()
+        entry.update(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    (pack.folder / "pack.json").write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+    code, said = verify(capsys, f"./{pack.migration}")
+    assert (code, "not proven: " in said) == (0, True), said
+    assert "sound: every file" not in said
+    code, said = verify(capsys, f"./{pack.migration}", "--json")
+    assert json.loads(said)["proven"] is False
+    for what in (pack.migration, f"./{pack.migration}"):
+        code, said = verify(capsys, what, "--public-key", PUBLIC)
+        assert code == BROKEN, said
+
+
+def test_s02_a_signature_that_was_replaced_is_named_without_a_key_too(
+    pack: Sealable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The journal has its SHA-256."""
+    settings(monkeypatch, pack, "")
+    place = pack.folder / "pack.sig"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "signature": "AAAA"}, indent=1) + "\n")
+    code, said = verify(capsys, pack.migration)
+    assert (code, "forged" in said) == (BROKEN, True), said
+
+
+def test_s07_an_earlier_report_that_was_put_back_is_doubted_by_the_next_sealing(
+    pack: Sealable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was sealed once, and is not what was sealed last."""
+    page = pack.folder / "report.html"
+    former = page.read_bytes()
+    pack.bench.clock.sleep(100)
+    evidence.written(pack.app(), pack.migration)
+    assert former != page.read_bytes()
+    page.write_bytes(former)
+    for _ in range(2):
+        code, said = verify(capsys, pack.migration)
+        assert (code, "report.html" in said) == (BROKEN, True), said
+        pack.seal()
+
+
+@pytest.mark.parametrize("name", ["x; touch pwned", "$(touch pwned)", "a b", "it's"])
+def test_f05_the_command_after_a_folder_is_one_word_for_each_name(
+    pack: Sealable, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever made the folder chose its name, and people paste what comes next."""
+    folder = pack.root / name
+    pack.folder.rename(folder)
+    document = json.loads((folder / "pack.json").read_text())
+    (folder / "pack.json").write_text(
+        json.dumps({**document, "migration": name}, indent=1, sort_keys=True) + "\n"
+    )
+    _, said = verify(capsys, f"./{name}")
+    assert said.rpartition("next: ")[2] == f"groupshift status {shlex.quote(name)}"
+
+
+@pytest.mark.parametrize("what", ["a" * 300, "a" * 5000, "\udcff" * 300])
+def test_s13_an_id_that_cannot_be_a_name_is_a_sentence(
+    pack: Sealable, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Longer than any file's name: exit code 2, no stack trace."""
+    code, said = verify(capsys, what)
+    assert (code, "Traceback" in said, said.startswith("rejected: migration")) == (REJECTED, False, True)
+
+
+def test_s01_a_manifest_that_is_replaced_between_hash_and_read_is_not_believed(
+    pack: Sealable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever changes files meanwhile cannot make their own list of hashes count."""
+    kept = ParquetEvidence.read_text
+    named = ("canary", "after", "manifest.json")
+
+    def racing(store: ParquetEvidence, migration: str, *parts: str) -> str | None:
+        return '{"files": []}' if parts == named else kept(store, migration, *parts)
+
+    monkeypatch.setattr(ParquetEvidence, "read_text", racing)
+    code, said = verify(capsys, f"./{pack.migration}")
+    assert (code, "replaced while it was checked" in said) == (BROKEN, True), said

@@ -6,7 +6,6 @@ each prints; docs/fleet-drivers.md is the contract for people.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from groupshift.adapters.fleet.arguments import fill, problems
 from groupshift.adapters.fleet.program import Ran, masked, run_program
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_json import FILE_BYTES, load_json, shown_value
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 from groupshift.settings import CommandSettings
@@ -97,9 +97,9 @@ class CommandFleet:
         ran = run_program(fill(self._templates[name], change), self._environment, self._settings.timeout_s)
         self._demand_success(name, ran)
         try:
-            answer = json.loads(ran.output)
-        except ValueError as error:
-            raise Rejected(self._unusable(name, f"no JSON ({error})")) from error
+            answer = load_json(ran.output, "it", at_most=FILE_BYTES)
+        except Rejected as error:
+            raise Rejected(self._unusable(name, f"no JSON that is read here ({error})")) from error
         if not isinstance(answer, dict):
             raise Rejected(self._unusable(name, f"JSON of type {type(answer).__name__}"))
         return answer
@@ -131,7 +131,13 @@ class CommandFleet:
             name=str(told["name"]),
             kind=MemberKind(told["kind"]),
             state=SlotState(told["state"]),
-            member_id=told.get("member_id"),
-            change_id=told.get("change_id"),
+            member_id=_text(told.get("member_id")),
+            change_id=_text(told.get("change_id")),
             trouble=self._masked(str(told.get("trouble") or "")),
         )
+
+
+def _text(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{shown_value(value)} is no text")
+    return value

@@ -144,5 +144,5 @@ def _message(error: ApiException) -> str:
     """The server's sentence; never the headers, which the exception's own text would show."""
     try:
         return str(json.loads(error.body or "")["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return str(error.reason)

@@ -8,7 +8,6 @@ memory.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,6 +26,7 @@ from groupshift.adapters.fleet.workloads import (
     title,
 )
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_json import load_json
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change
 
@@ -105,9 +105,9 @@ def _told(workload: Workload, to: MemberKind, gone: str) -> Mapping[str, Any]:
             f'add one such as {{"image": "registry/app:2", "env": {{"NAME": "value"}}}}'
         )
     try:
-        told = json.loads(text)
+        told = load_json(text, "it")
         image, env = told.get("image"), dict(told.get("env") or {})
-    except (ValueError, TypeError, AttributeError) as error:
+    except (Rejected, ValueError, TypeError, AttributeError) as error:
         raise Rejected(f"annotation {key} of {title(workload.document)} cannot be used: {error}") from error
     if not (image or env) or set(told) - {"image", "env"}:
         raise Rejected(f"annotation {key} of {title(workload.document)} needs image or env, and nothing else")

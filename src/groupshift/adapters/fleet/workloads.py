@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_json import load_json
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change
 
@@ -80,7 +81,7 @@ class Memory:
         if text is None:
             return cls()
         try:
-            told = json.loads(text)
+            told = load_json(text, "it")
             changes = tuple(
                 Accepted(
                     change_id=str(each["id"]),
@@ -91,7 +92,7 @@ class Memory:
                 for each in told["changes"]
             )
             return cls(changes=changes, fences={str(k): int(v) for k, v in told["fences"].items()})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (Rejected, ValueError, KeyError, TypeError, AttributeError) as error:
             raise Rejected(
                 f"annotation {CHANGES} of {title(workload)} is not groupshift's ({error!r}); "
                 "remove it once no migration of the group is open"

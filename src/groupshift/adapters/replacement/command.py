@@ -6,7 +6,6 @@ docs/downgrade.md is the contract for people.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from groupshift.adapters.fleet.arguments import problems, put
 from groupshift.adapters.fleet.program import Ran, masked, run_program
+from groupshift.domain.foreign_json import FILE_BYTES, load_json
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 
@@ -107,9 +107,9 @@ class CommandReplacement:
         ran = run_program(argv, self._environment, self._programs.timeout_s, key=f"command.{name}")
         self._demand_success(name, ran)
         try:
-            answer = json.loads(ran.output)
-        except ValueError as error:
-            raise Rejected(self._unusable(name, f"no JSON ({error})")) from error
+            answer = load_json(ran.output, "it", at_most=FILE_BYTES)
+        except Rejected as error:
+            raise Rejected(self._unusable(name, f"no JSON that is read here ({error})")) from error
         if not isinstance(answer, dict):
             raise Rejected(self._unusable(name, f"JSON of type {type(answer).__name__}"))
         return answer

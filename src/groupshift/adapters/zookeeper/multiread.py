@@ -89,7 +89,14 @@ class MultiRead:
 
     def deserialize(self, answer: bytes, at: int) -> list[Told]:
         """One answer an ask, in order. Raises kazoo's error of the first that failed for another reason
-        than that there is no such node, or that it may not be read."""
+        than that there is no such node, or that it may not be read; `ConnectionLoss` for bytes that are no
+        such answers, as for a connection that is lost in the middle of one."""
+        try:
+            return self._told(answer, at)
+        except (struct.error, ValueError, RuntimeError) as wrong:
+            raise ConnectionLoss(f"an answer of multiRead that cannot be read ({wrong})") from wrong
+
+    def _told(self, answer: bytes, at: int) -> list[Told]:
         told: list[Told] = []
         for ask in self._asks:
             kind, _, _ = _HEADER.unpack_from(answer, at)
@@ -112,7 +119,7 @@ class MultiRead:
 def _node(path: str, answer: bytes, at: int) -> tuple[Stamped, int]:
     (size,) = _INT.unpack_from(answer, at)
     start = at + _INT.size
-    at = start + max(size, 0)
+    at = start + max(size, 0)  # -1 stands for null
     czxid, mzxid, ctime, mtime, version, _, _, owner, _, _, pzxid = _STAT.unpack_from(answer, at)
     node = Stamped(
         path=path,
@@ -135,6 +142,8 @@ def _names(answer: bytes, at: int) -> tuple[tuple[str, ...], int]:
     for _ in range(count):
         (size,) = _INT.unpack_from(answer, at)
         at += _INT.size
+        if not 0 <= size <= len(answer) - at:
+            raise ValueError(f"a name of {size} bytes where {len(answer) - at} are left")
         names.append(answer[at : at + size].decode())
         at += size
     return tuple(sorted(names)), at

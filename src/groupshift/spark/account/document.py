@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import quote
 
 from groupshift.application.account import Account
 from groupshift.domain.chronicle import KnownBy, hand_overs, lags
 from groupshift.domain.coordination import MemberKind
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.moves import MoveName
 from groupshift.domain.pack import Pack
 from groupshift.spark import picture
@@ -214,10 +214,10 @@ def _consumption(account: Account) -> Markup:
 def _unaudited(account: Account) -> Markup:
     """What the ledgers tell, and the command that makes the audit."""
     told = account.delivered
-    source = quote(told.source) if told and told.source else "LEDGERS"
+    source = shell(told.source) if told and told.source else "LEDGERS"
     command = (
-        f"python -m groupshift.spark.jobs.audit_consumption --group {quote(account.status.group)} "
-        f"--ledgers {source} --zookeeper-log ZOOKEEPER_LOG --output {quote(account.audit_output)} "
+        f"python -m groupshift.spark.jobs.audit_consumption --group {shell(account.status.group)} "
+        f"--ledgers {source} --zookeeper-log ZOOKEEPER_LOG --output {shell(account.audit_output)} "
         f"--from-ms {account.status.created_at_ms} --to-ms {account.ended_ms}"
     )
     note = (

@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 from groupshift.domain.equality_moves import RULES
 from groupshift.domain.equality_rules import Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
+from groupshift.foreign_files import read
 from groupshift.spark.comparison import copies, differences, inputs, judging, work
 from groupshift.spark.comparison.checksums import Remaining
 from groupshift.spark.comparison.differences import Class
@@ -100,8 +102,11 @@ def _refuse_foreign(output: Path) -> None:
     this one would remove them (of another snapshot, an audit, a proof)."""
     manifest = output / MANIFEST
     try:
-        ours = manifest.is_file() and set(json.loads(manifest.read_bytes())) >= _OF_COMPARISON
-    except (ValueError, TypeError):
+        ours = (
+            manifest.is_file()
+            and set(load_object(read(manifest), "it", at_most=FILE_BYTES)) >= _OF_COMPARISON
+        )
+    except (OSError, Rejected):
         ours = False
     killed = (output / FOLDER).is_dir() and not manifest.exists()
     there = [name for name in (MANIFEST, VERDICT, DIFFERENCES) if (output / name).exists()]

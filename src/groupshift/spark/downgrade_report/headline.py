@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
 from groupshift.application.downgrade_account import DowngradeAccount
 from groupshift.application.run_account import accepted, compared, trouble, waiting
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import RunState
 from groupshift.spark.account.headline import Headline
@@ -112,7 +111,7 @@ def _stays(account: DowngradeAccount) -> tuple[tuple[str, str], ...]:
         "The brokers are as they were, but groups stay on the classic protocol: "
         f"{', '.join(groups[:_NAMED])}{more}. To give one its own back:"
     )
-    return ((said, f"groupshift protocol run --group {quote(groups[0])} --to consumer"),)
+    return ((said, f"groupshift protocol run --group {shell(groups[0])} --to consumer"),)
 
 
 def _now(account: DowngradeAccount, why: str) -> tuple[tuple[str, str], ...]:

@@ -18,7 +18,6 @@ ledgers hold beyond that moment is left out, so a group may go on consuming mean
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -26,8 +25,10 @@ from pathlib import Path
 
 from groupshift.adapters.kafka.record_log import KafkaRecordLog
 from groupshift.domain.coordination import Isolation
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
+from groupshift.foreign_files import read, text_of
 from groupshift.spark import audit_data, audit_report, consumption
 from groupshift.spark.audit import Ask, Audit, Rows, Window, measure
 from groupshift.spark.output import fresh, write_parquet, write_text
@@ -94,9 +95,9 @@ def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
     if path is None:
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
         return {str(name): (int(start), int(end)) for name, (start, end) in data.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, Rejected) as error:
         raise Rejected(
             f"--stages {path} is not a JSON object of stage to [from_ms, to_ms] ({error})"
         ) from error
@@ -109,9 +110,9 @@ def _asking(given: argparse.Namespace) -> Ask:
     properties: dict[str, str] = {}
     if given.properties is not None:
         try:
-            data = json.loads(given.properties.read_text(encoding="utf-8"))
+            data = load_object(text_of(read(given.properties)), "it", at_most=FILE_BYTES)
             properties = {str(key): str(value) for key, value in data.items()}
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, Rejected):
             raise Rejected(
                 f"--properties {given.properties} is not a JSON object; give a file that holds one"
             ) from None

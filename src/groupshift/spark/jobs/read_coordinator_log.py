@@ -17,7 +17,6 @@ log or the dump is damaged. A table that was not finished is not left behind.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shutil
 import sys
@@ -31,7 +30,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Broken, GroupshiftError, Rejected
+from groupshift.foreign_files import read, text_of
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.comparison.progress import room_in
 from groupshift.spark.comparison.session import large_session
@@ -63,12 +64,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _object(path: Path, option: str) -> dict[str, object]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        data = None
-    if not isinstance(data, dict):
-        raise Rejected(f"{option} {path} is not a JSON object; give a file that holds one")
-    return data
+        return load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
+    except (OSError, ValueError, Rejected):
+        raise Rejected(f"{option} {path} is not a JSON object; give a file that holds one") from None
 
 
 def _position(path: Path | None) -> Mapping[int, int] | None:

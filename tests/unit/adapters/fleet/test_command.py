@@ -235,3 +235,23 @@ RUNS_BY_CANARY = '"slots": [{"name": "m1", "kind": "old", "state": "running", "c
 def test_a_program_says_whether_it_took_a_change_up_or_its_slots_do(printed: str, *, taken: bool) -> None:
     """What it says itself counts first."""
     assert _fleet("", observe=f"print({printed!r})").took_up(CHANGE) is taken
+
+
+@pytest.mark.parametrize("answer", ["[" * 100_000, '{"slots": [], "slots": []}', '{"slots": [], "x": 1e999}'])
+def test_s13_an_answer_that_no_reader_takes_is_one_sentence(answer: str, tmp_path: Path) -> None:
+    """Deep, said twice, without end."""
+    (tmp_path / "answer").write_text(answer)
+    fleet = _fleet("", observe=f"print(open({str(tmp_path / 'answer')!r}).read())")
+    with pytest.raises(Rejected, match=r"fleet\.command\.observe .* printed") as refused:
+        fleet.slots("orders-app")
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize("name", ["member_id", "change_id"])
+@pytest.mark.parametrize("value", [["x"], {"x": 1}, 5, True])
+def test_s13_an_id_that_is_no_text_is_one_sentence(name: str, value: object) -> None:
+    """Whoever looks it up would fail at it."""
+    slot = {"name": "m1", "kind": "old", "state": "running", name: value}
+    fleet = _fleet("", observe=f"print({json.dumps({'slots': [slot]})!r})")
+    with pytest.raises(Rejected, match=r"slots that cannot be read .*is no text"):
+        fleet.slots("orders-app")

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.fleet.pods import member_of, slots_of
-from groupshift.adapters.fleet.workloads import Accepted, Memory, Workload
+from groupshift.adapters.fleet.workloads import CHANGES, Accepted, Memory, Workload
 from groupshift.domain.coordination import MemberKind
+from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change, SlotState
 
 GROUP = "orders-app"
@@ -94,3 +95,11 @@ def test_the_memory_survives_its_annotation_and_forgets_the_oldest_changes() -> 
     last = memory.last("s")
     assert last is not None
     assert last.change_id == "c19"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"changes": [], "fences": {"x": 1e999}}'])
+def test_s13_an_annotation_that_somebody_else_wrote_is_one_sentence(text: str) -> None:
+    """Deep, or a number without end: whoever may edit the workload can write it."""
+    document = {"kind": "Deployment", "metadata": {"name": "orders", "annotations": {CHANGES: text}}}
+    with pytest.raises(Rejected, match="is not groupshift's"):
+        Memory.of(document)

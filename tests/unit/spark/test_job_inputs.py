@@ -1,0 +1,78 @@
+"""Files that a person hands to the jobs: what cannot be read is a sentence, and nobody waits for a pipe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from groupshift.errors import Broken, GroupshiftError, Rejected
+from groupshift.spark import consumption, rules
+from groupshift.spark.jobs import audit_consumption, read_coordinator_log
+
+pytestmark = pytest.mark.timeout(20)
+READERS: dict[str, Callable[[Path], object]] = {
+    "--rules": rules.read,
+    "--stages": audit_consumption._stages,
+    "--up-to": read_coordinator_log._position,
+}
+NEW = [(reader, what) for reader in READERS for what in ("pipe", "deep")]
+NEW += [("--rules", what) for what in ("folder", "number", "twice")]
+NEW += [("--stages", what) for what in ("number", "twice")]
+KNOWN = [("--up-to", what) for what in ("folder", "no utf-8", "number", "twice")]
+KNOWN += [("--stages", "folder"), ("--stages", "no utf-8"), ("--rules", "no utf-8")]
+
+
+def odd(path: Path, what: str) -> Path:
+    """Put it there."""
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        texts = {"deep": b'{"a": ' * 100_000, "no utf-8": b"\xff\xfe\xff", "number": b'{"a": [1, 1e999]}'}
+        path.write_bytes(texts.get(what, b'{"a": [1, 2], "a": [3, 4]}'))
+    return path
+
+
+@pytest.mark.parametrize(("reader", "what"), NEW)
+def test_s13_an_option_that_names_no_json_is_one_sentence(reader: str, what: str, tmp_path: Path) -> None:
+    """Whatever lies there."""
+    refused_by(reader, what, tmp_path)
+
+
+@pytest.mark.parametrize(("reader", "what"), KNOWN)
+def test_an_option_that_names_other_bytes_is_one_sentence(reader: str, what: str, tmp_path: Path) -> None:
+    """Likewise what was told before."""
+    refused_by(reader, what, tmp_path)
+
+
+def refused_by(reader: str, what: str, tmp_path: Path) -> None:
+    """One line with the path."""
+    path = odd(tmp_path / "given", what)
+    with pytest.raises(Rejected) as refused:
+        READERS[reader](path)
+    assert (str(path) in str(refused.value), "\n" in str(refused.value)) == (True, False)
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "deep"])
+def test_s13_a_ledger_or_log_that_cannot_be_read_is_one_sentence(what: str, tmp_path: Path) -> None:
+    """A pipe is not waited for; a last line that nobody can read is a torn one."""
+    odd(tmp_path / "one.jsonl", what)
+    if what == "deep":
+        assert consumption.torn_ledgers(tmp_path) == ("one.jsonl",)
+        return
+    with pytest.raises(Broken, match=r"one\.jsonl cannot be read"):
+        consumption.torn_ledgers(tmp_path)
+    odd(tmp_path / "log.1", what)
+    with pytest.raises(GroupshiftError, match="no ZooKeeper transaction log"):
+        consumption.read_log(tmp_path, "g")
+
+
+def test_only_the_last_line_of_a_ledger_is_torn(tmp_path: Path) -> None:
+    """Complete ones, also without a line end, are none."""
+    for name, text in (("a", '{"x": 1}\n{"y"'), ("b", '{"x": 1}\n{"y": 2}'), ("c", '{"x": 1}\n'), ("d", "")):
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    assert consumption.torn_ledgers(tmp_path) == ("a.jsonl",)
