@@ -29,7 +29,7 @@ from groupshift.errors import Fenced, Transient
 from groupshift_airflow.gates import person
 from groupshift_airflow.hooks import approval_settings
 from groupshift_airflow.links import run_links
-from groupshift_airflow.operators import UNKNOWN, require_execute
+from groupshift_airflow.operators import UNKNOWN, requester_of, require_execute
 from groupshift_airflow.retries import LATE
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ class Asking(RunTask, HITLOperator):
         step = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
         if not step:
             raise Transient(f"nothing tells what {who} was shown; the next try asks again")
-        run = context["dag_run"]
-        requester = getattr(run, "triggering_user_name", None) or "airflow"
+        requester = requester_of(context.get("dag_run"))
         said = answer["chosen_options"][0] == yes
         try:
             with self.ours():

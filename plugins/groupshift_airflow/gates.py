@@ -34,7 +34,7 @@ from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow import links
-from groupshift_airflow.operators import UseCase, require_execute
+from groupshift_airflow.operators import UseCase, named, require_execute
 from groupshift_airflow.retries import LATE
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ NOBODY = "nobody (expired)"
 
 
 def person(user: Mapping[str, Any] | None) -> str:
-    """Who answered, by Airflow's word. An account of the operating system is told in round brackets: a name
-    that looks like one is not taken for one."""
-    told = str((user.get("name") or user.get("id")) if user else NOBODY)
-    return told.replace("(uid", "[uid")
+    """Who answered, by Airflow's word."""
+    return named(str((user.get("name") or user.get("id")) if user else NOBODY))
 
 
 class Asks(UseCase, HITLOperator):

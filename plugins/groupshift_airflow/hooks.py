@@ -125,7 +125,7 @@ class _ClusterHook(BaseHook):
         for key in extras:
             if key not in names:
                 near = difflib.get_close_matches(key, names, 1, 0.5)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                hint = f"; did you mean {near[0]!r}?" if near else "."
                 raise self.refused(f"extra {key!r} is not known{hint} Known are {', '.join(names)}")
 
     def with_login(
@@ -229,7 +229,7 @@ class ZookeeperHook(_ClusterHook):
         properties = self.extras(found)
         self.require_known(properties, KEYS)
         try:
-            where = zookeeper_ensemble(_servers(found), "its host")
+            where = zookeeper_ensemble(_with_port(found), "its host")
         except Rejected as wrong:
             raise self.refused(str(wrong)) from None
         chroot = f"/{(found.schema or '').strip('/')}" if (found.schema or "").strip("/") else ""
@@ -325,6 +325,14 @@ def _servers(found: Connection) -> str:
     if not found.port:
         return host
     return f"[{host}]:{found.port}" if host.count(":") > 1 and "[" not in host else f"{host}:{found.port}"
+
+
+def _with_port(found: Connection) -> str:
+    """As `_servers`, where a path may follow the last server: the port of the form goes before it."""
+    servers, slash, path = str(found.host).partition("/")
+    if not slash or not found.port:
+        return _servers(found)
+    return f"{servers}:{found.port}{slash}{path}"
 
 
 def require_spark(conn_id: str) -> str:

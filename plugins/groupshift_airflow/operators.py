@@ -103,7 +103,7 @@ def move_request(context: Context) -> MoveRequest:
         soak_s=params["soak_s"],
         until=Until(params["until"]),
         execute=params["execute"],
-        actor=getattr(run, "triggering_user_name", None) or "airflow",
+        actor=requester_of(run),
         run=run_key(run.dag_id, run.run_id),
     )
 
@@ -121,9 +121,20 @@ def _protocol_request(context: Context) -> MoveRequest:
         soak_s=params["soak_s"],
         clients=tuple(params["clients"]),
         execute=params["execute"],
-        actor=getattr(run, "triggering_user_name", None) or "airflow",
+        actor=requester_of(run),
         run=run_key(run.dag_id, run.run_id),
     )
+
+
+def requester_of(run: Any) -> str:
+    """Who triggered this run of a DAG, as `named` tells it; ``airflow`` where nobody did."""
+    return named(getattr(run, "triggering_user_name", None) or "airflow")
+
+
+def named(user: str) -> str:
+    """A user of Airflow. An account of the operating system is told in round brackets: a name that looks like
+    one is not taken for one."""
+    return user.replace("(uid", "[uid")
 
 
 def require_execute(context: Context) -> None:

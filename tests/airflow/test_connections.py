@@ -382,3 +382,11 @@ def test_f07_the_forms_have_fields_for_mutual_tls() -> None:
     ):
         assert set(fields) <= set(types[name])
         assert types[name]["ssl_key_password"]["schema"]["format"] == "password"
+
+
+def test_f07_the_forms_port_goes_before_a_chroot_in_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never becomes part of the path."""
+    for host, port, hosts in (("z1/kafka", 2182, "z1:2182"), ("z1:2181,z2/kafka", 2182, "z1:2181,z2:2182")):
+        _connect(monkeypatch, "zk", conn_type="groupshift_zookeeper", host=host, port=port)
+        section = hooks.ZookeeperHook("zk").section()
+        assert (section["hosts"], section["chroot"]) == (hosts, "/kafka")

@@ -257,3 +257,16 @@ def test_the_last_gate_is_skipped_when_nothing_can_be_finalised(
     with pytest.raises(AirflowSkipException):
         gates.LastGate(task_id="last", finalise="finalise", keep="keep", **IDS).execute(context)
     assert asked == []
+
+
+def test_s11_who_asks_in_airflow_has_the_name_of_who_answers() -> None:
+    """A user's name that looks like an account's is not taken for one: neither of who answers nor of who
+    asked."""
+    from groupshift.application.approval import identity
+    from groupshift_airflow.operators import move_request
+
+    spoofed = "eve (uid 0, alice)"
+    run = _Run(triggering_user_name=spoofed)
+    actor = move_request({"params": PARAMS, "dag_run": run}).actor  # type: ignore[typeddict-item]
+    assert actor == gates.person({"id": "1", "name": spoofed})
+    assert identity(actor) not in {"alice", "eve"}

@@ -15,7 +15,8 @@ from groupshift.domain.fingerprint import Fingerprint
 from groupshift.domain.foreign_text import code, shown, visible
 from groupshift.domain.judgement import GateTerms, Judgement, Option
 from groupshift.domain.moves import Choice, Gate, StageName
-from groupshift.domain.plan import Plan
+from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Plan, Stage
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 from groupshift.domain.verdict import Finding, Verdict
@@ -135,10 +136,10 @@ def answers(migration: Migration, gate: Gate, stage: StageName | None = None) ->
             ),
         )
     if gate is not Gate.REVIEW:
-        acts = [each.name for each in migration.plan.stages if not isinstance(each.step, Soak)]
-        first = StageName.TOGGLE if gate is Gate.TOGGLE else next(iter(acts), StageName.SOAK)
-        changed = f"nothing more is changed, and {open_}" if gate is Gate.TOGGLE else "nothing is changed"
-        yes = f"the run goes on with `{first}`; every stage is proven before the next one begins."
+        begun = gate is Gate.TOGGLE or migration.phase in _ACTING
+        changed = f"nothing more is changed, and {open_}" if begun else "nothing is changed"
+        proven = "every stage is proven before the next one begins"
+        yes = f"the run goes on with {_first(migration, gate)}; {proven}."
         return (
             Option(label=APPROVE, choice=Choice.APPROVE, does=yes),
             Option(
@@ -146,6 +147,26 @@ def answers(migration: Migration, gate: Gate, stage: StageName | None = None) ->
             ),
         )
     return _review(migration, stage, open_)
+
+
+_ACTING = frozenset({Phase.RUNNING, Phase.ROLLING_BACK})
+
+
+def _first(migration: Migration, gate: Gate) -> str:
+    """The stage with which a run goes on after this gate, and whether it is asked about first."""
+    lost = voided(migration) if gate is Gate.PLAN else None
+    if lost is not None:
+        return f"`{lost.stage}`"
+    acts = [each for each in migration.plan.stages if not isinstance(each.step, Soak)]
+    first = next((each for each in acts if gate in {Gate.PLAN, each.gate}), None)
+    if first is None:
+        return f"`{StageName.SOAK}`"
+    return f"`{first.name}`{_asked_before(first) if gate is Gate.PLAN else ''}"
+
+
+def _asked_before(stage: Stage) -> str:
+    """That somebody is asked once more right before this stage, where it is so."""
+    return "" if stage.gate in {None, Gate.PLAN} else " (you are asked again before it)"
 
 
 def _review(migration: Migration, stage: StageName | None, open_: str) -> tuple[Option, ...]:
@@ -179,11 +200,11 @@ def _following(migration: Migration, stage: StageName | None) -> str:
     last = migration.latest(EventKind.JUDGED, stage)
     if stage not in migration.steps and (last is None or last.body["moment"] != Moment.AFTER.value):
         each = next(each for each in stages if each.name is stage)
-        return f"`{stage}` acts next: {shown(step_text(each.step))}"
+        return f"`{stage}` acts next{_asked_before(each)}: {shown(step_text(each.step))}"
     rest = stages[names.index(stage) + 1 :]
     if not rest:
         return "the run ends"
-    return f"`{rest[0].name}` comes next: {shown(step_text(rest[0].step))}"
+    return f"`{rest[0].name}` comes next{_asked_before(rest[0])}: {shown(step_text(rest[0].step))}"
 
 
 def _happens(migration: Migration, asked: Asked) -> str:
@@ -196,8 +217,10 @@ def _happens(migration: Migration, asked: Asked) -> str:
     if gate is Gate.REVIEW:
         return f"### In doubt\n\nStage `{stage}` was not judged as passed. The checks below say why."
     acts = [each for each in plan.stages if not isinstance(each.step, Soak)]
+    behind = plan.stages
     if gate is Gate.TOGGLE:
         acts = [each for each in acts if each.name is StageName.TOGGLE]
+        behind = plan.stages[plan.stages.index(acts[0]) + 1 :] if acts else ()
         said = "All members go on where they are; who assigns partitions changes: ZooKeeper → Kafka."
     else:
         later = [each.name for each in acts if each.gate not in {None, Gate.PLAN}]
@@ -205,10 +228,12 @@ def _happens(migration: Migration, asked: Asked) -> str:
         said = f"Nothing was changed yet.{asks}"
         acts = acts[: [each.name for each in acts].index(later[0])] if later else acts
     lines = [f"{number}. `{each.name}`: {shown(step_text(each.step))}" for number, each in enumerate(acts, 1)]
-    rest = [each for each in plan.stages if each not in acts]
+    rest = [each for each in behind if each not in acts]
     then = f"Then: {', '.join(f'`{each.name}`' for each in rest)}." if rest else "Then the run ends."
     pause = f"**Pause**: {pause_text(plan, gate)}"
-    return "\n\n".join(["### If you approve", said, "\n".join(lines) or "No act is needed.", pause, then])
+    return "\n\n".join(
+        ["### If you approve", said, "\n".join(lines) or "Nothing is done before that.", pause, then]
+    )
 
 
 _ROLLING = {
@@ -231,9 +256,14 @@ def pause_text(plan: Plan, gate: Gate = Gate.PLAN) -> str:
         )
     if gate is Gate.TOGGLE:
         return "one rebalance of the whole group: all partitions rest until each has its owner in Kafka."
-    slots = sum(len(e.step.slots) for e in plan.stages if isinstance(e.step, ReplaceMembers))
+    places = [slot for e in plan.stages if isinstance(e.step, ReplaceMembers) for slot in e.step.slots]
+    if not places:
+        return "no member is replaced, so reading does not pause before you are asked again."
+    many = len(set(places))
+    members = "1 member is" if many == 1 else f"{many} members are"
+    times = f" ({len(places)} replacements in all)" if len(places) != many else ""
     return (
-        f"{slots} members are replaced, and each time the group rebalances: partitions rest until the new "
+        f"{members} replaced{times}, and each time the group rebalances: partitions rest until the new "
         "member has joined. The report measures the longest time without an owner."
     )
 
@@ -298,7 +328,8 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
     lines = [f"{number}. {shown(each.does)}" for number, each in enumerate(now, 1)]
     then = f"Then you are asked again: {shown(later[0].does)}." if later else "Then the run ends."
     yes = f"the run goes on with the {len(now)} steps above; each is read back before the next one."
-    no = f"nothing more is changed and the run ends; `groupshift {move} back --execute` undoes what it did."
+    back = f"nothing more is changed and the run stays open: `groupshift {move} back --execute` undoes it."
+    no = "nothing was changed and the run ends; another plan may begin." if _is_plan(steps) else back
     options = (
         Option(label=APPROVE, choice=Choice.APPROVE, does=yes),
         Option(label=REJECT, choice=Choice.REJECT, does=no, default=True),
@@ -323,6 +354,11 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
             ),
         ]
     )
+
+
+def _is_plan(steps: Sequence[RunStep]) -> bool:
+    """Whether the plan itself is to be approved: a no closes the run (`cluster_run.progress.ends`)."""
+    return steps[0].subject == Gate.PLAN.value
 
 
 def run_by_hand(move: str, by_ms: int, *, accepting: bool) -> str:

@@ -28,7 +28,7 @@ def journal(env: Environment, request: ProofRequest) -> None:
         for file in measured(env.evidence, migration, below=AUDITED)
     }
     now = env.clock.now_ms()
-    env.journal.append(Entry(migration=found.id, at_ms=now, kind=EventKind.AUDITED, body={"files": files}))
+    env.append(Entry(migration=found.id, at_ms=now, kind=EventKind.AUDITED, body={"files": files}))
 
 
 def stage_report(env: Environment, migration: str, stage: str, moment: str) -> tuple[str, str]:

@@ -77,9 +77,8 @@ def answer(env: Environment, migration: str, gate: Gate, given: Answer) -> None:
     _usable(gate, given)
     if _repeated(found, gate, given):
         return
-    if given.choice in {Choice.APPROVE, Choice.FINALISE}:
+    if given.choice in {Choice.APPROVE, Choice.FINALISE}:  # all others change nothing, and are always taken
         require_approver(env.approval, given.who, found.request.actor, gate)
-    if given.choice not in {Choice.REJECT, Choice.STOP}:
         _demand_fresh(env, found, gate, given)
     env.append(
         Entry(

@@ -170,7 +170,9 @@ def _note(work: RunWork, step: RunStep, stopped: Look) -> None:
 
 
 def _end(work: RunWork, run: ClusterRun, state: RunState) -> None:
-    """Seal the evidence, journal the manifest's hash, and close: nothing is journaled of a closed run."""
+    """Seal the evidence, journal the manifest's hash, and close: nothing is journaled of a closed run, and
+    nobody seals what another process drives."""
+    work.demand_token()
     tools, now = work.tools, work.tools.clock.now_ms()
     sealed = tools.seal(replace(run, state=state, updated_at_ms=now), tools.runs.steps(run.run))
     if sealed:

@@ -31,8 +31,9 @@ _PREFIX = re.compile(r"([0-9a-zA-Z\-%._]*)://")
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _URL = re.compile(r"[0-9A-Za-z._:/\[\]%~-]+", re.ASCII)
 _SPACE: Final = " \t\r\n\f\v"
-_LOGIN: Final = ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "sasl.jaas.config")
-_TLS: Final = ("ssl.ca.", "ssl.certificate.", "ssl.key.", "ssl.keystore.", "ssl.truststore.")
+_LOGIN: Final = "sasl."
+_TLS: Final = ("ssl.ca.", "ssl.certificate.", "ssl.crl.", "ssl.key.", "ssl.keystore.", "ssl.truststore.")
+_ZONE = re.compile(r"[0-9A-Za-z._~-]+", re.ASCII)
 _KAFKA_FORM: Final = "write host:port, several with a comma between them"
 _ZOOKEEPER_FORM: Final = "write host:port[,host:port][/chroot]"
 
@@ -123,7 +124,7 @@ def chroot_problem(chroot: str) -> str | None:
     names = chroot.split("/")[1:]
     wrong = (
         (not chroot.startswith("/"), "does not start with /"),
-        (re.search(r",[^/]*:[0-9]+(/|$)", chroot), "holds a server: it stands once, after the last server"),
+        ("," in chroot, "holds a comma: it stands once, after the last server"),
         (chroot.endswith("/"), "ends with /"),
         (not all(names) or {".", ".."} & set(names), "has an empty name, . or .. in it"),
         (not chroot.isprintable() or chroot != chroot.strip(), "holds a character that no path has"),
@@ -162,7 +163,7 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
     named = f"{prefix}security.protocol is {protocol}"
     if not properties.get("security.protocol"):
         named = f"{prefix}security.protocol is not set, which means PLAINTEXT"
-    login = next((key for key in _LOGIN if properties.get(key)), None)
+    login = next((key for key, value in properties.items() if value and key.startswith(_LOGIN)), None)
     if login and not protocol.startswith("SASL"):
         other = "SASL_SSL" if protocol != "PLAINTEXT" else "SASL_SSL or SASL_PLAINTEXT"
         return f"{prefix}{login} has no effect ({named}): set {prefix}security.protocol to {other}"
@@ -248,7 +249,8 @@ def _is_ipv4(host: str) -> bool:
 
 def _is_ipv6(host: str) -> bool:
     try:
-        return host.isascii() and bool(ipaddress.IPv6Address(host))
+        zone = ipaddress.IPv6Address(host).scope_id
+        return host.isascii() and (zone is None or bool(_ZONE.fullmatch(zone)))
     except ValueError:
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -267,3 +268,28 @@ def test_u01_a_process_that_goes_on_with_a_claim_does_so_while_nobody_else_has_i
         go_on(tools, yes(**mine), run)
     assert go_on(tools, yes(decide=lambda _q: None, who="other"), run).ended is Ended.WAITING
     assert go_on(tools, yes(**mine), run).ended is Ended.DONE
+
+
+def test_u01_a_cluster_run_that_is_taken_over_at_its_end_is_not_sealed_by_who_lost_it() -> None:
+    """Its evidence would be another one than the new holder journals."""
+    from groupshift.application.downgrade import DowngradeRequest
+    from groupshift.application.downgrade_run import begin, go_on, plan_run
+    from groupshift.domain.cluster_run.progress import Stand
+    from groupshift.domain.downgrade.releases import target_of
+    from groupshift.domain.hazards.versions import Version
+    from simulated_downgrade import tools_of, two_of_43, yes
+
+    tools = replace(tools_of(two_of_43()), seal=lambda *_: pytest.fail("sealed"))
+    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
+    planned = plan_run(tools, asked)
+    run, last = begin(tools, planned), planned.plan.steps[-1].key
+    put = tools.runs.put
+
+    def take(which: str, record: Any) -> None:
+        put(which, record)
+        if record.step == last and record.state == Stand.DONE.value:
+            tools.runs.claim(run.run, "other", 1)
+
+    tools.runs.put = take  # type: ignore[method-assign]
+    with pytest.raises(Conflict, match=r"run other took this run over at .* UTC: look there"):
+        go_on(tools, yes(), run)

@@ -237,3 +237,83 @@ def test_u09_an_approval_of_a_cluster_run_says_what_it_lets_happen(move: str) ->
     by_hand = run_by_hand(move, 1_700_000_000_000, accepting=False)
     assert "**Deployed**" in by_hand
     assert f"groupshift {move} back --execute" in by_hand
+
+
+def test_u09_the_toggles_gate_names_what_is_left_and_not_what_was_done() -> None:
+    """Canary and roll are over by then."""
+    body = briefs(make_bench(), Until.RETIRE)[Gate.TOGGLE].body
+    assert "Then: `retire`, `soak`, `finalise`." in body
+    body = briefs(make_bench(), Until.TOGGLE)[Gate.TOGGLE].body
+    assert "Then: `soak`." in body
+
+
+def test_u09_a_plan_that_begins_with_the_toggle_says_that_somebody_is_asked_first() -> None:
+    """Approving it changes nothing: no place, no pause."""
+    found = briefs(make_bench(MemberKind.AWARE), Until.TOGGLE)
+    assert "**Pause**: no member is replaced" in found[Gate.PLAN].body
+    assert "goes on with `toggle` (you are asked again before it);" in found[Gate.PLAN].options[0].does
+    assert "goes on with `toggle`;" in found[Gate.TOGGLE].options[0].does
+
+
+def test_u09_a_pause_counts_members_and_not_replacements() -> None:
+    """Three members that are replaced twice are no six."""
+    body = briefs(make_bench(), Until.RETIRE)[Gate.PLAN].body
+    assert "**Pause**: 3 members are replaced (6 replacements in all), and" in body
+    assert "**Pause**: 1 member is replaced, and" in briefs(make_bench(), Until.CANARY)[Gate.PLAN].body
+
+
+@pytest.mark.parametrize(
+    ("stage", "said"),
+    [
+        (StageName.ROLL, "`toggle` comes next (you are asked again before it): set the mode node"),
+        (StageName.SOAK, "`finalise` comes next (you are asked again before it): delete the mode node"),
+        (StageName.CANARY, "`roll` comes next: replace m2, m3"),
+    ],
+)
+def test_u09_who_accepts_a_doubt_is_told_of_the_next_gate(stage: StageName, said: str) -> None:
+    """Going on is no approval of what has a gate of its own."""
+    from groupshift.application.brief_text import answers
+    from groupshift.application.records import load
+
+    bench = make_bench()
+    migration, _ = bench.move(Until.RETIRE)
+    found = answers(load(bench.environment(), migration), Gate.REVIEW, stage)
+    assert said in found[0].does
+
+
+def test_u09_an_approval_that_became_void_is_asked_again_for_what_is_left() -> None:
+    """The run goes on where it stood; a no leaves what was changed."""
+    from groupshift.application.brief_text import answers
+    from groupshift.application.records import load
+    from groupshift.ports.journal import Entry, EventKind
+
+    bench = make_bench()
+    migration = bench.plan()
+    app = bench.app()
+    token = app.claim(migration, "first")
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    app.act(migration, StageName.CANARY, token)
+    body = {"gate": "plan", "changes": ["members m9: absent is now old"]}
+    bench.journal.append(
+        Entry(migration=migration, at_ms=1, kind=EventKind.VOIDED, stage=StageName.ROLL, body=body)
+    )
+    yes, no = answers(load(bench.environment(), migration), Gate.PLAN)
+    assert "goes on with `roll`;" in yes.does
+    assert "nothing more is changed, and the rollback stays open" in no.does
+    assert f"groupshift roll-back {migration}" in no.does
+
+
+@pytest.mark.parametrize("move", ["downgrade", "expansion"])
+def test_u09_a_no_to_the_plan_of_a_cluster_run_closes_it_and_a_later_one_does_not(move: str) -> None:
+    """There is nothing to take back of the former; the latter says how."""
+    from groupshift.application.brief_text import run_text
+    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+
+    plan = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")
+    later = RunStep(key="03 approve", act=RunAct.APPROVE, subject="forward-only", does="approve the rest")
+    text = run_text(move, (plan, later), None)
+    assert "- **Reject**: nothing was changed and the run ends; another plan may begin." in text
+    assert f"groupshift {move} back" not in text
+    assert f"the run stays open: `groupshift {move} back --execute` undoes it." in run_text(
+        move, (later,), None
+    )

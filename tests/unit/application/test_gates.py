@@ -344,3 +344,16 @@ def test_s11_settings_say_who_may_approve() -> None:
         parse({**base, "approval": {"four_eyes": 1}})
     with pytest.raises(Rejected, match=r"approval\.approvers is not a list of texts"):
         parse({**base, "approval": {"approvers": "ann"}})
+
+
+@pytest.mark.parametrize("silent_s", [0, 2 * 86400])
+def test_u09_keeping_the_way_back_is_taken_whatever_changed(bench: Bench, silent_s: int) -> None:
+    """It is what silence means at the last gate, and it changes nothing."""
+    migration, _ = bench.move(Until.RETIRE)
+    app = bench.app()
+    app.brief(migration, Gate.FINALISE)
+    bench.clock.sleep(silent_s)
+    bench.world.partitions["orders"] = 7
+    app.answer(migration, Gate.FINALISE, Answer(choice=Choice.KEEP, who="nobody (expired)", fingerprint="-"))
+    with pytest.raises(Conflict, match="approval void"):
+        app.answer(migration, Gate.FINALISE, answer("-", Choice.FINALISE))

@@ -13,6 +13,7 @@ import pytest
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.cli import evidence, session
 from groupshift.cli.main import main
+from groupshift.errors import Rejected
 from groupshift.settings import Settings, parse
 from tampering import PUBLIC, Sealable, sealed, unsealed
 
@@ -337,3 +338,19 @@ def test_s01_a_manifest_that_is_replaced_between_hash_and_read_is_not_believed(
     monkeypatch.setattr(ParquetEvidence, "read_text", racing)
     code, said = verify(capsys, f"./{pack.migration}")
     assert (code, "replaced while it was checked" in said) == (BROKEN, True), said
+
+
+@pytest.mark.parametrize(
+    "root", ["s3://key:hush@bucket/x", "file://u:hush@h/x", "hdfs://u:hush@127.0.0.1:1/x"]
+)
+def test_s14_the_key_of_a_store_in_the_evidence_root_is_not_repeated(root: str) -> None:
+    """Neither in the sentence nor in what a traceback shows above it."""
+    from groupshift.adapters.parquet.audits import _opened
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+    from groupshift.spark.batches.files import filesystem
+
+    for work in (lambda: ParquetEvidence(root).files("m"), lambda: _opened(root), lambda: filesystem(root)):
+        with pytest.raises(Rejected, match="cannot be opened") as caught:
+            work()
+        assert "hush" not in str(caught.value)
+        assert caught.value.__cause__ is None

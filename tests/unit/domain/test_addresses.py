@@ -54,6 +54,7 @@ NO_KAFKA = [
     "b:9092,c",
     ",",
     "b:9092:9093",
+    "[fe80::1%a\x00]:9092",
 ]
 NO_ZOOKEEPER = [
     "zk://z:2181",
@@ -66,6 +67,8 @@ NO_ZOOKEEPER = [
     "z:2181//kafka",
     "z:2181/kafka/",
     "z:2181/kafka,y:2181/kafka",
+    "z:2181/kafka,y/kafka",
+    "z/kafka,",
     "z:2181/../kafka",
     "/kafka",
 ]
@@ -101,6 +104,7 @@ def test_f06_what_cannot_be_a_broker_is_refused_by_consumers(servers: str) -> No
         ("::1:9092", "[::1]:9092"),
         ("PLAINTEXT://[2001:db8::1]:9092", "[2001:db8::1]:9092"),
         ("b:0009092", "b:9092"),
+        ("PLAINTEXT://[fe80::1%eth0]:9092", "[fe80::1%eth0]:9092"),
     ],
 )
 def test_f06_what_java_understands_is_understood_alike(servers: str, taken: str) -> None:
@@ -258,6 +262,7 @@ def test_s14_a_kubeconfig_is_held_to_the_same_rule(tmp_path: Any) -> None:
         {"sasl.password": "hush", "security.protocol": "plaintext"},
         {"sasl.username": "u", "security.protocol": ""},
         {"ssl.ca.location": "/ca.pem"},
+        {"ssl.crl.location": "/crl.pem"},
         {"ssl.certificate.location": "/c.pem", "ssl.key.location": "/k.pem"},
         {"ssl.key.password": "hush", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
     ],
@@ -281,5 +286,18 @@ def test_s04_a_login_that_the_protocol_does_not_use_is_refused_everywhere(proper
         lambda: PlainConsumer(plain, ["t"], Protocol.CLASSIC),
     ):
         with pytest.raises(Rejected, match=r"has no effect .*set .*security\.protocol to") as caught:
+            work()
+        assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sasl.kerberos.keytab", "sasl.oauthbearer.config", "sasl.jaas.config"])
+def test_s04_no_way_to_log_in_is_left_out_silently(key: str) -> None:
+    """Whatever the mechanism is called."""
+    good = {"group.id": "g", "zookeeper.connect": "z:2181", "bootstrap.servers": "k:9092"}
+    for work in (
+        lambda: settings("b:9092", {key: "hush"}),
+        lambda: configuration.parse({**good, key: "hush"}, migrating=True),
+    ):
+        with pytest.raises(Rejected, match=rf"{key} has no effect .*security\.protocol to SASL") as caught:
             work()
         assert "hush" not in str(caught.value)

@@ -81,8 +81,8 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         _load(context, properties)
-    except OSError as wrong:
-        said = wrong.strerror or type(wrong).__name__
+    except (OSError, ValueError, TypeError) as wrong:  # the latter two: of texts that are no path or no PEM
+        said = getattr(wrong, "strerror", None) or type(wrong).__name__
         raise _unusable(
             f"the files that the ssl keys name cannot be loaded ({said}); "
             "they must be PEM, and ssl.key.password that of the key"

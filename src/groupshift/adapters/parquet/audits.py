@@ -23,6 +23,7 @@ from groupshift.domain.audit import Audit
 from groupshift.domain.audit_table import DIFFERENCES, audit_of, summary
 from groupshift.domain.evidence import MANIFEST, FileEntry
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
+from groupshift.domain.secrets import without_login
 from groupshift.errors import Broken, Rejected, Transient
 from groupshift.foreign_files import read
 
@@ -115,8 +116,9 @@ def _opened(folder: str) -> tuple[fs.FileSystem, str]:
         store, path = fs.FileSystem.from_uri(folder)
     except (pa.ArrowInvalid, OSError) as wrong:
         raise Rejected(
-            f"{folder!r} cannot be opened ({type(wrong).__name__}): name a folder or a URI that Arrow knows"
-        ) from wrong
+            f"{without_login(folder)!r} cannot be opened ({type(wrong).__name__}): name a folder or a URI "
+            "that Arrow knows"
+        ) from None  # its words may hold the key of a store
     return store, path
 
 

@@ -33,6 +33,7 @@ from groupshift.domain.evidence import (
 )
 from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
 from groupshift.domain.pack import StoredFile
+from groupshift.domain.secrets import without_login
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import TEXT_LIMIT, kind_of, opened
 
@@ -243,9 +244,9 @@ class ParquetEvidence:
             store, folder = fs.FileSystem.from_uri(where)
         except (pa.ArrowInvalid, OSError) as wrong:
             raise Rejected(
-                f"evidence root {self._root!r} cannot be opened ({type(wrong).__name__}): "
+                f"evidence root {without_login(self._root)!r} cannot be opened ({type(wrong).__name__}): "
                 "set [evidence] root to a folder or a URI that Arrow knows"
-            ) from wrong
+            ) from None  # its words may hold the key of a store
         return store, folder
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
+from groupshift.domain.secrets import without_login
 from groupshift.errors import Rejected
 from groupshift.spark.batches.headers import PREFIX, Ending, Headers, read_headers
 
@@ -38,9 +39,9 @@ def filesystem(uri: str) -> tuple[fs.FileSystem, str]:
         found, path = fs.FileSystem.from_uri(uri)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Rejected(
-            f"segments at {uri!r} cannot be opened ({error}); give a folder, or the URI of a store that "
-            "Arrow reads"
-        ) from error
+            f"segments at {without_login(uri)!r} cannot be opened ({without_login(str(error))}); give a "
+            "folder, or the URI of a store that Arrow reads"
+        ) from None  # its words may hold the key of a store
     return found, path
 
 

@@ -89,3 +89,14 @@ def test_a_key_file_that_is_none_is_refused_without_asking_on_the_terminal(tmp_p
     properties = {"security.protocol": "SSL", "ssl.certificate.location": str(wrong)}
     with pytest.raises(Rejected, match="they must be PEM"):
         client_settings(properties)
+
+
+@pytest.mark.parametrize(
+    "told", [{"ssl.ca.pem": f"{SECRET} é"}, {"ssl.ca.location": "/ca\0.pem"}, {"ssl.key.location": "/k\0"}]
+)
+def test_f07_texts_that_are_no_pem_or_no_path_are_one_sentence(told: dict[str, str]) -> None:
+    """As extra fields may hold them: not ASCII, or with a null byte."""
+    files = {"ssl.certificate.location": "/c"} if "ssl.key.location" in told else {}
+    with pytest.raises(Rejected, match=r"cannot be loaded .*they must be PEM") as caught:
+        client_settings({"security.protocol": "SSL", **files, **told})
+    assert SECRET not in str(caught.value)
