@@ -303,7 +303,7 @@ def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back(old: Fi
         assert moved.phase is Phase.MOVED
         wait_until(lambda: old.writer.aborted > PARTITIONS, 60.0, "transactions were aborted")
         old.write_plain_records()
-        old.groupshift("roll-back", moved.migration, "--yes")
+        old.groupshift("roll-back", moved.migration, "--execute", "--yes")
         back = app.status(moved.migration)[0]
         assert back.phase is Phase.ROLLED_BACK
         judged = [event for event in back.events if event.kind is EventKind.JUDGED]

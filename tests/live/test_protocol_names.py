@@ -72,7 +72,7 @@ def test_f05_a_group_of_any_id_moves_there_and_back(
         assert migration is not None
         assert migration[1].startswith(f"{path_name(name)}-")
         assert [each.name for each in (tmp_path / "evidence").iterdir()] == [migration[1]]
-        assert main(["roll-back", migration[1], "--yes", "--settings", settings]) == 0
+        assert main(["roll-back", migration[1], "--execute", "--yes", "--settings", settings]) == 0
         assert fleet.look().kind is Kind.CLASSIC
         capsys.readouterr()
         assert main(["status", "--settings", settings]) == 0

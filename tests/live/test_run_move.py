@@ -273,14 +273,14 @@ def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app:
     """Plant 4: one file changed, its manifest not; no report is made of it and nothing is changed."""
     migration, runner = sandbox.run(app)
     folder = sandbox.evidence(migration, "canary", "before")
-    taken = app.snapshot
+    taken = runner.app.snapshot
 
     def tampered(migration_: str, stage: str, moment: str) -> object:
         manifest = taken(migration_, stage, moment)
         rewrite(folder, "offsets", lambda rows: rows[:-1], rehash=False)
         return manifest
 
-    app.snapshot = tampered
+    runner.app.snapshot = tampered
     with pytest.raises(Broken, match=r"offsets\.parquet has SHA-256"):
         patiently(runner.forward, RUN_S)
     assert not (folder.parent / "validation-before").exists(), "not even prepared"

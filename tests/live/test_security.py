@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,8 +100,10 @@ def join(secured: Secured, group: str) -> Iterator[Callable[..., ReadingMember]]
     """Factory: a member of this library at the TLS ports; closed after the test."""
     members = []
 
-    def run(name: str, topic: str, **properties: str) -> ReadingMember:
-        members.append(ReadingMember(MigratingConsumer(secured.member(group, name, **properties))))
+    def run(name: str, topic: str, without: Collection[str] = (), **properties: str) -> ReadingMember:
+        configuration = secured.member(group, name, **properties)
+        used = {key: value for key, value in configuration.items() if key not in without}
+        members.append(ReadingMember(MigratingConsumer(used)))
         return members[-1].join({topic: 1})
 
     yield run
@@ -234,10 +236,10 @@ def test_a_member_that_may_no_longer_own_raises_an_alarm(secured, group, topic, 
 def test_fetching_and_the_membership_may_use_different_listeners(secured, group, topic, look, join):
     """The old listener for records, TLS and SCRAM for the group: the prefixed keys are the membership's."""
     plain = {"security.protocol": "PLAINTEXT", "bootstrap.servers": secured.bootstrap}
-    login = secured.kafka_properties("orders").items()
-    prefixed = {f"coordination.migration.{key}": value for key, value in login}
+    login = secured.kafka_properties("orders")
+    prefixed = {f"coordination.migration.{key}": value for key, value in login.items()}
     prefixed["coordination.migration.bootstrap.servers"] = secured.bootstrap_tls
-    member = join("m1", topic, **plain, **prefixed)
+    member = join("m1", topic, without=login.keys() - plain.keys(), **plain, **prefixed)
     await_owners(look, group, topic, ["m1"] * 4)
     wait_until(
         lambda: member.consumer.statistics()["kafka_owned_partitions_count"] == PARTITIONS,
