@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -74,8 +75,11 @@ def test_f04_a_group_with_a_pykafka_member_is_refused_by_name(
     ):
         ended = main([*verb, "--settings", settings])
         captured = capsys.readouterr()
-        said[" ".join(verb)] = " ".join((captured.out + captured.err).split())
         assert code is None or ended == code, (verb, ended, captured)
+        told = captured.out
+        if verb[0] == "scan" and "--json" in verb:  # it holds the groups of other tests, too
+            told = json.dumps([each for each in json.loads(told)["groups"] if each["group"] == group])
+        said[" ".join(verb)] = " ".join((told + captured.err).split())
     for called, text in said.items():
         assert not [word for word in DELETING if word in text.lower()], (called, text)
     for verb in ("assess", "scan"):

@@ -32,6 +32,7 @@ NODE: Final = "kafka-node"
 KAFKA_07: Final = "Kafka 0.7 or jafka"
 OTHER: Final = "a client that is not Kafka's old consumer"
 
+_FRAGMENTS: Final = frozenset({"version", "pattern", "timestamp"})
 _UUID: Final = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _HOST_AND_UUID: Final = re.compile(rf"[^/]{{1,300}}:{_UUID}")
 _GROUP_AND_UUID: Final = re.compile(rf"[^/]{{1,300}}_{_UUID}")
@@ -61,6 +62,8 @@ def client_of_registration(group: str, name: str, data: bytes) -> str | None:
         if not name.startswith(f"{group}_"):
             return OTHER
         return NODE if _GROUP_AND_UUID.fullmatch(name) else None
+    if isinstance(value, dict) and value.keys() <= _FRAGMENTS:
+        return None  # a registration of the old consumer that lost its subscription
     counts = value.values() if isinstance(value, dict) else ()
     if (counts and all(type(each) is int for each in counts)) or _FILTER_07.fullmatch(text):
         return KAFKA_07

@@ -124,3 +124,11 @@ def test_f04_a_group_whose_partitions_somebody_owns_is_not_said_to_be_removable(
     assert "living sessions" in idle_text(owned)
     assert not advises_deleting(idle_text(owned))
     assert advises_deleting(idle_text(GroupState(group="g", taken_at_ms=1, life=Life(life))))
+
+
+def test_a_registration_that_lost_its_subscription_is_the_old_consumers() -> None:
+    """Its member has to be restarted: no other client writes a version alone."""
+    from groupshift.domain.foreign_clients import KAFKA_07, client_of_registration
+
+    assert client_of_registration("g", "g_m1-1", b'{"version":1}') is None
+    assert client_of_registration("g", "g_m1-1", b'{"orders":1}') == KAFKA_07
