@@ -13,10 +13,13 @@ def test_f05_a_template_shows_a_name_as_it_is(name: str) -> None:
     """In every template, for it is done where templates are rendered."""
     from html import escape
 
+    from fastapi import Request
+
     from groupshift.domain.foreign_text import visible
     from groupshift_airflow.web.rendering import rendered
 
-    page = rendered("problem.html", sentence=f"group {name}\x1b")
+    asked = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
+    page = bytes(rendered(asked, "problem.html", sentence=f"group {name}\x1b").body).decode()
     assert escape(visible(f"group {name}\x1b")) in page
     assert not {"\x1b", "\u202e", "\u200b", "\u00a0"} & set(page)
 
