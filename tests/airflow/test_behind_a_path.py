@@ -23,6 +23,7 @@ from urllib.parse import quote, urljoin
 import pytest
 from playwright.sync_api import Browser, Frame, Page
 
+from groupshift.adapters.memory.evidence import MemoryProof
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.application.proof import REPORT_FILE, folder
 from groupshift.bootstrap import App
@@ -31,6 +32,7 @@ from groupshift.domain.audit import Audit, Looked
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import Until, WayBack
 from groupshift.domain.verdict import Verdict
+from groupshift.ports.proof import ProofRequest
 from groupshift.sandbox.airflow_api import AirflowApi
 from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.spark.html import page as report_page
@@ -45,6 +47,7 @@ QUESTION = "Approve the plan of orders?"
 STARTED_S, LOOK_MS = 120.0, 60_000
 DARK, LIGHT = "rgb(20, 24, 31)", "rgb(255, 255, 255)"
 REPORT_DARK, REPORT_LIGHT = "rgb(13, 17, 23)", "rgb(255, 255, 255)"
+REPORT = report_page("After canary", Verdict.PASS, "Nothing is lost.", [section("What was compared")])
 pytestmark = pytest.mark.timeout(420)
 
 
@@ -85,6 +88,16 @@ def behind(database: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             server.wait(60)
 
 
+class Reporting(MemoryProof):
+    """A proof that leaves a report, too: one that was not there when it was judged is shown as altered."""
+
+    def run(self, request: ProofRequest) -> None:
+        """As the Spark job, which writes the report beside its verdict."""
+        super().run(request)
+        output = dict(zip(request.arguments[::2], request.arguments[1::2], strict=True))["--output"]
+        self.evidence.texts[f"{output}/{REPORT_FILE}"] = REPORT
+
+
 def _kept(home: Path) -> str:
     """A journal with a migration on its way back that `RUN` holds, a report of it, and an audit."""
     journal, evidence = f"sqlite:///{home / 'journal.db'}", home / "evidence"
@@ -93,14 +106,14 @@ def _kept(home: Path) -> str:
     with closing(SqlJournal(journal)) as kept:
         bench = make_bench()
         bench.journal = kept  # type: ignore[assignment]
+        bench.proof = Reporting(bench.evidence)
         migration, _ = bench.move(until=Until.CANARY)
         app = App(replace(bench.environment()))
         token = app.claim(migration, f"migrate_coordination/{RUN}")
         app.begin_roll_back(migration, WayBack.OLD_MEMBERS, token)
     where = evidence / migration / "canary" / folder(Moment.AFTER)
     where.mkdir(parents=True)
-    text = report_page("After canary", Verdict.PASS, "Nothing is lost.", [section("What was compared")])
-    (where / REPORT_FILE).write_text(text)
+    (where / REPORT_FILE).write_text(REPORT)
     found = Audit(
         began_ms=0,
         ended_ms=1,
