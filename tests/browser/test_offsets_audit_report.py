@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi import Request
 from playwright.sync_api import Browser
 
 from browser.conftest import watched
@@ -60,14 +62,19 @@ DIFFERS = _audit(*map(_row, range(len(BY_NUMBER)), BY_NUMBER), problems=(PROBLEM
 def _listing() -> str:
     kept = [{"name": name, **summary(found)} for name, found in (("b", DIFFERS), ("a", _audit()))]
     broken = {"name": "c", "broken": "manifest.json is no longer what was written"}
-    return rendered("audits.html", audits=[broken, *kept], left=7, moment=view.moment)
+    return _page(audits=[broken, *kept], left=7)
+
+
+def _page(**values: Any) -> str:
+    asked = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
+    return bytes(rendered(asked, "audits.html", moment=view.moment, **values).body).decode()
 
 
 PAGES = {
     "audit-differs": lambda: render(DIFFERS),
     "audit-clean": lambda: render(_audit()),
     "audits": _listing,
-    "audits-empty": lambda: rendered("audits.html", audits=[], left=0, moment=view.moment),
+    "audits-empty": lambda: _page(audits=[], left=0),
 }
 
 
