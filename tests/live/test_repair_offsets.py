@@ -16,6 +16,7 @@ from kazoo.client import KazooClient
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.znodes import GroupPaths
 from groupshift.sandbox.committing import commit
 
 
@@ -27,7 +28,8 @@ def test_u15_offsets_that_stay_in_kafka_are_deleted_with_execute_only(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """First shown, refused while a Kafka member lives, then deleted and read back by another client."""
+    """First shown; refused while nobody is there and no mode node says where the group is at home, or a Kafka
+    member lives; then deleted and read back by another client."""
     name = topic(2)
     for partition, offset in enumerate((35, 36)):
         path = f"/consumers/{group}/offsets/{name}/{partition}"
@@ -45,6 +47,12 @@ def test_u15_offsets_that_stay_in_kafka_are_deleted_with_execute_only(
     assert main(command) == 1
     said = json.loads(capsys.readouterr().out)
     assert said["offsets"] == {f"{name}-0": 24, f"{name}-1": 30}
+    assert "no member now and no mode node" in said["against"]
+    assert main([*command, "--execute"]) == 3
+    assert "start its old members first" in "".join(capsys.readouterr())
+    kazoo.create(GroupPaths(group).mode, b"zookeeper", makepath=True)
+    assert main(command) == 1
+    said = json.loads(capsys.readouterr().out)
     assert (said["against"], said["removed"]) == ("", False)
     member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     member.subscribe([name])
