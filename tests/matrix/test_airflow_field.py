@@ -1,0 +1,61 @@
+"""A real Airflow moves an ordinary old group there and back: leftovers of a live topic, a deleted topic and a
+partition that is gone; a compacted topic that a transactional producer writes, with aborted transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from field_sandbox import GROUP, PARTITIONS, Field, field_sandbox, prove_there_and_back
+from groupshift.bootstrap import build
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.moves import MoveRequest
+from groupshift.domain.phases import Phase
+from groupshift.sandbox.airflow_api import AirflowApi
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.up import start_airflow
+from groupshift.settings import load
+from protocol_fleet import patiently
+from real_airflow import CONF, HEARTBEAT, Real
+
+pytestmark = pytest.mark.timeout(2400)  # longer than both runs may take, with the sandbox's start
+
+SESSION = {"zookeeper.session.timeout.ms": "30000"}
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Field, Real]]:
+    """The sandbox and its Airflow; nobody is meant to lose a session."""
+    patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)
+    with field_sandbox(tmp_path_factory.mktemp("field"), patient) as found:
+        hosts = load(found.home.settings_file).zookeeper.hosts
+        api = AirflowApi(url=start_airflow(found.home, hosts, found.bootstrap, {HEARTBEAT: "120"}))
+        assert api.import_errors() == []
+        yield found, Real(home=found.home, api=api)
+
+
+def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back_in_airflow(
+    old: tuple[Field, Real], tmp_path: Path
+) -> None:
+    """`migrate_coordination` and `roll_back`: both green, every verdict pass, nothing lost."""
+    field, real = old
+    with build(field.settings) as app:
+        wait_until(
+            lambda: patiently(lambda: app.assess(MoveRequest(group=GROUP))).ready, 90.0, "the group is ready"
+        )
+        field.write_transactions_when_aware()
+        yes = {
+            "approve_plan": "Approve",
+            "approve_toggle": "Approve",
+            "last_gate": "Keep the way back open",
+        }
+        assert real.run("migrate_coordination", "field", CONF, yes) == "success", real.migration().reason
+        moved = real.migration()
+        assert moved.phase is Phase.MOVED
+        wait_until(lambda: field.writer.aborted > PARTITIONS, 60.0, "transactions were aborted")
+        field.write_plain_records()
+        conf = {"migration": moved.migration, "to": "old_members", "execute": True}
+        assert real.run("roll_back", "field-back", conf, {}) == "success", real.migration().reason
+        prove_there_and_back(field, app, moved.migration, tmp_path)
