@@ -23,6 +23,8 @@ from groupshift_airflow import form, gates, operators
 from groupshift_airflow.retries import DEFAULT_ARGS
 from groupshift_airflow.stages import stage, way_back
 
+LATER = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
+
 with DAG(
     dag_id="migrate_coordination",
     dag_display_name="Migrate coordination: ZooKeeper → Kafka",
@@ -36,7 +38,10 @@ with DAG(
 ):
     plan = operators.Plan(task_id="plan")
     approved = gates.Approval(task_id="approve_plan", gate=Gate.PLAN)
-    soaked = stage(StageName.SOAK, entered=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+    rolled = stage(StageName.ROLL, entered=LATER)
+    rehearsed = gates.Rehearse(task_id="rehearse", trigger_rule=LATER)
+    retired = stage(StageName.RETIRE, entered=LATER)
+    soaked = stage(StageName.SOAK, entered=LATER)
     choose = gates.LastGate(task_id="last_gate", finalise="finalise", keep="keep")
     ends = [operators.Finalise(task_id="finalise"), operators.Keep(task_id="keep")]
     verdict = operators.Close(task_id="verdict", trigger_rule=TriggerRule.ALL_DONE)
@@ -46,11 +51,11 @@ with DAG(
         plan,
         approved,
         stage(StageName.CANARY),
-        stage(StageName.ROLL),
-        gates.Rehearse(task_id="rehearse"),
+        rolled,
+        rehearsed,
         gates.Approval(task_id="approve_toggle", gate=Gate.TOGGLE),
         stage(StageName.TOGGLE),
-        stage(StageName.RETIRE),
+        retired,
         soaked,
         choose,
         ends,
@@ -58,4 +63,5 @@ with DAG(
         verdict,
     )
     plan >> operators.planned()
-    approved >> soaked  # stages that were not asked for are skipped; the soak follows what was done
+    # A stage that the plan lacks is skipped: it was not asked for, or the group has come that far before.
+    approved >> [rolled, rehearsed, retired, soaked]

@@ -28,6 +28,7 @@ from kazoo.client import KazooClient
 from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import App
 from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.moves import MoveRequest
 from groupshift.domain.phases import Phase
 from groupshift.errors import Transient
 from groupshift.ports.journal import EventKind
@@ -42,6 +43,7 @@ from groupshift.sandbox.producer import value_of
 from groupshift.sandbox.up import UpOptions
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.settings import Settings, load
+from protocol_fleet import patiently
 from warm_spark import warm_spark
 
 GROUP, TOPIC, PARTITIONS = "orders-app", "orders", 6
@@ -286,6 +288,16 @@ def _readable(bootstrap: str, partition: int) -> list[int]:
         consumer.close()
 
 
+def ready(app: App) -> None:
+    """The group can be moved; the offsets that no member reads are named, and are no reason against it."""
+    request = MoveRequest(group=GROUP)
+    wait_until(lambda: patiently(lambda: app.assess(request)).ready, 90.0, "the group is ready")
+    found = patiently(lambda: app.assess(request))
+    (said,) = [each for each in found.findings if each.rule == "C29"]
+    assert said.verdict == "pass"
+    assert all(name.replace("/", "-") in said.reason for name in LEFT), said.reason
+
+
 def prove_there_and_back(field: Field, app: App, migration: str, folder: Path) -> None:
     """Every verdict of a migration that was rolled back is pass, no leftover was touched; every record was
     delivered and none is lost."""
@@ -296,6 +308,7 @@ def prove_there_and_back(field: Field, app: App, migration: str, folder: Path) -
     assert {event.body["verdict"] for event in judged} == {"pass"}, [e.body for e in judged]
     assert {f["verdict"] for e in judged for f in e.body["findings"]} == {"pass"}
     told = [f["reason"] for e in judged for f in e.body["findings"] if f["rule"] == "V25"]
+    assert len(told) == len(judged), "each judgement tells of the offsets that nobody reads"
     assert all("no member reads it: kept as it is" in each for each in told), told
     assert field.left() == LEFT
     field.writer.end()

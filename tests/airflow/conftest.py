@@ -201,7 +201,7 @@ class ScriptedApp:
         return ("undo_toggle", "undo_members") if "act toggle" in self.calls else ("undo_members",)
 
     def close(self, migration: str, token: int) -> Closing:
-        done = self.phase in {Phase.MOVED, Phase.FINALISED} or self.until in {Until.CANARY, Until.ROLL}
+        done = self.phase in {Phase.MOVED, Phase.FINALISED} or StageName.FINALISE not in self._stages()
         good = done and not self.undo
         return Closing(phase=self.phase, verdict=Verdict.PASS if good else Verdict.FAIL, reason=self.reason)
 

@@ -49,6 +49,43 @@ def test_a_run_until_canary_soaks_and_skips_what_was_not_asked_for(run: Any, scr
     assert tasks["soak.judge_after"] == "success"
 
 
+@pytest.mark.parametrize(
+    ("until", "planned", "acts"),
+    [
+        (Until.TOGGLE, ("toggle", "soak"), ["act toggle"]),
+        (Until.RETIRE, ("toggle", "retire", "soak", "finalise"), ["act toggle", "act retire"]),
+        (Until.RETIRE, ("retire", "soak", "finalise"), ["act retire"]),
+        (Until.ROLL, ("roll", "soak"), ["act roll"]),
+        (Until.TOGGLE, ("canary", "toggle", "soak"), ["act canary", "act toggle"]),
+    ],
+)
+def test_a_group_that_has_come_some_way_before_goes_on_from_there(
+    run: Any, scripted: Any, answers: Any, until: Until, planned: tuple[str, ...], acts: list[str]
+) -> None:
+    """Stages that the plan lacks are skipped, wherever they stand, and the others are done: all members may
+    be migration-aware already, the mode may be kafka already."""
+    scripted.until, scripted.planned = until, planned
+    state, tasks = run("migrate_coordination", {**CONF, "until": str(until)})
+    assert (state, [call for call in scripted.calls if call.startswith("act")]) == ("success", acts)
+    toggled = "toggle" in planned
+    asked = {tasks[task] for task in ("rehearse", "approve_toggle", "toggle.act")}
+    assert asked == {"success" if toggled else "skipped"}
+    assert tasks["soak.judge_after"] == "success"
+
+
+@pytest.mark.parametrize("stage", ["roll", "toggle", "retire"])
+def test_nothing_is_done_behind_a_stage_at_which_a_person_stopped(
+    run: Any, scripted: Any, answers: Any, stage: str
+) -> None:
+    """Though the first stages are not in the plan, and the plan was approved."""
+    scripted.until, scripted.planned = Until.RETIRE, ("roll", "toggle", "retire", "soak", "finalise")
+    scripted.verdicts[f"{stage}/after"] = Verdict.INCONCLUSIVE
+    answers[f"{stage}.judge_after"] = "Stop here"
+    state, tasks = run("migrate_coordination", {**CONF, "until": "retire"})
+    done = [call.removeprefix("act ") for call in scripted.calls if call.startswith("act")]
+    assert (state, done[-1], tasks["soak.snapshot_before"]) == ("failed", stage, "upstream_failed")
+
+
 def test_a_plan_that_nobody_approves_changes_nothing_and_ends_red(
     run: Any, scripted: Any, answers: Any
 ) -> None:

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from field_sandbox import GROUP, LEFT, PARTITIONS, Field, field_sandbox, prove_there_and_back
+from field_sandbox import GROUP, PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 from groupshift.bootstrap import build
-from groupshift.domain.moves import MoveRequest
 from groupshift.domain.phases import Phase
 from groupshift.sandbox.processes import wait_until
-from protocol_fleet import patiently
 
 pytestmark = pytest.mark.timeout(1800)  # some ten proofs in Spark, on a machine that may be busy
 
@@ -30,13 +28,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
 def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back(old: Field, tmp_path: Path) -> None:
     """`run --execute` and `roll-back`: every verdict is pass, no leftover is touched, no record is lost."""
     with build(old.settings) as app:
-        wait_until(
-            lambda: patiently(lambda: app.assess(MoveRequest(group=GROUP))).ready, 90.0, "the group is ready"
-        )
-        found = patiently(lambda: app.assess(MoveRequest(group=GROUP)))
-        (said,) = [each for each in found.findings if each.rule == "C29"]
-        assert said.verdict == "pass"
-        assert all(name.replace("/", "-") in said.reason for name in LEFT), said.reason
+        ready(app)
         old.write_transactions_when_aware()
         old.groupshift("run", "--group", GROUP, "--execute", "--yes", "--soak", "0", "--canary-watch", "0")
         moved = app.status()[0]

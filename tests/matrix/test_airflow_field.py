@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from field_sandbox import GROUP, PARTITIONS, Field, field_sandbox, prove_there_and_back
+from field_sandbox import PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 from groupshift.bootstrap import build
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import MoveRequest
 from groupshift.domain.phases import Phase
 from groupshift.sandbox.airflow_api import AirflowApi
 from groupshift.sandbox.processes import wait_until
 from groupshift.sandbox.up import start_airflow
 from groupshift.settings import load
-from protocol_fleet import patiently
 from real_airflow import CONF, HEARTBEAT, Real
 
 pytestmark = pytest.mark.timeout(2400)  # longer than both runs may take, with the sandbox's start
@@ -42,9 +40,7 @@ def test_f01_f02_leftovers_transactions_and_compaction_go_there_and_back_in_airf
     """`migrate_coordination` and `roll_back`: both green, every verdict pass, nothing lost."""
     field, real = old
     with build(field.settings) as app:
-        wait_until(
-            lambda: patiently(lambda: app.assess(MoveRequest(group=GROUP))).ready, 90.0, "the group is ready"
-        )
+        ready(app)
         field.write_transactions_when_aware()
         yes = {
             "approve_plan": "Approve",

@@ -1,0 +1,230 @@
+"""A run in a real Airflow is taken over at each of its phases, on real servers.
+
+While it acts and waits for its canary, and at its first gate: `tests/airflow/test_real_refusals.py`. Here by
+somebody who claims the migration on the command line, and does nothing for as long as the run goes on: what
+reaches the journal, the evidence or a person from then on could only come from the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from groupshift.adapters.fleet.process import ask
+from groupshift.bootstrap import build
+from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.phases import Phase
+from groupshift.errors import Transient
+from groupshift.sandbox.processes import wait_until
+from groupshift.settings import load
+from real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from warm_spark import warm_spark
+
+pytestmark = pytest.mark.timeout(2400)  # longer than a run and the way back may take
+
+SESSION = {"zookeeper.session.timeout.ms": "30000"}
+YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep the way back open"}
+DAG = "migrate_coordination"
+QUIET = {**CONF, "canary_watch_s": 0}
+LEFT_BY_SPARK = "validation-"
+"""A job that Spark had begun before ends; what it writes lies in the folder of a proof that nobody judged."""
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+    """A sandbox with Airflow; proofs on the command line go to a Spark that was started once."""
+    patient = dict.fromkeys((MemberKind.OLD, MemberKind.AWARE), SESSION)  # nobody is meant to lose one
+    with real_airflow(tmp_path_factory.mktemp("sandbox"), {HEARTBEAT: "120"}, patient) as found:
+        settings = found.home.settings_file
+        with warm_spark(found.home.root) as submit:
+            settings.write_text(settings.read_text().replace("[spark]", f'[spark]\nsubmit = "{submit}"'))
+            yield found
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What there is of a run: events of the journal, files of the evidence by SHA-256, questions asked."""
+
+    events: tuple[int, ...]
+    files: dict[str, str]
+    questions: int
+
+
+def left_of(real: Real, dag: str, run: str) -> Left:
+    """As it is now."""
+    found = real.migration()
+    root = real.home.evidence / found.migration
+    files = {
+        str(each.relative_to(root)): hashlib.sha256(each.read_bytes()).hexdigest()
+        for each in sorted(root.rglob("*"))
+        if each.is_file()
+    }
+    events = tuple(event.seq for event in found.events)
+    return Left(events=events, files=files, questions=len(real.asked(dag, run)))
+
+
+@dataclass
+class Taking:
+    """Claims the latest migration once the task ``at`` of a run is in this state."""
+
+    real: Real
+    dag: str
+    run: str
+    at: str
+    state: str
+    left: Left | None = None
+    token: int = 0
+
+    def __call__(self, tasks: dict[str, str]) -> None:
+        """Called with the states of the run's tasks again and again."""
+        if tasks.get(self.at) != self.state or self.left is not None:
+            return
+        with build(load(self.real.home.settings_file)) as app:
+            self.token = app.claim(self.real.migration().migration, "cli-over")
+        self.left = left_of(self.real, self.dag, self.run)
+
+    def check(self, ended: str, gates: tuple[str, ...] = ()) -> None:
+        """The run is red with the sentence in ``verdict`` and, where it was answered, its gate; nothing came
+        of it since."""
+        assert self.left is not None, f"{self.at} was never {self.state}"
+        assert ended == "failed"
+        tasks = self.real.api.tasks(self.dag, self.run)
+        assert sorted(each for each, end in tasks.items() if end == "failed") == sorted((*gates, "verdict"))
+        for task in (*gates, "verdict"):
+            said = self.real.said(self.dag, self.run, task)
+            assert "run cli-over took this migration over at" in said, (task, said[-2000:])
+            assert "look there" in said
+        now = left_of(self.real, self.dag, self.run)
+        assert (now.events, now.questions) == (self.left.events, self.left.questions)
+        other = {
+            name
+            for name in {*now.files, *self.left.files}
+            if now.files.get(name) != self.left.files.get(name)
+        }
+        assert {name for name in other if LEFT_BY_SPARK not in name} == set()
+
+
+def take_over(real: Real, run: str, conf: dict[str, object], at: str, state: str) -> int:
+    """Run the DAG, take its migration over there; afterwards nothing of it may have gone on. Returns the
+    token of whoever took it over."""
+    taking = Taking(real, DAG, run, at, state)
+    gates = (at,) if state == "awaiting_input" else ()
+    taking.check(real.run(DAG, run, conf, YES, taking), gates)
+    return taking.token
+
+
+def back(real: Real, to: str) -> None:
+    """`roll-back` on the command line, again while a server does not answer."""
+    migration, log = real.migration().migration, real.home.logs / "back.log"
+    command = ["groupshift.cli.main", "roll-back", migration, "--to", to, "--execute", "--yes"]
+
+    def ended() -> bool:
+        with log.open("ab") as out:
+            code = subprocess.run(
+                [sys.executable, "-m", *command],
+                env={**os.environ, "GROUPSHIFT_SETTINGS": str(real.home.settings_file)},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=900,
+                check=False,
+            ).returncode
+        assert code in {0, Transient.exit_code}, log.read_text()[-4000:]
+        return code == 0
+
+    wait_until(ended, 1200.0, "the group is back", every_s=0.5)
+    assert real.migration().phase is Phase.ROLLED_BACK
+    assert real.view().effective_mode is Mode.ZOOKEEPER
+
+
+def close(real: Real, token: int) -> None:
+    """Nothing was changed: whoever took it over ends it."""
+    found = real.migration().migration
+    with build(load(real.home.settings_file)) as app:
+        assert app.close(found, token).phase is Phase.REJECTED
+
+
+def test_u01_taken_over_while_the_others_are_replaced(real: Real) -> None:
+    """The roll's act is made, its wait goes on; the migration-aware members stay for what follows."""
+    take_over(real, "roll", {**QUIET, "until": "roll"}, "roll.act", "success")
+
+    def replaced() -> bool:
+        return kinds_of(real.view()) == [MemberKind.AWARE] * 2
+
+    wait_until(replaced, 300.0, "what was begun is done", every_s=1.0)
+    back(real, "zookeeper_mode")
+    assert replaced(), "there was no mode to take back"
+
+
+@pytest.mark.parametrize(
+    ("at", "state"),
+    [
+        ("toggle.snapshot_before", "success"),
+        ("approve_toggle", "awaiting_input"),
+        ("toggle.act", "success"),
+        ("toggle.validate_after", "running"),
+        ("soak.wait", "running"),
+        ("last_gate", "awaiting_input"),
+    ],
+)
+def test_u01_taken_over_from_the_toggle_on(real: Real, at: str, state: str) -> None:
+    """At its gate, while it is measured, acts, is watched, and at the last gate; then the mode goes back."""
+    conf = {**QUIET, "until": "toggle", "soak_s": 60 if at == "soak.wait" else 5}
+    token = take_over(real, f"at-{at}".replace(".", "-"), conf, at, state)
+    if acts_of(real.migration()):
+        back(real, "zookeeper_mode")
+    else:
+        close(real, token)
+
+
+def test_u01_taken_over_on_its_own_way_back(real: Real) -> None:
+    """A member that is gone fails the proof of the toggle; the way back that begins by itself ends there."""
+
+    def tell(**request: str) -> None:
+        ask(real.home.supervisor_socket, request)
+
+    held: list[str] = []
+    taking = Taking(real, DAG, "way-back", "going_back", "success")
+
+    def plant(tasks: dict[str, str]) -> None:
+        if tasks.get("toggle.act") == "success" and not held:
+            tell(verb="hold", slot="m2")
+            tell(verb="signal", slot="m2", signal="KILL")
+            held.append("m2")
+        taking(tasks)
+
+    ended = real.run(DAG, "way-back", {**QUIET, "until": "toggle"}, YES, plant)
+    tasks = real.api.tasks(DAG, "way-back")
+    assert tasks.pop("toggle.judge_after") == "failed"
+    tell(verb="release", slot="m2")
+    assert taking.left is not None
+    assert ended == "failed"
+    assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
+    assert left_of(real, DAG, "way-back") == taking.left
+    assert "run cli-over took this migration over at" in real.said(DAG, "way-back", "verdict")
+    wait_until(lambda: len(real.view().members) == 2, 120.0, "both members are there", every_s=1.0)
+    back(real, "zookeeper_mode")
+
+
+def test_u01_a_roll_back_is_taken_over_too(real: Real) -> None:
+    """The DAG `roll_back` while old members take their places again; the command line ends what it began."""
+    found = real.migration().migration
+    taking = Taking(real, "roll_back", "back", "undo_members.act", "success")
+    conf = {"migration": found, "to": "old_members", "execute": True}
+    taking.check(real.run("roll_back", "back", conf, {}, taking))
+    back(real, "old_members")
+    assert set(kinds_of(real.view())) == {MemberKind.OLD}
+
+
+def test_u01_what_a_run_left_is_no_trouble_to_the_evidence(real: Real) -> None:
+    """`verify-evidence` of every migration that was taken over, and then back, is sound."""
+    with build(load(real.home.settings_file)) as app:
+        checked = [app.verify_evidence(found.migration) for found in app.status()]
+    assert len(checked) == 8
+    assert [found.troubles for found in checked] == [()] * 8
