@@ -1,0 +1,104 @@
+"""A simulated group that changes its rebalance protocol: a coordinator that converts it online (policy
+``bidirectional``) when the first native member comes, and back when the last one leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from groupshift.adapters.memory.clock import ManualClock
+from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
+from groupshift.adapters.memory.journal import MemoryJournal
+from groupshift.adapters.memory.ports import MemoryFleet
+from groupshift.adapters.memory.world import World
+from groupshift.domain.cluster_rows import ClusterState, LogEndRow, OffsetRow
+from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group import GroupView
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup, ProtocolMember
+from groupshift.domain.protocol.observation import view_of
+from groupshift.domain.protocol.view import ProtocolView
+from protocol_groups import view
+from simulated_move import Bench
+
+SPOKEN = {MemberKind.PLAIN: Protocol.CLASSIC, MemberKind.NATIVE: Protocol.CONSUMER}
+
+
+@dataclass(slots=True)
+class ProtocolWorld(World):
+    """Members in places that speak one of the two protocols; offsets are in Kafka alone."""
+
+    def look(self) -> ProtocolView:
+        """What the coordinator says of the group."""
+        assigned: dict[str, set[TopicPartition]] = {}
+        for partition, place in self._assignment().items():
+            assigned.setdefault(place, set()).add(partition)
+        spoken = [(place, SPOKEN[self.places[place].kind]) for place in self._running(*SPOKEN)]
+        native = any(speaks is Protocol.CONSUMER for _, speaks in spoken)
+        members = tuple(
+            ProtocolMember(
+                member_id=f"{self.identity(place)}-uuid",
+                client_id=self.identity(place),
+                host="/127.0.0.1",
+                speaks=speaks,
+                epoch=3 if native else None,
+                topics=tuple(sorted(self.partitions)),
+                assigned=frozenset(assigned.get(place, ())),
+            )
+            for place, speaks in spoken
+        )
+        group = ProtocolGroup(
+            group=self.group,
+            kind=Kind.CONSUMER if native else Kind.CLASSIC,
+            state="Stable" if members else "Empty",
+            protocol_type="consumer",
+            protocol="uniform" if native else "range",
+            epoch=3 if native else None,
+            assignment_epoch=3 if native else None,
+            members=members,
+        )
+        return replace(view(group), taken_at_ms=self.clock.now_ms())
+
+    def read(self, group: str) -> GroupView:
+        """`groupshift.ports.groups.GroupReader`, of Kafka alone."""
+        if group != self.group:
+            return view_of(view(ProtocolGroup(group=group, kind=Kind.ABSENT)), None)
+        state = ClusterState(
+            cluster_id="c",
+            taken_at_ms=self.clock.now_ms(),
+            groups=[],
+            offsets=[
+                OffsetRow(group=group, topic=at.topic, partition=at.partition, offset=offset)
+                for at, offset in sorted(self.kafka.items())
+            ],
+            log_ends=[
+                LogEndRow(topic=at.topic, partition=at.partition, log_start=0, log_end=self.ends.get(at, 0))
+                for at in self.all_partitions()
+            ],
+        )
+        return view_of(self.look(), state)
+
+    def tick(self, records: int = 10) -> None:
+        """Records are produced, consumed and committed to Kafka."""
+        owners = self._assignment()
+        for partition in self.all_partitions():
+            self.ends[partition] = self.ends.get(partition, 0) + records
+            if partition in owners:
+                self.kafka[partition] = self.ends[partition]
+
+
+def make_protocol_bench(kind: MemberKind, members: int = 3) -> Bench:
+    """A bench with a healthy group of one protocol."""
+    clock = ManualClock()
+    world = ProtocolWorld(clock=clock, places={})
+    made = World.of(clock, kind, members)
+    world.places, world.ends, world.kafka = made.places, made.ends, made.kafka
+    clock.on_sleep.append(lambda _seconds: world.tick(1))
+    evidence = MemoryEvidence()
+    return Bench(
+        clock=clock,
+        world=world,
+        fleet=MemoryFleet(world),
+        journal=MemoryJournal(),
+        evidence=evidence,
+        proof=MemoryProof(evidence),
+    )
