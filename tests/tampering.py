@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from simulated_move import Bench
 _KEY = Ed25519PrivateKey.generate()
 PRIVATE = _KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 PUBLIC = _KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+_HELD_S, _BOTH_ENDS = 65.0, os.O_RDWR | os.O_NONBLOCK
 FORMS = ("journal and key", "folder and key", "folder")
 
 
@@ -148,9 +150,13 @@ def link(path: Path) -> None:
 
 
 def pipe(path: Path) -> None:
-    """Put a named pipe in its place."""
+    """Put a named pipe in its place. Whoever opens it waits for ever, in C code that no alarm of pytest ends:
+    once the test's time is over (`_HELD_S`) somebody opens the other end, so that the alarm is heard."""
     path.unlink()
     os.mkfifo(path)
+    let_go = threading.Timer(_HELD_S, lambda: path.exists() and os.close(os.open(path, _BOTH_ENDS)))
+    let_go.daemon = True
+    let_go.start()
 
 
 def folder(path: Path) -> None:
