@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +24,12 @@ from groupshift.cli.evidence import written
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import Until
 from groupshift.spark.output import write_parquet, write_text
+from named_pipe import named_pipe
 from simulated_move import Bench
 
 _KEY = Ed25519PrivateKey.generate()
 PRIVATE = _KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 PUBLIC = _KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-_HELD_S, _BOTH_ENDS = 65.0, os.O_RDWR | os.O_NONBLOCK
 FORMS = ("journal and key", "folder and key", "folder")
 
 
@@ -150,13 +149,9 @@ def link(path: Path) -> None:
 
 
 def pipe(path: Path) -> None:
-    """Put a named pipe in its place. Whoever opens it waits for ever, in C code that no alarm of pytest ends:
-    once the test's time is over (`_HELD_S`) somebody opens the other end, so that the alarm is heard."""
+    """Put a named pipe in its place."""
     path.unlink()
-    os.mkfifo(path)
-    let_go = threading.Timer(_HELD_S, lambda: path.exists() and os.close(os.open(path, _BOTH_ENDS)))
-    let_go.daemon = True
-    let_go.start()
+    named_pipe(path)
 
 
 def folder(path: Path) -> None:

@@ -26,6 +26,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.settings import SparkSettings, load
 from groupshift.spark.output import write_parquet
+from named_pipe import named_pipe
 from tampering import sealed, unsealed
 
 KEY = Ed25519PrivateKey.generate()
@@ -87,7 +88,7 @@ def test_s13_nobody_waits_for_a_pipe(reader: str, tmp_path: Path) -> None:
     from groupshift.bootstrap.replacement import nodes_file
 
     pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
+    named_pipe(pipe)
     read = {
         "settings": lambda: load(pipe),
         "nodes": lambda: nodes_file(pipe),
@@ -118,7 +119,7 @@ def test_s13_a_ledger_with_numbers_without_end_is_broken(line: bytes, tmp_path: 
 @pytest.mark.timeout(20)
 def test_s13_a_ledger_that_is_a_pipe_is_broken(tmp_path: Path) -> None:
     """Not waited for."""
-    os.mkfifo(tmp_path / "g_1.jsonl")
+    named_pipe(tmp_path / "g_1.jsonl")
     with pytest.raises(Broken, match="named pipe"):
         LedgerFiles(tmp_path).last_delivered("g")
 

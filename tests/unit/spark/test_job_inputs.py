@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.spark import consumption, rules
 from groupshift.spark.jobs import audit_consumption, read_coordinator_log
+from named_pipe import named_pipe
 
 pytestmark = pytest.mark.timeout(20)
 READERS: dict[str, Callable[[Path], object]] = {
@@ -28,7 +28,7 @@ KNOWN += [("--stages", "folder"), ("--stages", "no utf-8"), ("--rules", "no utf-
 def odd(path: Path, what: str) -> Path:
     """Put it there."""
     if what == "pipe":
-        os.mkfifo(path)
+        named_pipe(path)
     elif what == "folder":
         path.mkdir()
     else:
