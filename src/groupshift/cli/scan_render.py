@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
@@ -26,6 +25,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.scan import GroupState, Life
 from groupshift.domain.scan_changes import Change, members_text
 from groupshift.domain.scan_text import state_data
+from groupshift.domain.scan_waves import is_asked_for
 from groupshift.ports.scans import ToggleRecord, ToggleState
 
 _LIFE = {Life.ACTIVE: "green", Life.DEAD: "red", Life.UNUSED: "yellow"}
@@ -87,7 +87,7 @@ def show_groups(
     console: Console, states: Iterator[GroupState], patterns: tuple[str, ...], limit: int
 ) -> None:
     """The groups that need most attention, or those of the patterns with every rule."""
-    wanted = (s for s in states if not patterns or any(fnmatchcase(s.group, each) for each in patterns))
+    wanted = (s for s in states if not patterns or is_asked_for(s.group, patterns))
     chosen = heapq.nsmallest(limit, wanted, key=_rank)
     table = Table(
         "groups",
