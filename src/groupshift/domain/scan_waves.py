@@ -89,8 +89,8 @@ def ordered(candidates: Iterable[Candidate], limit: int = 0) -> tuple[str, ...]:
 
 
 def is_asked_for(group: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the names or patterns is about a group. ``*`` and ``?`` stand for others; brackets, which
-    group ids may hold, for themselves."""
+    """Whether one of the names or patterns is about a group. ``*`` and ``?`` stand for others; brackets,
+    which group ids may hold, for themselves."""
     return any(fnmatchcase(group, pattern.replace("[", "[[]")) for pattern in patterns)
 
 

@@ -105,7 +105,7 @@ def test_u18_the_owners_of_a_wide_topic_are_seen(count: int) -> None:
     ]
     assert len(cells) == 4 * count
     assert all(width > 0 for _, width in cells)
-    assert all(0 <= x and x + width <= WIDTH_PX for x, width in cells)
+    assert all(x >= 0 and x + width <= WIDTH_PX for x, width in cells)
     _clear(svg)
 
 
