@@ -78,7 +78,8 @@ def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -
 def _unknown(state: ClusterState, groups: Collection[str] | None) -> Iterator[ProblemRow]:
     """Groups that were asked for by name and that are not there: nothing is proven about them."""
     known = {each.group for each in state.groups if each.state != GONE}
-    known |= {each.group for each in (*state.offsets, *state.problems) if each.group is not None}
+    known |= {each.group for each in state.offsets}
+    known |= {each.group for each in state.problems if each.group is not None}
     for group in sorted(set(groups or ()) - known):
         said = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
         yield ProblemRow(group=group, problem=said)
