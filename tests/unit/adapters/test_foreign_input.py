@@ -81,6 +81,22 @@ def test_f11_a_file_of_nodes_with_a_byte_order_mark_is_read(tmp_path: Path) -> N
     assert nodes_file(path).driver == "manual"
 
 
+APPLE_DOUBLE = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X  \x00\n"
+
+
+def test_f11_what_a_desktop_leaves_beside_a_ledger_is_no_ledger(tmp_path: Path) -> None:
+    """A share or an archive of another machine puts one beside each file."""
+    line = b'{"member": "g_1", "topic": "t", "partition": 0, "offset": 4, "at_ms": 9}\n'
+    (tmp_path / "g_1.jsonl").write_bytes(line)
+    (tmp_path / "._g_1.jsonl").write_bytes(APPLE_DOUBLE)
+    ledger = LedgerFiles(tmp_path)
+    assert list(ledger.last_delivered("g").values()) == [4]
+    assert list(ledger.delivered_below("g", dict.fromkeys(ledger.last_delivered("g"), 9)).values()) == [4]
+    told = ledger.delivered("g", 0, 10)
+    assert told is not None
+    assert (told.deliveries, len(ledger.tenures("g", 0, 10))) == (1, 1)
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("reader", ["settings", "nodes", "key"])
 def test_s13_nobody_waits_for_a_pipe(reader: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from groupshift.domain.chronicle import Tenure
 from groupshift.domain.foreign_json import load_object, whole_number
+from groupshift.domain.pack import is_beside
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
@@ -47,7 +48,7 @@ class LedgerFiles:
         """The highest offset delivered by any member of the group, per partition."""
         highest: dict[TopicPartition, int] = {}
         with self._lock:
-            for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
+            for path in self._all():
                 for (member, partition), offset in self._read(path).items():
                     if member.startswith(f"{group}_"):
                         highest[partition] = max(offset, highest.get(partition, offset))
@@ -59,7 +60,7 @@ class LedgerFiles:
         """See the port. What was read before is read again only where it went beyond a bound."""
         highest: dict[TopicPartition, int] = {}
         with self._lock:
-            for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
+            for path in self._all():
                 for partition, offset in _offsets(path, group, self._below(path, bounds)):
                     if offset < bounds.get(partition, 0):
                         highest[partition] = max(offset, highest.get(partition, offset))
@@ -76,7 +77,7 @@ class LedgerFiles:
 
     def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
         """See the port; memory grows with the holes between what was delivered only."""
-        files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
+        files = self._all()
         spans: dict[TopicPartition, _Spans] = {}
         last: dict[TopicPartition, int] = {}
         deliveries = again = pause = 0
@@ -99,7 +100,7 @@ class LedgerFiles:
 
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
         """See the port; files are merged by time, so memory grows with the runs only."""
-        files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
+        files = self._all()
         merged = heapq.merge(*(_deliveries(path, group) for path in files))
         runs: dict[TopicPartition, list[_Run]] = {}
         for at_ms, member, partition, _ in merged:
@@ -120,6 +121,11 @@ class LedgerFiles:
             for partition, of in sorted(runs.items())
             for run in of
         ]
+
+    def _all(self) -> Sequence[Path]:
+        """The members' files; what a desktop left beside them is none."""
+        found = self._folder.glob("*.jsonl") if self._folder else ()
+        return sorted(path for path in found if not is_beside(path.name))
 
     def close(self) -> None:
         """Nothing is kept open between calls."""
