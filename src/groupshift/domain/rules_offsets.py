@@ -90,16 +90,14 @@ def offsets_in_log(facts: Facts) -> Iterator[Complaint]:
 
 
 def _beyond_end(view: GroupView) -> list[str]:
-    """Offsets of partitions that members read which no log holds yet; log ends are read last, so none is a
-    commit meanwhile."""
-    unread = frozenset(view.leftovers)
+    """Offsets that no log of the group holds yet; log ends are read last, so none is a commit meanwhile."""
     ends = {end.partition: end.end for end in view.log_ends}
     stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
     found = [
         (at.partition, f"{at.partition} ({store} {at.offset}, log end {ends[at.partition]})")
         for store, offsets in stores
         for at in offsets
-        if at.partition not in unread and at.offset > ends.get(at.partition, at.offset)
+        if at.offset > ends.get(at.partition, at.offset)
     ]
     return [text for _, text in sorted(found)]
 
