@@ -117,7 +117,7 @@ class ParquetEvidence:
         if manifest is None:
             raise Rejected(
                 f"there is no snapshot {moment} of stage {stage} of migration {migration} below "
-                f"{self._root}: take it first"
+                f"{without_login(self._root)}: take it first"
             )
         return {
             entry.table: _decode(f"{folder}/{entry.file}", self._verified(store, folder, entry))
@@ -146,7 +146,7 @@ class ParquetEvidence:
         where = self.path(migration, *parts)
         store, path = self._open(where)
         data = self._bytes(store, path, _DERIVED_LIMIT)
-        return None if data is None else _decode(where, data)
+        return None if data is None else _decode(without_login(where), data)
 
     def row_count(self, migration: str, path: str) -> int | None:
         """See the port."""
@@ -242,7 +242,7 @@ class ParquetEvidence:
             return fs.LocalFileSystem(), where
         try:
             store, folder = fs.FileSystem.from_uri(where)
-        except (pa.ArrowInvalid, OSError) as wrong:
+        except (pa.ArrowException, OSError) as wrong:
             raise Rejected(
                 f"evidence root {without_login(self._root)!r} cannot be opened ({type(wrong).__name__}): "
                 "set [evidence] root to a folder or a URI that Arrow knows"

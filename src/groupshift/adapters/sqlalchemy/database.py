@@ -145,9 +145,10 @@ def _make_file(database: Path) -> None:
         if not str(database).startswith((":memory:", "file:")):
             with suppress(FileExistsError):
                 os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", error)
         raise Rejected(
-            f"journal.url names the folder {folder}, which cannot be made ({error.strerror}); choose another"
+            f"journal.url names the folder {folder}, which cannot be made ({why}); choose another"
         ) from error
 
 
