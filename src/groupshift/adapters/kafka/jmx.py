@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from groupshift.domain.foreign_json import decimal, shown
 from groupshift.domain.protocol.counts import GaugedBroker
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Rejected, Transient
@@ -28,6 +29,7 @@ _LINE = re.compile(r"(?P<domain>[\w.]+):(?P<keys>[^:]+):(?P<attribute>[\w-]+)=(?
 _GROUPS = "NumGroups"
 _COUNT = "-group-count"
 _TAIL = 300
+_HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,13 @@ def gauges(said: str) -> Iterator[Gauge]:
 
 def broker(address: str, found: list[Gauge]) -> GaugedBroker:
     """What these attributes say together. Raises `Rejected` when they are not those of a broker."""
+    try:
+        return _broker(address, found)
+    except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
+        raise _no_broker(address) from None
+
+
+def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
     versions = {each.keys["id"]: each.value for each in found if each.attribute == "Version"}
     numbers = {each.keys["name"]: _number(each) for each in found if each.attribute == "Value"}
     if len(versions) != 1 or _GROUPS not in numbers:
@@ -162,9 +171,13 @@ def _number(gauge: Gauge) -> int:
 
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
-        raise Rejected(f"--jmx {address!r} is no host:port: name where a broker has JMX open")
-    return host, int(port)
+    try:
+        number = decimal(port, "it", low=1, high=_HIGHEST_PORT)
+    except Rejected:
+        number = 0
+    if not host or not number or "/" in host:
+        raise Rejected(f"--jmx {shown(address)} is no host:port: name where a broker has JMX open")
+    return host, number
 
 
 def _words(trouble: str) -> str:
