@@ -153,6 +153,28 @@ def test_s13_a_journal_at_a_path_that_is_none_is_one_sentence(url: str, tmp_path
         Database(url if "%" not in url else url.replace("%00", "\0"))
 
 
+@pytest.mark.parametrize("verb", ["status", "report", "verify-evidence"])
+def test_s13_an_id_that_is_no_utf8_is_in_no_journal(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a real database, which takes no such text; one character is enough."""
+    from groupshift.cli.main import main
+
+    settings = tmp_path / "settings.toml"
+    settings.write_text(SETTINGS.replace("sqlite://", f"sqlite:///{tmp_path}/journal.db"))
+    assert main([verb, "\udcff", "--settings", str(settings)]) == 2
+    told = capsys.readouterr().err
+    assert ("Traceback" in told, told.startswith("rejected: migration")) == (False, True), told
+
+
+def test_s13_a_text_that_is_no_utf8_is_kept_in_no_journal(tmp_path: Path) -> None:
+    """A reason, a group, a name: whatever a person hands over."""
+    from groupshift.adapters.sqlalchemy.database import Database
+
+    with pytest.raises(Rejected, match="no UTF-8"):
+        Database(f"sqlite:///{tmp_path}/journal.db").rows("find_by_run", run="\udcff")
+
+
 @pytest.mark.timeout(20)
 def test_s13_nobody_waits_for_a_pipe_among_the_files_of_a_dump(tmp_path: Path) -> None:
     """Before Spark is asked for anything."""
@@ -179,6 +201,33 @@ def test_s14_no_sentence_repeats_the_key_of_the_store_that_keeps_evidence(root: 
     with pytest.raises(Rejected, match="there is no snapshot") as refused:
         ParquetEvidence(root).read("m", "canary", Moment.AFTER)
     assert secret not in str(refused.value)
+
+
+def test_s14_settings_that_are_printed_hold_no_key_of_a_store() -> None:
+    """A library prints what it was given, where something goes wrong."""
+    from groupshift.settings import parse
+
+    made = parse(
+        {
+            "kafka": {"bootstrap_servers": "b:9092"},
+            "journal": {"url": "postgresql://u:hunter2@h/d"},
+            "evidence": {"root": "s3://key:hunter2@bucket/x", "signing_key": "hunter2"},
+            "fleet": {"driver": "manual", "kubernetes": {"token": "hunter2"}},
+            "spark": {"properties": {"spark.hadoop.fs.s3a.secret.key": "hunter2"}},
+        }
+    )
+    assert "hunter2" not in repr(made)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["offsets.parquet", "manifest.json"])
+def test_s13_a_file_with_holes_is_not_read_into_memory(name: str, tmp_path: Path) -> None:
+    """Four TiB that need no room on any disk."""
+    store = ParquetEvidence(tmp_path)
+    store.write(("m", "canary", Moment.AFTER), 5, {})
+    os.truncate(tmp_path / "m" / "canary" / "after" / name, 1 << 42)
+    with pytest.raises(Broken, match=rf"{name} is longer than"):
+        store.manifest("m", "canary", Moment.AFTER)
 
 
 @pytest.mark.timeout(20)

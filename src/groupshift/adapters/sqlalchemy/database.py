@@ -99,7 +99,13 @@ class Database:
             if self._name == "postgresql":
                 waits = {"lock_ms": str(BUSY_MS), "statement_ms": str(STATEMENT_MS)}
                 connection.execute(statement("bound_waits.postgresql"), waits)
-            result = work(connection)
+            try:
+                result = work(connection)
+            except UnicodeEncodeError as wrong:
+                raise Rejected(
+                    f"{wrong.object[:80]!r} is no UTF-8, so no journal can hold it, and nothing was changed: "
+                    "correct it"
+                ) from wrong
             try:
                 transaction.commit()
             except DBAPIError as error:
