@@ -132,6 +132,135 @@ def test_s13_a_ledger_with_numbers_without_end_is_broken(line: bytes, tmp_path: 
         _ = ledger.last_delivered("g"), ledger.tenures("g", 0, 10)
 
 
+@pytest.mark.parametrize("what", ["link to nothing", "loop", "folder that is a file", "zero byte", "long"])
+def test_s13_ledgers_that_cannot_be_listed_or_followed_are_broken(what: str, tmp_path: Path) -> None:
+    """In every way that ledgers are read: no ledger is no proof that nothing was delivered."""
+    folder = tmp_path / "ledgers"
+    if what == "folder that is a file":
+        folder.write_text("")
+    elif what in {"zero byte", "long"}:
+        folder = tmp_path / ("a\0b" if what == "zero byte" else "a" * 5_000)
+    else:
+        folder.mkdir()
+        (folder / "g_1.jsonl").symlink_to("/nowhere" if "nothing" in what else folder / "g_1.jsonl")
+    ledger = LedgerFiles(folder)
+    reads: list[Callable[[], object]] = [
+        lambda: ledger.last_delivered("g"),
+        lambda: ledger.delivered_below("g", {}),
+        lambda: ledger.delivered("g", 0, 9),
+        lambda: ledger.tenures("g", 0, 9),
+    ]
+    for read in reads:
+        with pytest.raises(Broken, match=r"ledger .* cannot be read"):
+            read()
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "9" * 400, "1e300"])
+def test_s13_a_patience_without_end_is_one_sentence(value: str, tmp_path: Path) -> None:
+    """Of a program that replaces nodes; whoever waits would fail at it."""
+    from groupshift.bootstrap.replacement import nodes_file, replacement
+
+    path = tmp_path / "nodes.toml"
+    path.write_text(f'driver = "command"\n[command]\nstart = ["a"]\nobserve = ["b"]\ntimeout_s = {value}\n')
+    with pytest.raises(Rejected, match=r"command\.timeout_s .* no number of seconds"):
+        replacement(nodes_file(path))
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a\0b", "sqlite:////tmp/a%00b/journal.db"])
+def test_s13_a_journal_at_a_path_that_is_none_is_one_sentence(url: str, tmp_path: Path) -> None:
+    """A zero byte, also an encoded one."""
+    from groupshift.adapters.sqlalchemy.database import Database
+
+    with pytest.raises(Rejected, match=r"journal\.url"):
+        Database(url if "%" not in url else url.replace("%00", "\0"))
+
+
+@pytest.mark.parametrize("verb", ["status", "report", "verify-evidence"])
+def test_s13_an_id_that_is_no_utf8_is_in_no_journal(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a real database, which takes no such text; one character is enough."""
+    from groupshift.cli.main import main
+
+    settings = tmp_path / "settings.toml"
+    settings.write_text(SETTINGS.replace("sqlite://", f"sqlite:///{tmp_path}/journal.db"))
+    assert main([verb, "\udcff", "--settings", str(settings)]) == 2
+    told = capsys.readouterr().err
+    assert ("Traceback" in told, told.startswith("rejected: migration")) == (False, True), told
+
+
+def test_s13_a_text_that_is_no_utf8_is_kept_in_no_journal(tmp_path: Path) -> None:
+    """A reason, a group, a name: whatever a person hands over."""
+    from groupshift.adapters.sqlalchemy.database import Database
+
+    with pytest.raises(Rejected, match="no UTF-8"):
+        Database(f"sqlite:///{tmp_path}/journal.db").rows("find_by_run", run="\udcff")
+
+
+@pytest.mark.timeout(20)
+def test_s13_nobody_waits_for_a_pipe_among_the_files_of_a_dump(tmp_path: Path) -> None:
+    """Before Spark is asked for anything."""
+    from groupshift.spark.jobs import read_coordinator_log
+
+    os.mkfifo(tmp_path / "part-0.parquet")
+    with pytest.raises(Broken, match="named pipe"):
+        read_coordinator_log._whole(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("root", "secret"),
+    [
+        ("mock://KEY:hunter2@bucket/x", "hunter2"),
+        ("mock://bucket/x?sig=hunter2", "hunter2"),
+        ("mock://account/x?sp=r&sig=hunter2&se=3", "hunter2"),
+    ],
+)
+def test_s14_no_sentence_repeats_the_key_of_the_store_that_keeps_evidence(root: str, secret: str) -> None:
+    """Before the host and behind the path (as SAS tokens are)."""
+    from groupshift.domain.secrets import without_login
+
+    assert secret not in without_login(f"report: {root}/m/report.html")
+    with pytest.raises(Rejected, match="there is no snapshot") as refused:
+        ParquetEvidence(root).read("m", "canary", Moment.AFTER)
+    assert secret not in str(refused.value)
+
+
+def test_s14_settings_that_are_printed_hold_no_key_of_a_store() -> None:
+    """A library prints what it was given, where something goes wrong."""
+    from groupshift.settings import parse
+
+    made = parse(
+        {
+            "kafka": {"bootstrap_servers": "b:9092"},
+            "journal": {"url": "postgresql://u:hunter2@h/d"},
+            "evidence": {"root": "s3://key:hunter2@bucket/x", "signing_key": "hunter2"},
+            "fleet": {"driver": "manual", "kubernetes": {"token": "hunter2"}},
+            "spark": {"properties": {"spark.hadoop.fs.s3a.secret.key": "hunter2"}},
+        }
+    )
+    assert "hunter2" not in repr(made)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["offsets.parquet", "manifest.json"])
+def test_s13_a_file_with_holes_is_not_read_into_memory(name: str, tmp_path: Path) -> None:
+    """Four TiB that need no room on any disk."""
+    store = ParquetEvidence(tmp_path)
+    store.write(("m", "canary", Moment.AFTER), 5, {})
+    os.truncate(tmp_path / "m" / "canary" / "after" / name, 1 << 42)
+    with pytest.raises(Broken, match=rf"{name} is longer than"):
+        store.manifest("m", "canary", Moment.AFTER)
+
+
+@pytest.mark.timeout(20)
+def test_s09_a_login_is_struck_out_of_words_of_any_shape_in_little_time() -> None:
+    """Another program's words may be as long as it likes."""
+    from groupshift.domain.secrets import without_login
+
+    assert len(without_login("//" * 200_000)) == 400_000
+    assert without_login("at http://u:p@h/x and //a b@c") == "at http://***@h/x and //a b@c"
+
+
 @pytest.mark.timeout(20)
 def test_s13_a_ledger_that_is_a_pipe_is_broken(tmp_path: Path) -> None:
     """Not waited for."""
@@ -157,6 +286,107 @@ def test_s16_the_log_of_a_job_is_nowhere_that_somebody_could_guess(
     assert victim.read_text() == "mine"
     (log,) = tmp_path.glob("groupshift-spark-*/spark.log")
     assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+
+
+def _page(place: Path) -> None:
+    from groupshift.cli.pages import write_page
+
+    write_page(place, "mine")
+
+
+def _result(place: Path) -> None:
+    from groupshift.spark.output import write_text
+
+    write_text(place, "mine")
+
+
+def _evidence(place: Path) -> None:
+    ParquetEvidence(place.parent.parent).write_text(place.parent.name, place.name, text="mine")
+
+
+def _hashes(place: Path) -> None:
+    from groupshift.adapters.commit_hashes import CommitHashFiles
+
+    CommitHashFiles().write(place, [])
+
+
+def _state(place: Path) -> None:
+    from groupshift.cli import consume
+
+    run = consume._Run(member="g_1", source=None, describe=dict)  # type: ignore[arg-type]
+    consume._Exporter(run, place).export("running", now=True)
+
+
+def _log_of_a_job(place: Path) -> None:
+    from groupshift.adapters.spark_submit.runner import SparkSubmit
+
+    request = ProofRequest(job="job.py", arguments=(), output=str(place.parent))
+    with pytest.raises(Transient, match="failed with exit code"):
+        SparkSubmit(SparkSettings(submit="/bin/false")).run(request)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("planted", ["link", "link to nothing", "pipe"])
+@pytest.mark.parametrize(
+    ("draft", "write"),
+    [
+        ("page.html.part", _page),
+        ("verdict.json.part", _result),
+        ("journal.json.part", _evidence),
+        (".A-1.commits.json.part", _hashes),
+        (f".state.json.{os.getpid()}", _state),
+        ("spark.log", _log_of_a_job),
+    ],
+)
+def test_s16_nothing_is_written_through_what_somebody_left_at_a_guessable_place(
+    draft: str, write: Callable[[Path], None], planted: str, tmp_path: Path
+) -> None:
+    """A link there is replaced, what it leads to stays as it is; a pipe is not waited for."""
+    folder, victim = tmp_path / "m", tmp_path / "victim"
+    folder.mkdir()
+    if planted == "link":
+        victim.write_text("theirs")
+    if planted == "pipe":
+        os.mkfifo(folder / draft)
+    else:
+        (folder / draft).symlink_to(victim)
+    place = folder / draft.removesuffix(".part").removesuffix(f".{os.getpid()}")
+    place = place if "log" in draft or "html" in draft else place.with_name(place.name.lstrip("."))
+    write(place)
+    assert (victim.read_text() if victim.exists() else None) == ("theirs" if planted == "link" else None)
+    assert stat.S_ISREG(place.lstat().st_mode)
+
+
+def test_s16_a_page_that_is_never_written_over_follows_no_link(tmp_path: Path) -> None:
+    """``--report`` refuses what is there, also a link that leads nowhere yet."""
+    from groupshift.spark.expansion_report.plan import write_plan
+
+    (tmp_path / "page.html").symlink_to(tmp_path / "victim")
+    with pytest.raises(Rejected, match="is there already"):
+        write_plan(tmp_path / "page.html", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", ["/", "a\0b", "folder"])
+def test_s13_a_page_that_cannot_be_written_is_one_sentence(place: str, tmp_path: Path) -> None:
+    """No name, a name that no file has, a folder where it is written first."""
+    from groupshift.cli.pages import write_page
+
+    (tmp_path / "folder.part").mkdir()
+    with pytest.raises(Rejected, match=r"--output .* cannot be written"):
+        write_page(tmp_path / place, "mine")
+
+
+@pytest.mark.parametrize("place", ["nowhere/ledger", "", "a\0b"])
+def test_s13_a_ledger_that_cannot_be_written_is_one_sentence(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the member joins."""
+    from groupshift.cli.main import main
+
+    wanted = ["--bootstrap", "b:9092", "--group", "g", "--topic", "t", "--consumer-id", "1"]
+    assert main(["consume", *wanted, "--kind", "plain", "--ledger", str(tmp_path / place)]) == 2
+    told = capsys.readouterr().err
+    assert ("--ledger" in told, "Traceback" in told) == (True, False), told
 
 
 def test_s18_every_page_of_its_own_says_what_it_may_do() -> None:

@@ -109,6 +109,13 @@ def gauges(said: str) -> Iterator[Gauge]:
 
 def broker(address: str, found: list[Gauge]) -> GaugedBroker:
     """What these attributes say together. Raises `Rejected` when they are not those of a broker."""
+    try:
+        return _broker(address, found)
+    except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
+        raise _no_broker(address) from None
+
+
+def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
     versions = {each.keys["id"]: each.value for each in found if each.attribute == "Version"}
     numbers = {each.keys["name"]: _number(each) for each in found if each.attribute == "Value"}
     if len(versions) != 1 or _GROUPS not in numbers:

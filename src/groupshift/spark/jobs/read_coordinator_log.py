@@ -33,7 +33,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.pack import is_beside
 from groupshift.errors import Broken, GroupshiftError, Rejected
-from groupshift.foreign_files import read, text_of
+from groupshift.foreign_files import opened, read, text_of
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.comparison.progress import room_in
 from groupshift.spark.comparison.session import large_session
@@ -112,8 +112,9 @@ def _whole(folder: str) -> None:
         raise Rejected(f"--dump {folder} holds no Parquet file; give a folder of Parquet files")
     for path in files:
         try:
-            pq.read_metadata(path)
-        except (pa.ArrowInvalid, OSError) as wrong:
+            with opened(path) as file:
+                pq.read_metadata(file)
+        except (pa.ArrowException, OSError, ValueError) as wrong:
             raise Broken(
                 f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
                 "nothing was read; copy the dump again"
