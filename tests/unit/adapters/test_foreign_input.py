@@ -202,7 +202,7 @@ def test_s13_nobody_waits_for_a_pipe_among_the_files_of_a_dump(tmp_path: Path) -
     """Before Spark is asked for anything."""
     from groupshift.spark.jobs import read_coordinator_log
 
-    os.mkfifo(tmp_path / "part-0.parquet")
+    named_pipe(tmp_path / "part-0.parquet")
     with pytest.raises(Broken, match="named pipe"):
         read_coordinator_log._whole(str(tmp_path))
 
@@ -334,7 +334,7 @@ def _log_of_a_job(place: Path) -> None:
         ("verdict.json.part", _result),
         ("journal.json.part", _evidence),
         (".A-1.commits.json.part", _hashes),
-        (f".state.json.{os.getpid()}", _state),
+        (".state.json.PID", _state),
         ("spark.log", _log_of_a_job),
     ],
 )
@@ -344,10 +344,11 @@ def test_s16_nothing_is_written_through_what_somebody_left_at_a_guessable_place(
     """A link there is replaced, what it leads to stays as it is; a pipe is not waited for."""
     folder, victim = tmp_path / "m", tmp_path / "victim"
     folder.mkdir()
+    draft = draft.replace("PID", str(os.getpid()))
     if planted == "link":
         victim.write_text("theirs")
     if planted == "pipe":
-        os.mkfifo(folder / draft)
+        named_pipe(folder / draft)
     else:
         (folder / draft).symlink_to(victim)
     place = folder / draft.removesuffix(".part").removesuffix(f".{os.getpid()}")
