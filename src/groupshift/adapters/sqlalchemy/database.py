@@ -166,6 +166,8 @@ def _engine(url: URL) -> Engine:
         )
     try:
         if url.get_backend_name() == "postgresql":
+            if url.drivername == "postgresql":  # SQLAlchemy before 2.1 would take another library
+                url = url.set(drivername="postgresql+psycopg")
             # No statement is prepared on the server, so a pooler in front of it may change connections.
             options = {"connect_timeout": CONNECT_S, "prepare_threshold": None}
             return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=options)
