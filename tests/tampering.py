@@ -24,6 +24,7 @@ from groupshift.cli.evidence import written
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import Until
 from groupshift.spark.output import write_parquet, write_text
+from named_pipe import named_pipe
 from simulated_move import Bench
 
 _KEY = Ed25519PrivateKey.generate()
@@ -150,7 +151,7 @@ def link(path: Path) -> None:
 def pipe(path: Path) -> None:
     """Put a named pipe in its place."""
     path.unlink()
-    os.mkfifo(path)
+    named_pipe(path)
 
 
 def folder(path: Path) -> None:

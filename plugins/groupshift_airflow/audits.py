@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from groupshift.domain.secrets import without_login
 from groupshift_airflow import form, submitting
 from groupshift_airflow.hooks import cluster_settings, require_spark, spark_settings
 
@@ -123,7 +124,7 @@ class Audit(AuditTask):
         for one in islice(found.looked.suspicious, SHOWN):
             said = (one.kind, one.group, one.topic, one.partition, one.answered, one.logged, one.zookeeper)
             self.log.warning("%s: %s %s-%d: coordinator %s, log %s, ZooKeeper %s", *said)
-        agree = (found.looked.agreeing, found.looked.keys, request.output)
+        agree = (found.looked.agreeing, found.looked.keys, without_login(str(request.output)))
         self.log.info("%d of %d offsets agree; all differences: %s", *agree)
         return self.folder
 

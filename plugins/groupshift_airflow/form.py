@@ -103,12 +103,12 @@ def _share() -> Param:
     return Param(
         0.0,
         type="number",
-        minimum=0,
-        maximum=1,
+        exclusiveMinimum=-0.001,  # as in `number`; the plan refuses what is between this and 0
+        exclusiveMaximum=1.001,
         title="Canary share",
         section=_HOW,
         description_md="Instead of a size, such as 0.25: the fewest members that hold this share of the "
-        "partitions. 0: by size.",
+        "partitions. From 0 to 1; 0: by size.",
     )
 
 
@@ -277,7 +277,7 @@ def expansion() -> dict[str, Any]:
     return {
         "to": Param(
             type="integer",
-            minimum=2,
+            exclusiveMinimum=1,
             title="To",
             section=_SCOPE,
             description_md="How many partitions `__consumer_offsets` is to have: best a multiple of now.",

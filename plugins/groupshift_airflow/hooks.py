@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from groupshift.settings import ApprovalSettings, Settings, SparkSettings
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"
+_IPV6 = re.compile(r"(?=.*:.*:)[0-9A-Fa-f:.]+(?:%[^/,:]+)?")
+"""An IPv6 address without brackets; several servers, or a URL, are none."""
 
 
 def find_connection(conn_id: str) -> Connection | None:
@@ -165,6 +168,11 @@ class KafkaClusterHook(_ClusterHook):
         servers = told or (_servers(found) if found.host else "")
         if not servers:
             raise Rejected(f"connection {self.conn_id!r} has no host; fill in the servers as host:port.")
+        if (found.schema or "").strip(" /"):
+            raise self.refused(
+                f"its schema {found.schema!r} has no meaning for Kafka: clear it; a protocol goes into extra"
+                " 'security.protocol', a chroot into the connection of ZooKeeper"
+            )
         if found.conn_type == self.conn_type:
             self.require_known(extras, {*KEYS, "bootstrap.servers"})
         else:
@@ -324,7 +332,7 @@ def _servers(found: Connection) -> str:
     host = str(found.host)
     if not found.port:
         return host
-    return f"[{host}]:{found.port}" if host.count(":") > 1 and "[" not in host else f"{host}:{found.port}"
+    return f"[{host}]:{found.port}" if _IPV6.fullmatch(host) else f"{host}:{found.port}"
 
 
 def _with_port(found: Connection) -> str:

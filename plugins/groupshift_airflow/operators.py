@@ -16,6 +16,7 @@ from groupshift.adapters.spark_submit.shipping import submit_files
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
 from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Fenced, GroupshiftError
 from groupshift_airflow import submitting
@@ -254,7 +255,7 @@ class Validate(UseCase, SparkSubmitOperator):
         with self.app() as app:
             request = app.proof(self.migration, self.stage, self.moment)
         self.submit(context, request, master)
-        self.log.info("evidence and report: %s", request.output)
+        self.log.info("evidence and report: %s", without_login(request.output))
 
     def submit(self, context: Context, request: ProofRequest, master: str) -> None:
         """Run the job to its end; to a cluster go our code and the keys of section ``[spark]``, too."""

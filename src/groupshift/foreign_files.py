@@ -83,6 +83,13 @@ def read(path: str | Path, limit: int = TEXT_LIMIT, below: str | Path | None = N
     return data
 
 
+def made_anew(path: str | Path) -> None:
+    """Make an empty file of our own, whatever was at ``path``: to write through a link would change a file of
+    somebody else, to open a pipe would wait for a reader. Raises `OSError`, `ValueError` for a zero byte."""
+    Path(path).unlink(missing_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+
+
 def text_of(data: bytes) -> str:
     """UTF-8 with or without a byte order mark; UTF-16 with one. Raises `UnicodeDecodeError`."""
     wide = _WIDE.get(data[:2])

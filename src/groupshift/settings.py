@@ -112,11 +112,11 @@ class JournalSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceSettings:
-    """``root`` is the evidence folder; ``ledgers`` a folder of ``*.jsonl`` ledgers, or empty. Packs are
-    signed with ``signing_key`` (a private Ed25519 key) and checked with ``public_key``; either is PEM text,
-    or the path of a file that holds it."""
+    """``root`` is the evidence folder, or a URI that may hold a key; ``ledgers`` a folder of ``*.jsonl``
+    ledgers, or empty. Packs are signed with ``signing_key`` (a private Ed25519 key) and checked with
+    ``public_key``; either is PEM text, or the path of a file that holds it."""
 
-    root: str
+    root: str = field(repr=False)
     ledgers: str = ""
     signing_key: str = field(default="", repr=False)
     public_key: str = ""

@@ -390,3 +390,44 @@ def test_f07_the_forms_port_goes_before_a_chroot_in_the_host(monkeypatch: pytest
         _connect(monkeypatch, "zk", conn_type="groupshift_zookeeper", host=host, port=port)
         section = hooks.ZookeeperHook("zk").section()
         assert (section["hosts"], section["chroot"]) == (hosts, "/kafka")
+
+
+@pytest.mark.parametrize("schema", ["SASL_SSL", "kafka", "/kafka"])
+@pytest.mark.parametrize("kind", ["groupshift_kafka", "kafka"])
+def test_f07_a_schema_of_a_kafka_connection_is_not_dropped_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, kind: str, schema: str
+) -> None:
+    """A protocol there would be PLAINTEXT, and a chroot there belongs to ZooKeeper."""
+    extra = {"bootstrap.servers": "b1:9092"}
+    _connect(monkeypatch, "odd", conn_type=kind, host="b1:9092", schema=schema, extra=extra)
+    with pytest.raises(Rejected, match=r"connection 'odd' cannot be used: its schema .*security\.protocol"):
+        hooks.KafkaClusterHook("odd").section()
+    _connect(monkeypatch, "odd", conn_type=kind, host="b1:9092", schema="/", extra=extra)
+    assert hooks.KafkaClusterHook("odd").section()["bootstrap_servers"] == "b1:9092"
+
+
+def test_f07_a_uri_of_brokers_with_a_path_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path is what Airflow calls the schema."""
+    monkeypatch.setenv("AIRFLOW_CONN_ODD", "groupshift-kafka://b1:9092/kafka")
+    with pytest.raises(Rejected, match="its schema 'kafka' has no meaning"):
+        hooks.KafkaClusterHook("odd").section()
+
+
+@pytest.mark.parametrize(
+    ("host", "servers"),
+    [
+        ("b1:9092,b2:9092,b3", "b1:9092,b2:9092,b3:9093"),
+        ("2001:db8::1", "[2001:db8::1]:9093"),
+        ("[2001:db8::1]", "[2001:db8::1]:9093"),
+    ],
+)
+def test_the_forms_port_is_the_last_servers(monkeypatch: pytest.MonkeyPatch, host: str, servers: str) -> None:
+    """Several servers are no IPv6 address."""
+    _connect(monkeypatch, "many", conn_type="groupshift_kafka", host=host, port=9093)
+    assert hooks.KafkaClusterHook("many").section()["bootstrap_servers"] == servers
+
+
+def test_a_spark_master_with_two_prefixes_keeps_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Airflow's own provider puts it together."""
+    _connect(monkeypatch, "spark_k8s", conn_type="spark", host="k8s://https://api.test", port=6443)
+    assert hooks.require_spark("spark_k8s") == "k8s://https://api.test:6443"

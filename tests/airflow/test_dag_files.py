@@ -263,3 +263,29 @@ def test_a_number_out_of_its_limits_is_refused_and_not_replaced(
     else:
         with pytest.raises(ParamValidationError, match=str(value)):
             param.resolve(value=value)
+
+
+@pytest.mark.parametrize(
+    ("dag", "name", "value", "end"),
+    [
+        ("migrate_coordination", "canary_share", 25, "refused"),
+        ("migrate_coordination", "canary_share", -0.25, "refused"),
+        ("migrate_coordination", "canary_share", 0, "held"),
+        ("migrate_coordination", "canary_share", 1, "held"),
+        ("expand_offsets_topic", "to", 1, "refused"),
+        ("expand_offsets_topic", "to", 2, "held"),
+    ],
+)
+def test_no_number_of_a_form_is_replaced(dagbag: Any, dag: str, name: str, value: float, end: str) -> None:
+    """A share of 25, meant as a percentage, would become 1: every member a canary."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    for every in dagbag.dags.values():
+        for each in every.params:
+            assert not {"minimum", "maximum"} & set(every.params.get_param(each).schema), (every.dag_id, each)
+    param = dagbag.dags[dag].params.get_param(name)
+    if end == "held":
+        assert param.resolve(value=value) == value
+    else:
+        with pytest.raises(ParamValidationError, match=str(value)):
+            param.resolve(value=value)

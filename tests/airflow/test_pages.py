@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -34,6 +33,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Event, EventKind, StepState
 from groupshift.spark.offsets.document import render
+from named_pipe import named_pipe
 
 AUDITS = "/groupshift/audits/"
 ADDRESSES = ("/groupshift/", "/groupshift/migrations/orders-1/", "/groupshift/run?dag_id=d&run_id=r")
@@ -284,7 +284,7 @@ def test_s08_no_link_leads_out_of_the_evidence(
         path.parent.rename(tmp_path / "away")
         path.parent.symlink_to(secret)
     elif way == "pipe":
-        os.mkfifo(path)
+        named_pipe(path)
     elif way == "loop":
         path.symlink_to(path)
     answer = server.get(address, headers=viewer)

@@ -111,10 +111,3 @@ def test_f14_the_version_says_what_is_supported_and_what_was_tried(
     ):
         assert f"{name}=={found[what].tried[-1]} " in lock, "the newest that was tried is the locked one"
     assert markdown_table() in (ROOT / "README.md").read_text()
-
-
-def test_f14_either_end_of_the_ranges_is_tried_by_a_job() -> None:
-    """`make matrix MATRIX=pins` finds it."""
-    job = (ROOT / "tests" / "matrix" / "test_pins.py").read_text()
-    assert "lowest-direct" in job
-    assert "highest" in job

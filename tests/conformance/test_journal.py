@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from groupshift.adapters.memory.journal import MemoryJournal
+from groupshift.adapters.sqlalchemy.database import _engine
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.journal import Journal
@@ -84,3 +86,13 @@ def test_an_opener_of_a_file_that_is_held_for_good_is_told(
     with pytest.raises(Transient, match="database is locked"):
         SqlJournal(f"sqlite:///{file}").recent(1)
     other.close()
+
+
+def test_f14_a_journal_in_postgresql_uses_the_library_that_we_name_with_any_sqlalchemy() -> None:
+    """Where the URL names none; before 2.1 SQLAlchemy takes psycopg2, which nobody was told to install."""
+    for url, driver in (
+        ("postgresql://u@127.0.0.1:1/d", "postgresql+psycopg"),
+        ("postgresql+psycopg://u@127.0.0.1:1/d", "postgresql+psycopg"),
+        ("sqlite://", "sqlite"),
+    ):
+        assert _engine(make_url(url)).url.drivername == driver

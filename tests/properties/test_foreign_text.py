@@ -274,6 +274,16 @@ def test_s12_markdown_shows_text_as_it_is(place: str) -> None:
     check()
 
 
+@pytest.mark.parametrize("text", ["//evil.example", "a //evil.example/x", "(//evil.example)"])
+def test_s12_an_address_without_a_scheme_is_no_link(text: str) -> None:
+    """Browsers follow it, and so does what makes links of text."""
+    from groupshift.domain.foreign_text import markdown, shown
+
+    for escape in (markdown, shown):
+        found = _rendered(escape(text))
+        assert ("a" in found.tags, _same("".join(found.text), text)) == (False, True)
+
+
 def test_s12_the_places_of_a_step_are_no_markup() -> None:
     """Member ids are what a client chose."""
     from groupshift.domain.foreign_text import markdown

@@ -13,7 +13,7 @@ from groupshift.adapters.parquet.writing import unwritable
 from groupshift.domain.downgrade.record_bytes import LiveCommit
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Broken, Rejected
-from groupshift.foreign_files import read
+from groupshift.foreign_files import made_anew, read
 
 _FORM = 1
 
@@ -30,6 +30,7 @@ class CommitHashFiles:
         draft = path.with_name(f".{path.name}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            made_anew(draft)
             draft.write_bytes(data)
             draft.rename(path)
         except OSError as failed:

@@ -130,11 +130,22 @@ def _told(env: Environment, found: Migration, step: ReplaceMembers, change: Chan
 def _replace_members(env: Environment, told: tuple[Change, str]) -> Data:
     change, driver = told
     started = env.fleets(driver).start(change)
-    slots = ", ".join(change.slots)
-    does = f"stops {slots}" if change.to is MemberKind.VACANT else f"replaces {slots} by {change.to} members"
+    does = _does(change)
     if isinstance(started, Pending):
         return {"instruction": started.instruction, "detail": f"waits for a person, who {does}"}
     return {"detail": f"the fleet driver {does}"}
+
+
+def _does(change: Change) -> str:
+    """What becomes of whom. Where it was looked who is there, nobody is named who stays."""
+    slots, there = ", ".join(change.slots), change.occupants
+    if change.to is MemberKind.VACANT:
+        return f"stops {slots}"
+    if there is None or (there and not change.undoes):
+        return f"replaces {slots} by {change.to} members"
+    if there:
+        return f"takes {', '.join(each.member_id for each in there)} back to {change.to} members"
+    return f"starts {change.to} members " + ("where one is missing" if change.undoes else f"at {slots}")
 
 
 def _set_mode(env: Environment, who: tuple[str, Holder], to: Mode, expected: ModeNode) -> Data:

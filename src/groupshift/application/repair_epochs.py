@@ -5,7 +5,7 @@ Source: specs/verified-epochs-shares.md §A (a broker takes any epoch; only -1 i
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from groupshift.application.restore_offsets import NotRestored, Restored, read_back, unlike
@@ -71,8 +71,18 @@ def plan_epochs(reader: GroupSnapshots, groups: Collection[str] | None = None) -
         cluster_id=state.cluster_id,
         offsets=len(state.offsets),
         repairs=found_in(state),
-        problems=tuple(each for each in state.problems if each.group is not None),
+        problems=(*(each for each in state.problems if each.group is not None), *_unknown(state, groups)),
     )
+
+
+def _unknown(state: ClusterState, groups: Collection[str] | None) -> Iterator[ProblemRow]:
+    """Groups that were asked for by name and that are not there: nothing is proven about them."""
+    known = {each.group for each in state.groups if each.state != GONE}
+    known |= {each.group for each in state.offsets}
+    known |= {each.group for each in state.problems if each.group is not None}
+    for group in sorted(set(groups or ()) - known):
+        said = f"group {group!r}: no coordinator knows it: see that its name is right, letter by letter"
+        yield ProblemRow(group=group, problem=said)
 
 
 def found_in(state: ClusterState) -> tuple[EpochRepair, ...]:

@@ -11,6 +11,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import StageName, Until
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Stage
+from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Event, EventKind, StepState
 
@@ -133,5 +134,5 @@ def _validation(
         for event in found.events
         if event.kind is EventKind.JUDGED and event.stage is stage and event.body["moment"] == moment.value
     )
-    report = env.evidence.path(found.id, stage.value, folder(moment), REPORT_FILE)
+    report = without_login(env.evidence.path(found.id, stage.value, folder(moment), REPORT_FILE))
     return ValidationStatus(moment=moment, verdict=verdict, report=report, judged_at_ms=at_ms)

@@ -53,6 +53,7 @@ from groupshift.domain.leftover import Leftover
 from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
 from groupshift.domain.pack import REPORT, Pack
 from groupshift.domain.plan import Stage
+from groupshift.domain.secrets import without_login
 from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.signature import Verifier
@@ -257,8 +258,8 @@ class App:
         return pack.seal(self._env, migration, report)
 
     def report_path(self, migration: str) -> str:
-        """Where the report of a migration is: a path or URI."""
-        return self._env.evidence.path(migration, REPORT)
+        """Where the report of a migration is, for people: a path, or a URI without a login."""
+        return without_login(self._env.evidence.path(migration, REPORT))
 
     def stage_report(self, migration: str, stage: str, moment: str) -> tuple[str, str]:
         """The report of a judged moment, as the Spark job wrote it, and why it cannot be relied on (empty: it

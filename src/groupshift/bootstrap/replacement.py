@@ -28,6 +28,7 @@ from groupshift.foreign_files import toml
 from groupshift.ports.broker_replacement import BrokerReplacement
 
 DRIVERS = ("manual", "command", "sandbox")
+_LONGEST_S = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +83,8 @@ def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
 
 def _seconds(table: Mapping[str, Any], of: str) -> float:
     timeout = table.get("timeout_s", 600)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout <= 0:
-        raise Rejected(f"{of}.timeout_s {timeout!r} is no number of seconds above 0")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_S:
+        raise Rejected(f"{of}.timeout_s {timeout!r} is no number of seconds above 0, of a year at most")
     return float(timeout)
 
 

@@ -25,10 +25,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, ZookeeperConsumer
 from groupshift.consumers.plain import PlainConsumer
+from groupshift.domain.foreign_json import decimal, shown
 from groupshift.domain.foreign_text import visible
 from groupshift.domain.protocol.model import Protocol as GroupProtocol
 from groupshift.domain.registration import consumer_id
 from groupshift.errors import GroupshiftError, Rejected
+from groupshift.foreign_files import made_anew
 
 _POLL_S = 0.2
 _BATCH = 500
@@ -110,10 +112,21 @@ def _stopped_by_signal() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+def _ledger(path: Path) -> TextIO:
+    """The file to append to. Raises `Rejected` where there can be none."""
+    try:
+        return path.open("a")
+    except (OSError, ValueError) as wrong:
+        why = getattr(wrong, "strerror", wrong)
+        raise Rejected(
+            f"--ledger {path} cannot be written ({why}): name a file in a folder of yours"
+        ) from wrong
+
+
 def _consume(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         stopping = stack.enter_context(_stopped_by_signal())
-        output = stack.enter_context(arguments.ledger.open("a")) if arguments.ledger else sys.stdout
+        output = stack.enter_context(_ledger(arguments.ledger)) if arguments.ledger else sys.stdout
         run = _join(arguments)
         exporter = _Exporter(run, arguments.state)
         try:
@@ -174,6 +187,7 @@ class _Exporter:
         entry |= {"reason": reason} if reason else {}
         entry["at_ms"] = int(time.time() * 1000)
         draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        made_anew(draft)
         draft.write_text(json.dumps(entry, separators=(",", ":")))
         draft.replace(self._path)
 
@@ -231,9 +245,12 @@ def _topics(texts: Sequence[str]) -> dict[str, int]:
     result: dict[str, int] = {}
     for text in texts:
         name, _, streams = text.partition(":")
-        if not name or not (streams or "1").isdigit() or int(streams or "1") < 1:
-            raise Rejected(f"--topic {text!r}: write NAME or NAME:STREAMS with 1 or more streams")
-        result[name] = int(streams or "1")
+        try:
+            result[name] = decimal(streams or "1", "it", low=1)
+        except Rejected:
+            name = ""
+        if not name:
+            raise Rejected(f"--topic {shown(text)}: write NAME or NAME:STREAMS with 1 or more streams")
     return result
 
 

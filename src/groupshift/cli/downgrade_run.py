@@ -14,7 +14,6 @@ from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_demands import demand_forward, demand_move
-from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.options import Execute
@@ -29,7 +28,7 @@ from groupshift.cli.run_options import (
     place_of,
     terms_of,
 )
-from groupshift.cli.run_show import finish, show_planned, show_run
+from groupshift.cli.run_show import finish, show_back, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console
 from groupshift.domain.coordinator_log.releases import Coordinator
@@ -156,10 +155,7 @@ def back(  # noqa: PLR0913 - the options of a verb
         demand_move(opened, _MOVE)
         console = Console(stderr=True)
         if not execute:
-            for number, step in enumerate(downgrade_run.undoing(tools.runs, opened), 1):
-                console.print(f"{number}. {step.does}")
-            render.next_command(console, "groupshift downgrade back --execute")
-            return 0
+            return show_back(_MOVE, run_id, downgrade_run.undoing(tools.runs, opened), as_json=as_json)
         terms = terms_of(console, place=place, yes=yes, seen=seen, patience_s=patience)
         turned = downgrade_run.turn_back(tools, terms, opened)
         return finish(

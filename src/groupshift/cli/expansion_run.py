@@ -13,7 +13,6 @@ from groupshift.application import expansion_run
 from groupshift.application.expansion_run import MOVE, PlannedRun
 from groupshift.application.expansion_watch import watch_expansion, watched_run
 from groupshift.application.run_demands import demand_forward, demand_move
-from groupshift.cli import render
 from groupshift.cli.clusters import Servers, Timeout, shown
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.expansion_watch import Run, show_watched
@@ -30,7 +29,7 @@ from groupshift.cli.run_options import (
     terms_of,
 )
 from groupshift.cli.run_report import report_of
-from groupshift.cli.run_show import finish, show_planned, show_run
+from groupshift.cli.run_show import finish, show_back, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console
 from groupshift.domain.expansion.run_plan import from_json
@@ -140,10 +139,7 @@ def back(  # noqa: PLR0913 - the options of a verb
         if not execute:
             if opened.state is RunState.OPEN:
                 expansion_run.may_turn_back(tools, opened)
-            for number, step in enumerate(expansion_run.undoing(tools.runs, opened), 1):
-                console.print(f"{number}. {step.does}")
-            render.next_command(console, "groupshift expansion back --execute")
-            return 0
+            return show_back(MOVE.name, run_id, expansion_run.undoing(tools.runs, opened), as_json=as_json)
         terms = terms_of(console, place=place, yes=yes, seen=seen, patience_s=patience)
         turned = expansion_run.turn_back(tools, terms, opened)
         return finish(MOVE, tools.runs, expansion_run.go_on(tools, terms, turned), as_json=as_json)

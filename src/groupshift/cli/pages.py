@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from groupshift.errors import Rejected
 
 Output = Annotated[
     Path | None,
@@ -16,11 +19,16 @@ Output = Annotated[
 def write_page(path: Path, text: str) -> None:
     """Write beside the target, then rename onto it. Raises `Rejected` or `Transient` where that cannot be."""
     from groupshift.adapters.parquet.writing import unwritable
+    from groupshift.foreign_files import made_anew
 
-    part = path.with_name(f"{path.name}.part")
     try:
+        part = path.with_name(f"{path.name}.part")
+        made_anew(part)
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise unwritable(f"--output {path}", error) from error
+    except ValueError as error:
+        raise Rejected(f"--output {path} cannot be written ({error}): name a file") from error

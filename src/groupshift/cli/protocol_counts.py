@@ -17,6 +17,7 @@ from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.looking import named_kafka
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console, Table
+from groupshift.domain.addresses import one_server
 from groupshift.domain.protocol.counts import CountView
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
@@ -53,6 +54,8 @@ def counts(
     as_json: Json = False,
 ) -> int:
     """Hold the brokers' counts of groups by type and state against their lists; exit code 1: they differ."""
+    for each in jmx or ():
+        one_server(each, "--jmx")  # before anybody is asked
     kafka = named_kafka(bootstrap_servers, settings_file)
     with closing(group_lists(kafka, timeout_s=timeout)) as lists:
         gauges = coordinator_gauges(java_binary(), _class_path(kafka_libs))

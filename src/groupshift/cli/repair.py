@@ -269,7 +269,7 @@ def epochs(
         if execute:
             with closing(offset_restoring(kafka, timeout_s=timeout)) as restoring:
                 done = repair_epochs(planned, restoring, reader)
-    then = _next_of_epochs(planned, done)
+    then = _next_of_epochs(planned, done, groups)
     if as_json:
         render.print_json({**_epochs_document(planned, done), "next": then})
     else:
@@ -331,11 +331,13 @@ def _show_epochs(console: Console, planned: EpochPlan, done: EpochsRepaired | No
     )
 
 
-def _next_of_epochs(planned: EpochPlan, done: EpochsRepaired | None) -> str:
+def _next_of_epochs(planned: EpochPlan, done: EpochsRepaired | None, groups: str) -> str:
+    """What to do next, for the same ``groups`` (empty: all) only."""
+    again = command("groupshift", "repair", "epochs", *(("--groups", groups) if groups else ()))
     if done is None and planned.to_do:
-        return "groupshift repair epochs --execute"
+        return f"{again} --execute"
     if planned.left or (done is not None and (done.changed or done.restored.differing)):
-        return "do what is said of those that are left, then: groupshift repair epochs --execute"
+        return f"do what is said of those that are left, then: {again} --execute"
     if planned.problems:
-        return "correct what the problems name, then: groupshift repair epochs"
+        return f"correct what the problems name, then: {again}"
     return "start the consumers" if done is not None and done.restored.equal else "groupshift audit --all"

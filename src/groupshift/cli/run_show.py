@@ -14,6 +14,7 @@ from groupshift.cli import render
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.cluster_run.progress import Stand
 from groupshift.domain.cluster_run.steps import RunStep
+from groupshift.domain.foreign_text import command
 from groupshift.domain.verdict import Finding
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
 
@@ -137,6 +138,21 @@ def _why(account: RunAccount[Any]) -> str:
     """Why it stopped or what it waits for, as its journal says; empty when neither is known."""
     why, waits = trouble(account), waiting(account)
     return f"it stopped: {why}" if why else f"it waits: {waits}" if waits else ""
+
+
+def show_back(move: str, run: str, steps: Sequence[RunStep], *, as_json: bool) -> int:
+    """What taking a run back would do, and the command that does it; ``run`` is empty where the cluster tells
+    which it is. Nothing is changed. The exit code."""
+    named = ("--run", run) if run else ()
+    following = command("groupshift", move, "back", *named, "--execute")
+    if as_json:
+        render.print_json({"steps": tuple(steps), "next": following})
+        return 0
+    console = Console(stderr=True)
+    for number, step in enumerate(steps, 1):
+        console.print(f"{number}. {step.does}")
+    render.next_command(console, following)
+    return 0
 
 
 def _anew(move: Move[W], plan: AnyPlan) -> str:

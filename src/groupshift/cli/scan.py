@@ -128,4 +128,4 @@ def _show(
     render.show_totals(console, report)
     if waves is not None:
         render.show_waves(console, waves)
-    render.show_next(console, waves, scans.fit(rules), scans.states())
+    render.show_next(console, waves, scans.fit(rules), scans.states(), (patterns, rules))

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any
 
@@ -26,6 +25,7 @@ from groupshift.domain.moves import StageName
 from groupshift.domain.scan import GroupState, Life
 from groupshift.domain.scan_changes import Change, members_text
 from groupshift.domain.scan_text import state_data
+from groupshift.domain.scan_waves import WaveRules, is_asked_for
 from groupshift.ports.scans import ToggleRecord, ToggleState
 
 _LIFE = {Life.ACTIVE: "green", Life.DEAD: "red", Life.UNUSED: "yellow"}
@@ -87,7 +87,7 @@ def show_groups(
     console: Console, states: Iterator[GroupState], patterns: tuple[str, ...], limit: int
 ) -> None:
     """The groups that need most attention, or those of the patterns with every rule."""
-    wanted = (s for s in states if not patterns or any(fnmatchcase(s.group, each) for each in patterns))
+    wanted = (s for s in states if not patterns or is_asked_for(s.group, patterns))
     chosen = heapq.nsmallest(limit, wanted, key=_rank)
     table = Table(
         "groups",
@@ -179,16 +179,25 @@ def show_waves(console: Console, waves: WaveReport) -> None:
 
 
 def show_next(
-    console: Console, waves: WaveReport | None, fit: tuple[str, ...], states: Iterator[GroupState]
+    console: Console,
+    waves: WaveReport | None,
+    fit: tuple[str, ...],
+    states: Iterator[GroupState],
+    asked: tuple[tuple[str, ...], WaveRules],
 ) -> None:
-    """The next command that makes sense."""
-    next_command(console, _next(waves, fit, states))
+    """The next command that makes sense; ``asked`` are the groups and limits of the waves."""
+    next_command(console, _next(waves, fit, states, asked))
 
 
-def _next(waves: WaveReport | None, fit: tuple[str, ...], states: Iterable[GroupState]) -> str:
+def _next(
+    waves: WaveReport | None,
+    fit: tuple[str, ...],
+    states: Iterable[GroupState],
+    asked: tuple[tuple[str, ...], WaveRules],
+) -> str:
     if waves is not None and waves.toggles and not waves.execute:
-        way = "--auto-toggle" if waves.to is Mode.KAFKA else "--back --group …"
-        return f"groupshift scan {way} --execute"
+        way = "--auto-toggle" if waves.to is Mode.KAFKA else "--back"
+        return command("groupshift", "scan", way, *_repeated(*asked), "--execute")
     if waves is not None and (waves.stopped or waves.count(ToggleState.FAILED)):
         failed = [each for each in waves.toggles if each.state is ToggleState.FAILED and each.migration]
         return f"groupshift status {failed[0].migration}" if failed else "groupshift brake"
@@ -201,6 +210,21 @@ def _next(waves: WaveReport | None, fit: tuple[str, ...], states: Iterable[Group
         if following and following.state is not Readiness.READY:
             return command("groupshift", "scan", "--last", "--group", state.group)
     return "groupshift scan"
+
+
+def _repeated(patterns: tuple[str, ...], rules: WaveRules) -> Iterator[str]:
+    """The options that were given: without them the next command would act on more."""
+    for pattern in patterns:
+        yield from ("--group", pattern)
+    usual = WaveRules()
+    for option, given, default in (
+        ("--wave", rules.size, usual.size),
+        ("--error-budget", rules.budget, usual.budget),
+        ("--stable-for", rules.stable_s, usual.stable_s),
+        ("--at-most", rules.limit, usual.limit),
+    ):
+        if given != default:
+            yield from (option, str(given))
 
 
 def show_brake(console: Console, reason: str) -> None:

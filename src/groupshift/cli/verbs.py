@@ -47,6 +47,7 @@ from groupshift.cli.terminal import Console
 from groupshift.domain.evidence import Moment
 from groupshift.domain.foreign_text import command
 from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
+from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
@@ -256,11 +257,12 @@ def validate(
         request = opened.proof(migration, stage, moment)
         opened.prove(request)
         judged = opened.judge(migration, stage, moment)
+    output = without_login(request.output)
     if as_json:
-        render.print_json({"verdict": judged.verdict, "findings": judged.findings, "output": request.output})
+        render.print_json({"verdict": judged.verdict, "findings": judged.findings, "output": output})
     else:
         console = Console()
         console.print(render.findings_table(judged.findings, f"{stage}/{moment}: {judged.verdict}"))
-        console.print(f"report: {request.output}/report.html")
+        console.print(f"report: {output}/report.html")
         render.next_command(console, f"groupshift status {migration}")
     return 0 if judged.verdict is Verdict.PASS else 1

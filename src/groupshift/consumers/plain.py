@@ -20,6 +20,7 @@ from groupshift.domain.protocol.model import Protocol
 from groupshift.errors import Broken, Rejected, Transient
 
 _FATAL = -150
+_BROKERS = ("bootstrap.servers", "metadata.broker.list")
 _CLOSE_S = 10.0
 _CLASSIC = {"partition.assignment.strategy": "range", "session.timeout.ms": 10_000}
 """Defaults that a native member may not have: its coordinator decides both."""
@@ -44,10 +45,9 @@ class PlainConsumer:
         without_effect = login_problem(config)
         if without_effect:
             raise Rejected(f"member {self._member}: {without_effect}")
-        if config.get("bootstrap.servers"):
-            security = str(config.get("security.protocol") or "")
-            servers = kafka_servers(str(config["bootstrap.servers"]), "bootstrap.servers", security)
-            config = {**config, "bootstrap.servers": joined(servers)}
+        security = str(config.get("security.protocol") or "")
+        for key in (each for each in _BROKERS if config.get(each)):
+            config = {**config, key: joined(kafka_servers(str(config[key]), key, security))}
         try:
             self._consumer = Consumer({**defaults, **config, "group.protocol": protocol.value})
             self._consumer.subscribe(list(topics))

@@ -50,7 +50,7 @@ class Reader:
             return None
         try:
             number = int(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = -1
         if number < 0 or (upto is not None and number > upto):
             self.problems.append(f"{key} {value!r} is not {what}: correct it")

@@ -114,6 +114,18 @@ def zookeeper_ensemble(text: str, key: str, *, chroot: bool = True) -> Ensemble:
     return Ensemble(tuple(found), slash + path if path else "")
 
 
+def one_server(text: str, key: str) -> Server:
+    """The one server that ``text`` names. Raises `Rejected` for anything else."""
+    form = f"write {key} host:port, once for each"
+    _refuse_login(text, key, form)
+    why, server = _server(text.strip(_SPACE), None)
+    if server is None or "," in text:
+        raise Rejected(
+            f"{key} {_short(text)} {why or 'is no host:port: one server is named at a time'}: {form}"
+        )
+    return server
+
+
 def chroot_problem(chroot: str) -> str | None:
     """What is wrong with a chroot, None when it can be one; ``/`` alone is the root, as is an empty one.
     The rules are those of ZooKeeper's ``PathUtils``."""

@@ -54,13 +54,13 @@ def client_of_registration(group: str, name: str, data: bytes) -> str | None:
     text = data[:20_000].decode("utf-8", errors="replace")
     if _HOST_AND_UUID.fullmatch(name):
         return PYKAFKA if is_topic_name(text) else GO
+    if not name.startswith(f"{group}_"):
+        return OTHER
     try:
         value = load_json(data, name)
     except Rejected:
         value = None
     if isinstance(value, dict) and "subscription" in value:
-        if not name.startswith(f"{group}_"):
-            return OTHER
         return NODE if _GROUP_AND_UUID.fullmatch(name) else None
     if isinstance(value, dict) and value.keys() <= _FRAGMENTS:
         return None  # a registration of the old consumer that lost its subscription

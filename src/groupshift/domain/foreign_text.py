@@ -21,7 +21,7 @@ _MARKDOWN = re.compile(
     r"[\\`*\[\]<|~$@]"  # wherever they are
     r"|(?<![^\W_])_|_(?![^\W_])"  # but not within a word
     r"|&(?=#?\w+;)"  # an entity of HTML
-    r"|:(?=//|[\w+-]+:)|(?<=www)\."  # a link, an emoji
+    r"|:(?=//|[\w+-]+:)|(?<=www)\.|(?<![:/])/(?=/)"  # a link, an emoji
     r"|^[#>+=-]",  # what a block begins with
     re.IGNORECASE,
 )

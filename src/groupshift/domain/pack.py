@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -33,15 +34,19 @@ REWRITTEN = (JOURNAL, REPORT)
 _DESKTOP = frozenset(
     {".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini", ".directory", ".localized"}
     | {"__macosx", ".spotlight-v100", ".trashes", ".fseventsd", ".apdisk", "$recycle.bin", "lost+found"}
-    | {"system volume information", ".temporaryitems", ".appledouble"}
+    | {"system volume information", ".temporaryitems", ".appledouble", ".appledb", ".appledesktop"}
+    | {"network trash folder", "temporary items", "icon\r", ".volumeicon.icns"}
+    | {"@eadir", "#recycle", ".@__thumb", ".com.apple.timemachine.donotpresent"}
 )
 """What Finder, Explorer and file servers leave in folders that they show (in small letters)."""
+_SERVED = re.compile(r"\._.*|\.nfs[0-9a-f]{16,}|\.fuse_hidden[0-9a-f]+|\.trash-[0-9]+", re.DOTALL)
+"""Names of theirs that differ from file to file."""
 
 
 def is_beside(path: str) -> bool:
     """Whether a desktop or a file server left this, and it is no evidence: its name says so."""
     parts = path.lower().split("/")
-    return any(part in _DESKTOP or part.startswith("._") for part in parts)
+    return any(part in _DESKTOP or _SERVED.fullmatch(part) is not None for part in parts)
 
 
 def values_of(text: str) -> Any:

@@ -72,9 +72,34 @@ def kafka_offsets_begun(facts: Facts) -> Iterator[Complaint]:
 
 
 def offsets_in_log(facts: Facts) -> Iterator[Complaint]:
-    """Committed, but deleted since: explained, for what happens next is the consumer's own rule."""
+    """Beyond the end: the proof fails for it, so it is told before. Committed, but deleted since: explained,
+    for what happens next is the consumer's own rule."""
+    beyond = _beyond_end(facts.view)
+    if beyond:
+        said = (
+            f"the committed offset is beyond the log end for {sentence_list(beyond)}: the topic was made "
+            "anew or its log truncated, and the number means another record"
+        )
+        hint = (
+            "stop the group and set the offset to where it should go on, or let its members reset by their "
+            "auto.offset.reset and commit; then assess again"
+        )
+        yield Verdict.FAIL, said, hint
     for sentence in resets(facts.view):
         yield Verdict.PASS, f"explained: {sentence}", ""
+
+
+def _beyond_end(view: GroupView) -> list[str]:
+    """Offsets that no log of the group holds yet; log ends are read last, so none is a commit meanwhile."""
+    ends = {end.partition: end.end for end in view.log_ends}
+    stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
+    found = [
+        (at.partition, f"{at.partition} ({store} {at.offset}, log end {ends[at.partition]})")
+        for store, offsets in stores
+        for at in offsets
+        if at.offset > ends.get(at.partition, at.offset)
+    ]
+    return [text for _, text in sorted(found)]
 
 
 def offsets_nobody_reads(facts: Facts) -> Iterator[Complaint]:

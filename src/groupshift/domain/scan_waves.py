@@ -88,7 +88,12 @@ def ordered(candidates: Iterable[Candidate], limit: int = 0) -> tuple[str, ...]:
     return tuple(names[:limit] if limit else names)
 
 
+def is_asked_for(group: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the names or patterns is about a group. ``*`` and ``?`` stand for others; brackets,
+    which group ids may hold, for themselves."""
+    return any(fnmatchcase(group, pattern.replace("[", "[[]")) for pattern in patterns)
+
+
 def wanted_back(state: GroupState, patterns: Iterable[str]) -> bool:
-    """Whether a group that is asked for by name or pattern (``*``, ``?``) has kafka as its mode node."""
-    asked = any(fnmatchcase(state.group, pattern) for pattern in patterns)
-    return asked and state.requested == Mode.KAFKA.value
+    """Whether a group that is asked for by name or pattern has kafka as its mode node."""
+    return is_asked_for(state.group, patterns) and state.requested == Mode.KAFKA.value

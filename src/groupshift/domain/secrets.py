@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 STRUCK = "***"
-_USERINFO = re.compile(r"(?<=//)\S*@")
+_WORD = re.compile(r"\S+")
 
 
 def struck_out(text: str, secrets: Iterable[str]) -> str:
@@ -24,5 +24,13 @@ def holds_login(address: str) -> bool:
 
 
 def without_login(text: str) -> str:
-    """``text`` with what stands before an ``@`` in each URL struck out, for words of other programs."""
-    return _USERINFO.sub(f"{STRUCK}@", text)
+    """``text`` with what stands before an ``@`` in each URL, and what follows a ``?``, struck out: for words
+    of other programs, and for URIs of stores, whose keys may be at either place."""
+    return _WORD.sub(lambda word: _without_login(word[0]), text)
+
+
+def _without_login(word: str) -> str:
+    before, slashes, rest = word.partition("//")
+    _, login, place = rest.rpartition("@")
+    place, query, _ = place.partition("?")
+    return before + slashes + (f"{STRUCK}@" if login else "") + place + (f"?{STRUCK}" if query else "")

@@ -11,7 +11,7 @@ Registers, in this order (columns as in ``sql/consumption/<view>.sql``)::
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
@@ -24,6 +24,7 @@ from groupshift.domain import ownership, txnlog
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_json import load_json
 from groupshift.domain.ownership import History, Interval
+from groupshift.domain.pack import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
 from groupshift.spark.checks import statement
@@ -140,7 +141,12 @@ def torn_ledgers(folder: Path) -> tuple[str, ...]:
     """
     if not folder.is_dir():
         raise Rejected(f"the folder of ledgers {folder} does not exist; give --ledgers an existing folder")
-    return tuple(path.name for path in sorted(folder.glob("*.jsonl")) if _torn(path))
+    return tuple(path.name for path in sorted(_ledgers(folder)) if _torn(path))
+
+
+def _ledgers(folder: Path) -> Iterator[Path]:
+    """Without what a desktop left beside them; Spark passes such names by, too."""
+    return (path for path in folder.glob("*.jsonl") if not is_beside(path.name))
 
 
 def _torn(path: Path) -> bool:
@@ -170,7 +176,7 @@ def read_ledgers(spark: SparkSession, folder: Path, torn: Sequence[str]) -> Data
 
     Raises `Broken`, naming the file and the line, when any other line is no delivery.
     """
-    if not any(folder.glob("*.jsonl")):
+    if not any(_ledgers(folder)):
         return spark.createDataFrame([], _LEDGER)
     reader = spark.read.schema(_LEDGER).option("mode", "PERMISSIVE")
     lines = (

@@ -100,7 +100,7 @@ def _of_file(store: fs.FileSystem, path: str) -> Iterator[RowGroup]:
         with store.open_input_file(path) as file:
             read = pq.ParquetFile(file)
             facts, schema = read.metadata, read.schema_arrow
-    except (pa.ArrowInvalid, OSError) as wrong:
+    except (pa.ArrowException, OSError, ValueError) as wrong:
         raise Broken(
             f"dump {path} is not a whole Parquet file ({wrong}): truncated or altered; copy the dump again"
         ) from wrong

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groupshift.foreign_files import opened
+from groupshift.foreign_files import made_anew, opened
 
 _ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": pa.bool_()}
 
@@ -53,6 +53,7 @@ def _beside(path: Path) -> Iterator[Path]:
     """Where to write first: renamed onto ``path`` when it is whole, gone when it is not."""
     part = path.with_name(f"{path.name}.part")
     try:
+        made_anew(part)
         yield part
     except BaseException:
         part.unlink(missing_ok=True)

@@ -55,7 +55,7 @@ def ownership(
         top = 20 + line * (_CELL_HEIGHT + 6)
         rows.append(tag("text", moment, x=0, y=top + 20))
         for column, partition in enumerate(partitions):
-            box = (_LEFT + column * width, top, width - _GAP)
+            box = (_LEFT + column * width, top, width - min(_GAP, width / 4))
             here = owners.get((topic, partition), ())
             moved = former is not None and former.get((topic, partition), ()) != here
             label = f"{topic}-{partition} {moment}: {' and '.join(here) or 'no owner'}"
@@ -86,14 +86,14 @@ def _cell(
     title = tag("title", label)
     size = {"y": top, "height": _CELL_HEIGHT, "rx": 4}
     if not owners:
-        return tag("rect", title, x=round(left, 1), width=round(width, 1), class_="none", **size)
+        return tag("rect", title, x=round(left, 2), width=round(width, 2), class_="none", **size)
     part = width / len(owners)
     return join(
         tag(
             "rect",
             title,
-            x=round(left + index * part, 1),
-            width=round(part, 1),
+            x=round(left + index * part, 2),
+            width=max(0.01, round(part, 2)),
             fill=colours.get(owner, "#888"),
             class_=mark,
             **size,

@@ -22,6 +22,7 @@ from groupshift.domain.evidence import (
     refuse_newer,
 )
 from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
+from groupshift.domain.pack import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened, read
 from groupshift.spark.schemas import deviations, struct_of
@@ -99,7 +100,8 @@ def verify(folder: Path) -> Manifest:
     if missing := sorted(set(TABLES) - listed):
         raise Broken(f"{folder / MANIFEST} lists no table {', '.join(missing)}; take the snapshot again")
     named = {entry.file for entry in manifest.files}
-    if strays := sorted(path.name for path in folder.glob("*.parquet") if path.name not in named):
+    there = {path.name for path in folder.glob("*.parquet") if not is_beside(path.name)}
+    if strays := sorted(there - named):
         raise Broken(f"{folder / strays[0]} is not in the manifest; take the snapshot again")
     return manifest
 

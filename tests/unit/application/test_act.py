@@ -317,6 +317,28 @@ def test_u10_an_act_of_a_person_is_not_done_before_the_person_did_it(bench: Benc
     assert "waits for a person" in outcome.detail
 
 
+def test_u10_the_journal_names_only_the_members_that_a_person_replaces(bench: Bench) -> None:
+    """Beside the instruction: those that go back, or nobody where nobody was replaced."""
+    for replaced in ((), ("m1",)):
+        bench = make_bench()
+        migration, token = _by_hand(bench)
+        app = bench.app()
+        app.act(migration, StageName.CANARY, token)
+        for name in replaced:
+            bench.world.places[name].kind = MemberKind.AWARE
+        bench.world.tick()
+        app.begin_roll_back(migration, WayBack.OLD_MEMBERS, token)
+        detail = app.act(migration, StageName.UNDO_MEMBERS, token).detail
+        view = bench.world.read(bench.world.group)
+        gone = [each.member_id for each in view.of_kind(MemberKind.AWARE)]
+        said = (
+            f"takes {', '.join(gone)} back to old members"
+            if gone
+            else "starts old members where one is missing"
+        )
+        assert detail == f"waits for a person, who {said}"
+
+
 def test_u10_a_rollback_asks_people_only_for_the_members_that_they_replaced(bench: Bench) -> None:
     """Of a canary that nobody deployed nothing is to be taken back, and of one that was only that one."""
     migration, token = _by_hand(bench)

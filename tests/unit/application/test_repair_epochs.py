@@ -26,6 +26,7 @@ class Coordinator:
 
     rows: dict[_Key, OffsetRow]
     busy: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
     written: list[OffsetRow] = field(default_factory=list)
     looks: int = 0
     meanwhile: Mapping[_Key, OffsetRow | None] = field(default_factory=dict)
@@ -41,8 +42,9 @@ class Coordinator:
             taken_at_ms=0,
             groups=[
                 GroupRow(group=name, type="classic", state="Stable" if name in self.busy else "Empty")
-                for name in sorted(names)
-            ],
+                for name in sorted(names - self.gone)
+            ]
+            + [GroupRow(group=name, type="classic", state="Dead") for name in sorted(names & self.gone)],
             offsets=found,
             log_ends=[LogEndRow(topic="t", partition=at, log_start=0, log_end=200) for at in (0, 1)],
             topics=Topics(
@@ -121,3 +123,30 @@ def test_f10_a_repair_leaves_what_somebody_changed_meanwhile() -> None:
             "somebody changed it since it was planned: nothing was written"
         ]
         assert world.rows["a", "t", 0] == now
+
+
+def test_f10_a_name_that_nobody_knows_is_no_clean_group() -> None:
+    """A slip in ``--groups`` finds nothing to repair: said, and not taken for the end of it."""
+    from groupshift.application.repair_epochs import plan_epochs
+    from groupshift.cli.repair import _epochs_clean
+
+    world = cluster(SOUND, gone={"orders-ap"})
+    found = plan_epochs(world, ["a", "orders-ap"])
+    (problem,) = found.problems
+    assert problem.group == "orders-ap"
+    assert "group 'orders-ap': no coordinator knows it" in problem.problem
+    assert not _epochs_clean(found, None)
+    assert plan_epochs(world, ["a"]).problems == ()
+
+
+def test_f10_the_command_that_repairs_names_the_groups_it_was_planned_for() -> None:
+    """It would write the commits of all others else."""
+    from groupshift.application.repair_epochs import plan_epochs
+    from groupshift.cli.repair import _next_of_epochs
+
+    planned = plan_epochs(cluster(HIGH), ["a"])
+    for groups, options in (("a", "--groups a "), ("a b", "--groups 'a b' "), ("", "")):
+        said = _next_of_epochs(planned, None, groups)
+        assert said == f"groupshift repair epochs {options}--execute"
+    left = plan_epochs(cluster(row("a", 0, 4), busy={"a"}), ["a"])
+    assert _next_of_epochs(left, None, "a").endswith("then: groupshift repair epochs --groups a --execute")

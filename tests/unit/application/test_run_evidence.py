@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +23,12 @@ from groupshift.domain.hazards.versions import Version
 from groupshift.domain.pack import pack_from_json
 from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
 from groupshift.ports.journal import StepState
+from named_pipe import named_pipe
 
 DEEDS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a table altered": ("S-1/offsets-00000.parquet", lambda path: path.write_bytes(b"x")),
     "a table gone": ("S-1/groups-00000.parquet", lambda path: path.unlink()),
-    "a table a pipe": ("S-1/members-00000.parquet", lambda path: (path.unlink(), os.mkfifo(path))),
+    "a table a pipe": ("S-1/members-00000.parquet", lambda path: (path.unlink(), named_pipe(path))),
     "the hashes altered": ("S-1.commits.json", lambda path: path.write_text("{}")),
     "a file added": ("S-1/extra.parquet", lambda path: path.write_text("x")),
     "a folder added": ("note/x.txt", lambda path: (path.parent.mkdir(), path.write_text("x"))),

@@ -194,3 +194,23 @@ def test_the_next_command_holds_everything_that_was_asked_for(capsys: pytest.Cap
     assert following == f"{way} --coordinator new --live --brokers-only --execute"
     assert show_planned(MOVE, planned, (), as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["next"] == f"{way} --execute"
+
+
+@pytest.mark.parametrize("move", ["downgrade", "expansion"])
+def test_u03_the_command_that_takes_back_names_the_run_that_was_named(
+    move: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where no broker answers, the command without it finds no run; for programs it is JSON."""
+    from groupshift.cli.run_show import show_back
+    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+
+    steps = (RunStep(key="02 back", act=RunAct.REPLACE, subject="1", does="replace node 1 by 4.3.1"),)
+    for run, option in ((f"{move}-1", f"--run {move}-1 "), ("", "")):
+        assert show_back(move, run, steps, as_json=False) == 0
+        shown = capsys.readouterr()
+        assert "1. replace node 1 by 4.3.1" in shown.out + shown.err
+        assert f"next: groupshift {move} back {option}--execute" in shown.out + shown.err
+        assert show_back(move, run, steps, as_json=True) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["next"] == f"groupshift {move} back {option}--execute"
+        assert [each["does"] for each in told["steps"]] == ["replace node 1 by 4.3.1"]

@@ -15,6 +15,7 @@ from groupshift.cli import evidence, session
 from groupshift.cli.main import main
 from groupshift.errors import Rejected
 from groupshift.settings import Settings, parse
+from named_pipe import named_pipe
 from tampering import PUBLIC, Sealable, sealed, unsealed
 
 pytestmark = pytest.mark.timeout(60)
@@ -122,6 +123,14 @@ def test_s02_a_pack_in_a_folder_of_another_name_is_named(
     [
         ".DS_Store",
         "canary/.DS_Store",
+        "@eaDir/pack.json@SynoEAStream",
+        "#recycle/pack.json",
+        ".@__thumb/x",
+        "Icon\r",
+        ".nfs000000000123abcd00000001",
+        ".Trash-1000/files/x",
+        ".com.apple.timemachine.donotpresent",
+        "Network Trash Folder/x",
         "canary/after/._offsets.parquet",
         "Thumbs.db",
         "DESKTOP.INI",
@@ -186,7 +195,7 @@ def unreadable(pack: Sealable, name: str, what: str, capsys: pytest.CaptureFixtu
     path = pack.folder / name
     path.unlink()
     if what == "pipe":
-        os.mkfifo(path)
+        named_pipe(path)
     elif what == "folder":
         path.mkdir()
     else:
@@ -215,7 +224,7 @@ def test_s13_settings_and_ledgers_that_cannot_be_read_are_sentences(
 ) -> None:
     """A pipe, a folder, deep nesting, numbers without end: exit code 2 for what a person named."""
     pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
+    named_pipe(pipe)
     for path, text in ((pipe, None), (tmp_path, None), (tmp_path / "deep", "x = " + "[" * 100_000)):
         if text:
             path.write_text(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,23 @@ def test_u03_a_brake_is_released_with_execute_only(fleet: Fleet, capsys: pytest.
     assert '"pulled": true' in capsys.readouterr().out
     assert main(["brake", "--release", "--execute"]) == 0
     assert "the brake is released" in capsys.readouterr().out
+
+
+def test_u03_the_command_that_acts_on_planned_waves_acts_on_no_more(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It repeats what the waves were planned with, names of groups too, so that it can be pasted."""
+    limits = ["--wave", "1", "--error-budget", "1", "--stable-for", "0", "--at-most", "1"]
+    assert main(["scan", "--auto-toggle", *limits]) == 0
+    said = capsys.readouterr().out.rpartition("next: ")[2].strip()
+    assert said == f"groupshift scan --auto-toggle {' '.join(limits)} --execute"
+    assert main(["scan", "--auto-toggle", "--execute"]) == 0
+    capsys.readouterr()
+    assert main(["scan", "--back", "--group", "ord*", "--group", "orders"]) == 0
+    said = capsys.readouterr().out.rpartition("next: ")[2].strip()
+    assert said == "groupshift scan --back --group 'ord*' --group orders --execute"
+    assert main(shlex.split(said)[1:]) == 0
+    assert fleet.ensemble.worlds["orders"].mode.data == b"zookeeper"
 
 
 @pytest.mark.parametrize(

@@ -301,3 +301,24 @@ def test_s04_no_way_to_log_in_is_left_out_silently(key: str) -> None:
         with pytest.raises(Rejected, match=rf"{key} has no effect .*security\.protocol to SASL") as caught:
             work()
         assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["h:0", "h:\u00b2", "h:9999;i:9999", "h..i:9999"])
+def test_f06_an_address_of_jmx_is_refused_before_brokers_are_asked(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one option that names another server than Kafka's or ZooKeeper's."""
+    assert main(["protocol", "counts", "--bootstrap-servers", "127.0.0.1:1", "--jmx", address]) == 2
+    assert "is no host:port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("servers", ["b:0", "b;c:9092", "SASL_SSL://b:9092", "u:hush@b:9092"])
+def test_f06_brokers_by_librdkafkas_other_key_are_held_to_the_same_parser(servers: str) -> None:
+    """``metadata.broker.list`` is the same property."""
+    from groupshift.consumers.plain import PlainConsumer
+    from groupshift.domain.protocol.model import Protocol
+
+    config = {"client.id": "c", "group.id": "g", "metadata.broker.list": servers}
+    with pytest.raises(Rejected, match=r"metadata\.broker\.list ") as caught:
+        PlainConsumer(config, ["t"], Protocol.CLASSIC)
+    assert "hush" not in str(caught.value)

@@ -321,6 +321,23 @@ def test_f01_an_offset_below_the_log_start_is_explained_with_where_its_reader_be
     assert "at 5040 with latest" in some.reason
 
 
+def test_f01_an_offset_beyond_the_log_end_is_told_before_the_proof_fails_for_it() -> None:
+    """A topic that was made anew: V10 would fail with the first snapshot, so `assess` says so."""
+    asked = facts(OLD)
+    held = {at.partition: at.offset for at in asked.view.zookeeper_offsets}
+    ends = tuple(
+        replace(each, start=0, end=held[P0] - 1) if each.partition == P0 else each
+        for each in asked.view.log_ends
+    )
+    (found,) = ask(("C20",), replace(asked, view=replace(asked.view, log_ends=ends)))
+    assert found.verdict is Verdict.FAIL
+    assert f"{P0} (ZooKeeper {held[P0]}, log end {held[P0] - 1})" in found.reason
+    assert "reset" in found.hint
+    at_end = tuple(replace(each, end=held[P0]) if each.partition == P0 else each for each in ends)
+    (found,) = ask(("C20",), replace(asked, view=replace(asked.view, log_ends=at_end)))
+    assert found.verdict is Verdict.PASS
+
+
 def test_u17_a_rule_that_had_nothing_to_look_at_says_that_it_was_not_asked() -> None:
     """It passes, and counts apart; one that could fail counts as passed."""
     findings = {each.rule: each for each in ask(rulebook.ASSESS, facts(OLD))}

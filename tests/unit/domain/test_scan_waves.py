@@ -108,6 +108,29 @@ def test_back_takes_names_and_patterns_of_groups_whose_node_holds_kafka() -> Non
     assert not wanted_back(replace(state, requested="zookeeper"), ("*",))
 
 
+@pytest.mark.parametrize("group", ["app[prod]", "[/team]/orders", "app[!x]", "[", "a]b[", "a*b", "a?b[c]"])
+def test_f05_a_group_with_brackets_is_taken_back_by_its_name(group: str) -> None:
+    """Brackets are no pattern: ``app[prod]`` named ``appd`` and not itself."""
+    state = replace(aware(), group=group, requested="kafka")
+    assert wanted_back(state, (group,))
+    assert wanted_back(state, (f"{group[:1]}*",))
+    assert not wanted_back(replace(state, group="appd"), ("app[prod]",))
+
+
+def test_f05_a_group_with_brackets_is_shown_by_its_name() -> None:
+    """The command that a scan says next is about the group it names."""
+    import io
+
+    from groupshift.cli.scan_render import show_groups
+    from groupshift.cli.terminal import Console
+
+    file = io.StringIO()
+    states = [replace(aware(), group=name) for name in ("app[prod]", "appd")]
+    show_groups(Console(file=file, width=400), iter(states), ("app[prod]",), 9)
+    assert "app[prod]" in file.getvalue()
+    assert "appd" not in file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("rules", "says"),
     [

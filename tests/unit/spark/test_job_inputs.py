@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.spark import consumption, rules
 from groupshift.spark.jobs import audit_consumption, read_coordinator_log
+from named_pipe import named_pipe
 
 pytestmark = pytest.mark.timeout(20)
 READERS: dict[str, Callable[[Path], object]] = {
@@ -28,7 +30,7 @@ KNOWN += [("--stages", "folder"), ("--stages", "no utf-8"), ("--rules", "no utf-
 def odd(path: Path, what: str) -> Path:
     """Put it there."""
     if what == "pipe":
-        os.mkfifo(path)
+        named_pipe(path)
     elif what == "folder":
         path.mkdir()
     else:
@@ -76,3 +78,31 @@ def test_only_the_last_line_of_a_ledger_is_torn(tmp_path: Path) -> None:
     for name, text in (("a", '{"x": 1}\n{"y"'), ("b", '{"x": 1}\n{"y": 2}'), ("c", '{"x": 1}\n'), ("d", "")):
         (tmp_path / f"{name}.jsonl").write_text(text)
     assert consumption.torn_ledgers(tmp_path) == ("a.jsonl",)
+
+
+APPLE_DOUBLE = b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X  \x00\n{"
+
+
+def test_f11_what_a_desktop_leaves_is_no_ledger_and_no_part_of_a_dump(tmp_path: Path) -> None:
+    """Spark itself passes such files by."""
+    pq.write_table(pa.table({"key": [b"k"]}), tmp_path / "part.parquet")
+    (tmp_path / "one.jsonl").write_text('{"x": 1}\n')
+    (tmp_path / "__MACOSX").mkdir()
+    for name in ("._part.parquet", "__MACOSX/._part.parquet", "._one.jsonl"):
+        (tmp_path / name).write_bytes(APPLE_DOUBLE)
+    assert consumption.torn_ledgers(tmp_path) == ()
+    read_coordinator_log._whole(str(tmp_path))
+
+
+def test_f11_what_a_desktop_leaves_in_a_snapshot_is_beside_it(tmp_path: Path) -> None:
+    """A file that the manifest does not name and a person put there is refused as ever."""
+    from groupshift.domain.cluster_snapshot import ClusterManifest, FileEntry
+    from groupshift.spark.comparison import inputs
+
+    entry = FileEntry(table="offsets", file="offsets-0.parquet", rows=1, bytes=1, sha256="0" * 64)
+    manifest = ClusterManifest(cluster_id="c", taken_at_ms=1, digest="", files=(entry,))
+    (tmp_path / "._offsets-0.parquet").write_bytes(APPLE_DOUBLE)
+    inputs._complete(tmp_path, manifest)
+    (tmp_path / "more.parquet").write_bytes(b"")
+    with pytest.raises(Broken, match=r"more\.parquet is not in the manifest"):
+        inputs._complete(tmp_path, manifest)

@@ -7,6 +7,8 @@ from importlib.resources import files
 from itertools import combinations
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from groupshift.domain.chronicle import Lag, Tenure
 from groupshift.domain.moves import Until
 from groupshift.domain.partitions import TopicPartition
@@ -90,6 +92,21 @@ def test_u18_labels_of_a_stage_report_keep_apart() -> None:
     row |= {"start_ms": AT, "end_ms": AT + 5, "known_by": "log", "unowned_ms": None, "released_ms": AT}
     _clear(owners_over_time([row], MODES, scale, {}))
     _clear(ownership("orders", range(300), {"before": {}, "after": {}}, {}))
+
+
+@pytest.mark.parametrize("count", [313, 400, 1000, 5000])
+def test_u18_the_owners_of_a_wide_topic_are_seen(count: int) -> None:
+    """Cells become narrower than the gap between them; each still has a width, and its place."""
+    owners = {("t", number): ("a", "b") for number in range(count)}
+    svg = ownership("t", range(count), {"before": owners, "after": owners}, {"a": "#123", "b": "#456"})
+    cells = [
+        (float(each.get("x", 0)), float(each.get("width", 0)))
+        for each in ET.fromstring(svg).iter("rect")  # noqa: S314 - our own
+    ]
+    assert len(cells) == 4 * count
+    assert all(width > 0 for _, width in cells)
+    assert all(x >= 0 and x + width <= WIDTH_PX for x, width in cells)
+    _clear(svg)
 
 
 def test_u18_signs_of_a_run_do_not_hide_each_other() -> None:

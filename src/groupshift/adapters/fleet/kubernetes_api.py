@@ -7,7 +7,10 @@ those of the published OpenAPI of apps/v1 and core/v1.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from kubernetes import config
@@ -16,6 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from groupshift.domain.addresses import api_server_problem
 from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.foreign_files import opened
 from groupshift.settings import KubernetesSettings
 
 Document = dict[str, Any]
@@ -41,6 +45,8 @@ class KubernetesApi:
         base = "api/v1" if resource == "pods" else "apis/apps/v1"
         path = f"/{base}/namespaces/{self.namespace}/{resource}"
         found = self._request("GET", path, query=[("labelSelector", selector)])
+        if not isinstance(found.get("items"), list) or not all(map(_is_named, found["items"])):
+            raise _stranger(path)
         return sorted(found["items"], key=lambda document: str(document["metadata"]["name"]))
 
     def read(self, resource: str, name: str) -> Document | None:
@@ -85,6 +91,10 @@ class KubernetesApi:
             raise Transient(
                 f"the Kubernetes API did not answer {method} {path} ({error}); try again"
             ) from error
+        except (ValueError, RecursionError):
+            raise _stranger(path) from None  # words of the library may hold the token
+        if not isinstance(answer, dict):
+            raise _stranger(path)
         return answer
 
     def _connected(self) -> ApiClient:
@@ -111,11 +121,13 @@ def _configuration(settings: KubernetesSettings) -> Configuration:
             made.host = settings.server.rstrip("/")
             made.ssl_ca_cert = settings.ca or None
             if settings.token:
-                made.api_key = {"authorization": f"Bearer {settings.token}"}
+                made.api_key = {"authorization": f"Bearer {settings.token.strip()}"}
         elif settings.kubeconfig:
-            config.load_kube_config(settings.kubeconfig, settings.context or None, made, persist_config=False)
+            _read_kubeconfig(settings, made)
         else:
             config.load_incluster_config(client_configuration=made)
+        for path in filter(None, (made.ssl_ca_cert, made.cert_file, made.key_file)):
+            opened(path).close()  # a named pipe would be waited for at the first request
     except (config.ConfigException, OSError) as error:
         raise Rejected(
             f"the Kubernetes API cannot be reached ({error}); name fleet.kubernetes.server or .kubeconfig"
@@ -123,9 +135,45 @@ def _configuration(settings: KubernetesSettings) -> Configuration:
     wrong = api_server_problem(made.host, "the Kubernetes API server")
     if wrong:
         raise Rejected(f"{wrong}; correct fleet.kubernetes.server, or the server in the kubeconfig")
+    token = str(made.api_key.get("authorization", ""))
+    if not (token.isascii() and token.isprintable()):
+        raise Rejected(
+            "the token of the Kubernetes API holds a character that no token has (not shown): write it on "
+            "one line, into fleet.kubernetes.token or the kubeconfig"
+        )
     made.retries = False
     made.debug = False
     return made
+
+
+def _read_kubeconfig(settings: KubernetesSettings, made: Configuration) -> None:
+    """Raises what `_configuration` catches, and `Rejected` without the parser's words, which may hold a
+    token."""
+    try:
+        for path in settings.kubeconfig.split(os.pathsep):
+            with suppress(FileNotFoundError):
+                opened(Path(path).expanduser()).close()
+        config.load_kube_config(settings.kubeconfig, settings.context or None, made, persist_config=False)
+        made.host = made.host.rstrip("/")
+    except (config.ConfigException, OSError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the library meets in a file of another shape
+        raise Rejected(
+            f"fleet.kubernetes.kubeconfig {settings.kubeconfig} is none ({type(error).__name__}): correct it"
+        ) from None
+
+
+def _is_named(document: object) -> bool:
+    """Whether this is a document of the API."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    return isinstance(metadata, dict) and "name" in metadata
+
+
+def _stranger(path: str) -> Rejected:
+    return Rejected(
+        f"what answers at {path} is no Kubernetes API: something stands before it, such as a page to log in; "
+        "correct fleet.kubernetes.server, or the server in the kubeconfig"
+    )
 
 
 def _family(method: str, path: str, error: ApiException) -> Exception:

@@ -27,13 +27,34 @@ def instruction_for(change: Change) -> str:
         )
     if change.undoes:
         return _taken_back(change, group, mark)
+    if change.occupants is not None and not change.occupants:
+        return _filled(change, group, mark)
     return (
         f"**Replace {len(change.slots)} member(s) of group {group}** by {_WHAT[change.to]}, "
         f"one after the other:\n\n{_places(change)}\n\n"
         "Stop the member that runs there now with SIGTERM, wait until it is gone, then start the new one "
-        f"with the same group and topics. Nothing else is needed: the run goes on by itself when it sees "
-        f"every one of them as *{change.to.value}* in the group. {mark}"
+        f"with the same group and topics.{_missing(change)} Nothing else is needed: the run goes on by "
+        f"itself when it sees every one of them as *{change.to.value}* in the group. {mark}"
     )
+
+
+def _filled(change: Change, group: str, mark: str) -> str:
+    """Nobody is there: the group was stopped before, or its members ended."""
+    return (
+        f"**Start {len(change.slots)} member(s) of group {group}** as {_WHAT[change.to]}, all of them:\n\n"
+        f"{_lines(change.slots)}\n\n"
+        "Nobody is there now, so nobody has to be stopped. Use the same group and topics. The run goes on by "
+        f"itself when it sees every one of them as *{change.to.value}* in the group. {mark}"
+    )
+
+
+def _missing(change: Change) -> str:
+    """What to do at places whose member is not there any more; empty where each has one, or it is not
+    known."""
+    if change.occupants is None or len(change.occupants) >= len(change.slots):
+        return ""
+    places = ", ".join(shown(name) for name in change.slots)
+    return f" Nobody is at some of the places {places}: start a new member there, too."
 
 
 def _taken_back(change: Change, group: str, mark: str) -> str:
@@ -91,8 +112,9 @@ class ManualFleet:
 
     def observe(self, change: Change) -> ChangeStatus:
         """Never done as far as this driver knows: the caller decides by the group view."""
+        places, what = ", ".join(change.slots), f"deploy {change.to.value} members on"
+        if change.to is MemberKind.VACANT:
+            what = "stop the members at"
         return ChangeStatus(
-            change_id=change.change_id,
-            done=False,
-            detail=f"waiting for a person to deploy {change.to.value} members on {', '.join(change.slots)}",
+            change_id=change.change_id, done=False, detail=f"waiting for a person to {what} {places}"
         )

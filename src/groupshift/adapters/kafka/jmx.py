@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from groupshift.domain.addresses import Server, one_server
 from groupshift.domain.protocol.counts import GaugedBroker
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Rejected, Transient
@@ -48,25 +49,25 @@ class JmxToolGauges:
 
     def read(self, address: str) -> GaugedBroker:
         """See the port."""
-        host, port = _split(address)
-        self._reach(address, host, port)
-        said, trouble = self._run(host, port)
+        where = one_server(address, "--jmx")
+        self._reach(address, where)
+        said, trouble = self._run(where)
         found = list(gauges(said))
         if found:
             return broker(address, found)
         raise _without_answer(address, said, trouble)
 
-    def _reach(self, address: str, host: str, port: int) -> None:
+    def _reach(self, address: str, where: Server) -> None:
         """The tool tries for ten seconds, with a page of text a try; a closed port is told at once."""
         try:
-            socket.create_connection((host, port), timeout=min(self._timeout_s, 10.0)).close()
+            socket.create_connection((where.host, where.port), timeout=min(self._timeout_s, 10.0)).close()
         except OSError as why:
             raise Transient(
                 f"nobody answers at {address} ({why}): start the broker with JMX open there"
             ) from why
 
-    def _run(self, host: str, port: int) -> tuple[str, str]:
-        url = f"service:jmx:rmi:///jndi/rmi://{host}:{port}/jmxrmi"
+    def _run(self, where: Server) -> tuple[str, str]:
+        url = f"service:jmx:rmi:///jndi/rmi://{where}/jmxrmi"
         asked = [part for name in _NAMES for part in ("--object-name", name)]
         argv = [
             self._java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m", "-cp", self._class_path,
@@ -88,7 +89,7 @@ class JmxToolGauges:
                 f"Java is not at {self._java!r}: install a Java runtime, or set JAVA_HOME"
             ) from missing
         except subprocess.TimeoutExpired as late:
-            raise Transient(f"JMX at {host}:{port} does not answer in {self._timeout_s:g} s") from late
+            raise Transient(f"JMX at {where} does not answer in {self._timeout_s:g} s") from late
         return done.stdout, done.stderr
 
 
@@ -108,6 +109,13 @@ def gauges(said: str) -> Iterator[Gauge]:
 
 def broker(address: str, found: list[Gauge]) -> GaugedBroker:
     """What these attributes say together. Raises `Rejected` when they are not those of a broker."""
+    try:
+        return _broker(address, found)
+    except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
+        raise _no_broker(address) from None
+
+
+def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
     versions = {each.keys["id"]: each.value for each in found if each.attribute == "Version"}
     numbers = {each.keys["name"]: _number(each) for each in found if each.attribute == "Value"}
     if len(versions) != 1 or _GROUPS not in numbers:
@@ -158,13 +166,6 @@ def _no_broker(address: str) -> Rejected:
 
 def _number(gauge: Gauge) -> int:
     return int(float(gauge.value))
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
-        raise Rejected(f"--jmx {address!r} is no host:port: name where a broker has JMX open")
-    return host, int(port)
 
 
 def _words(trouble: str) -> str:

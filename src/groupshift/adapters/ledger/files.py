@@ -12,6 +12,7 @@ from pathlib import Path
 
 from groupshift.domain.chronicle import Tenure
 from groupshift.domain.foreign_json import load_object, whole_number
+from groupshift.domain.pack import is_beside
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
@@ -47,7 +48,7 @@ class LedgerFiles:
         """The highest offset delivered by any member of the group, per partition."""
         highest: dict[TopicPartition, int] = {}
         with self._lock:
-            for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
+            for path in self._paths():
                 for (member, partition), offset in self._read(path).items():
                     if member.startswith(f"{group}_"):
                         highest[partition] = max(offset, highest.get(partition, offset))
@@ -59,24 +60,37 @@ class LedgerFiles:
         """See the port. What was read before is read again only where it went beyond a bound."""
         highest: dict[TopicPartition, int] = {}
         with self._lock:
-            for path in sorted(self._folder.glob("*.jsonl")) if self._folder else ():
+            for path in self._paths():
                 for partition, offset in _offsets(path, group, self._below(path, bounds)):
                     if offset < bounds.get(partition, 0):
                         highest[partition] = max(offset, highest.get(partition, offset))
         return highest
 
+    def _paths(self) -> list[Path]:
+        """The members' files; what a desktop left beside them is none. Raises `Broken` for a folder that
+        cannot be listed: no ledger would prove what none was asked."""
+        if self._folder is None:
+            return []
+        try:
+            found = sorted(each for each in self._folder.iterdir() if each.name.endswith(".jsonl"))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as wrong:
+            raise _unreadable(self._folder, wrong) from wrong
+        return [path for path in found if not is_beside(path.name)]
+
     def _below(self, path: Path, bounds: Mapping[TopicPartition, int]) -> _Progress:
         """How far the file was read, if nothing there went beyond a bound; else its beginning."""
-        inode = path.stat().st_ino
+        inode, size = _measured(path)
         known = self._files.get(path)
-        if known is None or known.inode != inode or path.stat().st_size < known.position:
+        if known is None or known.inode != inode or size < known.position:
             return _Progress(inode=inode)
         beyond = any(offset >= bounds.get(at, offset + 1) for (_, at), offset in known.highest.items())
         return _Progress(inode=inode) if beyond else known
 
     def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
         """See the port; memory grows with the holes between what was delivered only."""
-        files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
+        files = self._paths()
         spans: dict[TopicPartition, _Spans] = {}
         last: dict[TopicPartition, int] = {}
         deliveries = again = pause = 0
@@ -99,7 +113,7 @@ class LedgerFiles:
 
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
         """See the port; files are merged by time, so memory grows with the runs only."""
-        files = sorted(self._folder.glob("*.jsonl")) if self._folder else []
+        files = self._paths()
         merged = heapq.merge(*(_deliveries(path, group) for path in files))
         runs: dict[TopicPartition, list[_Run]] = {}
         for at_ms, member, partition, _ in merged:
@@ -125,9 +139,9 @@ class LedgerFiles:
         """Nothing is kept open between calls."""
 
     def _read(self, path: Path) -> Mapping[tuple[str, TopicPartition], int]:
-        inode = path.stat().st_ino
+        inode, size = _measured(path)
         progress = self._files.get(path)
-        if progress is None or progress.inode != inode or path.stat().st_size < progress.position:
+        if progress is None or progress.inode != inode or size < progress.position:
             progress = self._files[path] = _Progress(inode=inode)
         with _opened(path) as file:
             file.seek(progress.position)
@@ -190,9 +204,21 @@ def _opened(path: Path) -> BufferedReader:
     try:
         return opened(path)
     except OSError as wrong:
-        raise Broken(
-            f"ledger {path} cannot be read ({wrong.strerror or wrong}): look at its folder"
-        ) from wrong
+        raise _unreadable(path, wrong) from wrong
+
+
+def _measured(path: Path) -> tuple[int, int]:
+    """Inode and size. Raises `Broken` where a link leads nowhere."""
+    try:
+        found = path.stat()
+    except OSError as wrong:
+        raise _unreadable(path, wrong) from wrong
+    return found.st_ino, found.st_size
+
+
+def _unreadable(path: Path, wrong: OSError | ValueError) -> Broken:
+    why = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else wrong
+    return Broken(f"ledger {path} cannot be read ({why}): look at its folder")
 
 
 def _lines(path: Path, file: BufferedReader) -> Iterator[bytes]:

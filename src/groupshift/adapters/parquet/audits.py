@@ -114,7 +114,7 @@ def _opened(folder: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), str(Path(folder).absolute())
     try:
         store, path = fs.FileSystem.from_uri(folder)
-    except (pa.ArrowInvalid, OSError) as wrong:
+    except (pa.ArrowException, OSError) as wrong:
         raise Rejected(
             f"{without_login(folder)!r} cannot be opened ({type(wrong).__name__}): name a folder or a URI "
             "that Arrow knows"

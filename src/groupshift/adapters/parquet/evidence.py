@@ -38,8 +38,8 @@ from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import TEXT_LIMIT, kind_of, opened
 
 _PIECE = 1 << 20
-_DERIVED_LIMIT = 1 << 30
-"""The longest derived table that is read (bytes)."""
+_TABLE_LIMIT = 1 << 30
+"""The longest table that is read (bytes)."""
 _MOST_ROWS = 20_000_000
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError)
 """What Arrow raises for bytes that are no Parquet file."""
@@ -97,7 +97,7 @@ class ParquetEvidence:
     def manifest(self, migration: str, stage: str, moment: Moment) -> Manifest | None:
         """The manifest, after every file was found to be what it says; None without a snapshot."""
         store, folder = self._folder(migration, stage, moment)
-        text = self._bytes(store, f"{folder}/{MANIFEST}")
+        text = self._bytes(store, f"{folder}/{MANIFEST}", TEXT_LIMIT)
         if text is None:
             return None
         manifest = _parse(f"{folder}/{MANIFEST}", text)
@@ -117,7 +117,7 @@ class ParquetEvidence:
         if manifest is None:
             raise Rejected(
                 f"there is no snapshot {moment} of stage {stage} of migration {migration} below "
-                f"{self._root}: take it first"
+                f"{without_login(self._root)}: take it first"
             )
         return {
             entry.table: _decode(f"{folder}/{entry.file}", self._verified(store, folder, entry))
@@ -145,8 +145,8 @@ class ParquetEvidence:
         """The rows of a derived Parquet file, or None when there is none."""
         where = self.path(migration, *parts)
         store, path = self._open(where)
-        data = self._bytes(store, path, _DERIVED_LIMIT)
-        return None if data is None else _decode(where, data)
+        data = self._bytes(store, path)
+        return None if data is None else _decode(without_login(where), data)
 
     def row_count(self, migration: str, path: str) -> int | None:
         """See the port."""
@@ -208,17 +208,17 @@ class ParquetEvidence:
             return opened(path, below=self._open(self._root)[1])
         return store.open_input_file(path)
 
-    def _bytes(self, store: fs.FileSystem, path: str, limit: int = -1) -> bytes | None:
+    def _bytes(self, store: fs.FileSystem, path: str, limit: int = _TABLE_LIMIT) -> bytes | None:
         """All of a file, None where it is not there. Raises `Broken` for one that is none, or is longer than
-        ``limit`` bytes (-1: however long)."""
+        ``limit`` bytes."""
         try:
             with self._stream(store, path) as file:
-                data: bytes = file.read(limit if limit < 0 else limit + 1)
+                data: bytes = file.read(limit + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as wrong:
             raise _unreadable(path, wrong) from wrong
-        if 0 <= limit < len(data):
+        if len(data) > limit:
             raise Broken(f"evidence file {path} is longer than {limit} bytes, which nothing here writes")
         return data
 
@@ -242,7 +242,7 @@ class ParquetEvidence:
             return fs.LocalFileSystem(), where
         try:
             store, folder = fs.FileSystem.from_uri(where)
-        except (pa.ArrowInvalid, OSError) as wrong:
+        except (pa.ArrowException, OSError) as wrong:
             raise Rejected(
                 f"evidence root {without_login(self._root)!r} cannot be opened ({type(wrong).__name__}): "
                 "set [evidence] root to a folder or a URI that Arrow knows"

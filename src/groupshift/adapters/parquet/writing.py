@@ -10,6 +10,7 @@ from pyarrow import fs
 
 from groupshift.domain.evidence import MANIFEST
 from groupshift.errors import GroupshiftError, Rejected, Transient
+from groupshift.foreign_files import made_anew
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -33,6 +34,8 @@ def put_together(store: fs.FileSystem, folder: str, files: Mapping[str, bytes]) 
     try:
         store.create_dir(folder, recursive=True)
         for part, data in zip(parts, files.values(), strict=True):
+            if isinstance(store, fs.LocalFileSystem):
+                made_anew(part)
             with store.open_output_stream(part, compression=None) as out:
                 out.write(data)
     except OSError as failed:

@@ -16,6 +16,7 @@ from groupshift.adapters.spark_submit.driver_jvm import driver_options
 from groupshift.adapters.spark_submit.shipping import SubmitFiles, stays_here, submit_files
 from groupshift.domain.judgement import ProofRequest
 from groupshift.errors import Transient
+from groupshift.foreign_files import made_anew
 from groupshift.settings import SparkSettings
 
 _LAST_LINES = 8
@@ -34,6 +35,7 @@ class SparkSubmit:
         """See the port."""
         log = _log_of(request)
         log.parent.mkdir(parents=True, exist_ok=True)
+        made_anew(log)
         with (
             log.open("wb") as output,
             submit_files(self._settings, self._settings.master) as files,

@@ -99,7 +99,13 @@ class Database:
             if self._name == "postgresql":
                 waits = {"lock_ms": str(BUSY_MS), "statement_ms": str(STATEMENT_MS)}
                 connection.execute(statement("bound_waits.postgresql"), waits)
-            result = work(connection)
+            try:
+                result = work(connection)
+            except UnicodeEncodeError as wrong:
+                raise Rejected(
+                    f"{wrong.object[:80]!r} is no UTF-8, so no journal can hold it, and nothing was changed: "
+                    "correct it"
+                ) from wrong
             try:
                 transaction.commit()
             except DBAPIError as error:
@@ -145,9 +151,10 @@ def _make_file(database: Path) -> None:
         if not str(database).startswith((":memory:", "file:")):
             with suppress(FileExistsError):
                 os.close(os.open(database, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", error)
         raise Rejected(
-            f"journal.url names the folder {folder}, which cannot be made ({error.strerror}); choose another"
+            f"journal.url names the folder {folder}, which cannot be made ({why}); choose another"
         ) from error
 
 
@@ -159,6 +166,8 @@ def _engine(url: URL) -> Engine:
         )
     try:
         if url.get_backend_name() == "postgresql":
+            if url.drivername == "postgresql":  # SQLAlchemy before 2.1 would take another library
+                url = url.set(drivername="postgresql+psycopg")
             # No statement is prepared on the server, so a pooler in front of it may change connections.
             options = {"connect_timeout": CONNECT_S, "prepare_threshold": None}
             return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=options)

@@ -53,7 +53,8 @@ class SqlJournal:
 
     def find(self, migration: str) -> MigrationRecord:
         """See the port."""
-        rows = self._database.rows("find_migration", migration=migration)
+        known = migration == migration.encode(errors="replace").decode()  # else a database would fail at it
+        rows = self._database.rows("find_migration", migration=migration) if known else []
         if not rows:
             raise Rejected(
                 f"migration {migration!r} is not in the journal; list them with: groupshift status"

@@ -86,7 +86,7 @@ LOADERS = (
 )  # fmt: skip
 """Every release from 0.9 on, with each coordinator that it offers."""
 
-_VERSION = re.compile(r"\d+(?:\.\d+){1,3}")
+_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){1,3}", re.ASCII)
 
 
 def loader(release: str, coordinator: Coordinator) -> Loader:

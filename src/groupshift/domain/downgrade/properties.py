@@ -19,7 +19,7 @@ from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
 _V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
 INTER_BROKER = "inter.broker.protocol.version"
 """With ZooKeeper: the version that brokers speak to each other and write by, in the place of features."""
-_VERSION = re.compile(r"(\d+)\.(\d+)")
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.view import BrokerView, ClusterView
 from groupshift.domain.expansion.probing import Answers, counted
+from groupshift.domain.foreign_json import decimal
 
 COUNT = "offsets.topic.num.partitions"
 RETENTION = "offsets.retention.minutes"
@@ -22,14 +23,22 @@ def configured(broker: BrokerView) -> int | None:
     if broker.untold:
         return None
     found = broker.properties.get(COUNT)
-    return _DEFAULT_COUNT if found is None or found.value is None else int(found.value)
+    return _DEFAULT_COUNT if found is None or found.value is None else _number(broker, COUNT, found.value)
 
 
 def retention_ms(view: PlacementView) -> int:
     """The shortest time that a broker keeps offsets of groups without members, by its configuration."""
-    told = (broker.properties.get(RETENTION) for broker in view.cluster.brokers)
-    minutes = [int(each.value) if each and each.value else _DEFAULT_RETENTION for each in told]
+    told = ((broker, broker.properties.get(RETENTION)) for broker in view.cluster.brokers)
+    minutes = [
+        _number(broker, RETENTION, each.value) if each and each.value else _DEFAULT_RETENTION
+        for broker, each in told
+    ]
     return _MINUTE_MS * min(minutes, default=_DEFAULT_RETENTION)
+
+
+def _number(broker: BrokerView, name: str, value: str) -> int:
+    """A property that is a number. Raises `Rejected` for a broker that tells something else."""
+    return decimal(value, f"{name} of broker {broker.node_id}", low=-1, high=2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import total_ordering
 
+from groupshift.domain.foreign_json import shown
 from groupshift.errors import Rejected
 
-_FORM = re.compile(r"v?(\d+(?:\.\d+){1,3})(?:[-.+]?([A-Za-z]+)[-.]?(\d*))?")
+_FORM = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})(?:[-.+]?([A-Za-z]+)[-.]?(\d{0,18}))?", re.ASCII)
+_LINE = re.compile(r"\d{1,9}\.\d{1,9}", re.ASCII)
 _BEFORE_RELEASE = {"snapshot": 0, "dev": 0, "a": 1, "alpha": 1, "b": 2, "beta": 2, "c": 3, "rc": 3}
 _RELEASE = 4
 _PARTS = 4
@@ -35,7 +37,7 @@ class Version:
         found = _FORM.fullmatch(text.strip())
         if found is None or found[1].count(".") + 1 < _COMPLETE:
             raise Rejected(
-                f"{field} {text!r} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
+                f"{field} {shown(text)} is no version; give all its numbers, such as 3.9.2 or 4.0.0-rc1"
             )
         stage = _RELEASE if found[2] is None else _BEFORE_RELEASE.get(found[2].lower())
         if stage is None:
@@ -141,7 +143,7 @@ def met(text: str, field: str = "version") -> Version | Span | None:
     bare = text.strip().removeprefix("v")
     if bare.lower() in {"", "unknown", "?"}:
         return None
-    if re.fullmatch(r"\d+\.\d+", bare):
+    if _LINE.fullmatch(bare):
         major, minor = (int(part) for part in bare.split("."))
         return Span(
             since=Version.parse(f"{major}.{minor}.0"), before=Version.parse(f"{major}.{minor + 1}.0").lowest

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from groupshift.domain.foreign_json import decimal
+from groupshift.errors import Rejected
+
 POLICY = "group.consumer.migration.policy"
 PROTOCOLS = "group.coordinator.rebalance.protocols"
 ASSIGNORS = "group.consumer.assignors"
@@ -136,4 +139,8 @@ def _short(name: str) -> str:
 
 
 def _number(told: str | None) -> int:
-    return int(told) if told and told.isdigit() else _NO_LIMIT
+    """A limit as a broker tells it; what is no number limits nothing."""
+    try:
+        return decimal(told or "", "it")
+    except Rejected:
+        return _NO_LIMIT

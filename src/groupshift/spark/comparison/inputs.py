@@ -17,6 +17,7 @@ from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import MANIFEST, ColumnType, FileEntry, file_entry, instant
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
+from groupshift.domain.pack import is_beside
 from groupshift.domain.snapshot_plan import clock, refuse_mixed
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened, read
@@ -111,7 +112,8 @@ def _complete(folder: Path, manifest: ClusterManifest) -> None:
         if not _PLAIN.fullmatch(entry.file):
             raise Broken(f"{where} names {entry.file!r}, which is no plain Parquet file of its own folder")
     named = {entry.file for entry in manifest.files}
-    if strays := sorted(path.name for path in folder.glob("*.parquet") if path.name not in named):
+    there = {path.name for path in folder.glob("*.parquet") if not is_beside(path.name)}
+    if strays := sorted(there - named):
         raise Broken(f"{folder / strays[0]} is not in the manifest; take the snapshot again")
 
 

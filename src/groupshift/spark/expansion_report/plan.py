@@ -24,11 +24,12 @@ _MEASURES: Mapping[str, Callable[[PartitionLoad], int]] = {
 
 def write_plan(path: Path, found: PlannedExpansion) -> None:
     """Write the page. Raises `Rejected` where there is such a file, `Transient` when it cannot be written."""
-    if path.exists():
+    if path.exists() or path.is_symlink():
         raise Rejected(f"--report {path} is there already; name a new file")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(render(found), encoding="utf-8")
+        with path.open("x", encoding="utf-8") as page_file:
+            page_file.write(render(found))
     except OSError as why:
         raise Transient(f"--report {path} cannot be written: {why}; name another place") from None
 

@@ -31,8 +31,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
+from groupshift.domain.pack import is_beside
 from groupshift.errors import Broken, GroupshiftError, Rejected
-from groupshift.foreign_files import read, text_of
+from groupshift.foreign_files import opened, read, text_of
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.comparison.progress import room_in
 from groupshift.spark.comparison.session import large_session
@@ -106,17 +107,24 @@ def _whole(folder: str) -> None:
     """Look at the end of every file. Raises `Rejected` for a folder that holds none, `Broken` for one that is
     cut off."""
     place = Path(folder)
-    files = [place] if place.is_file() else sorted(place.rglob("*.parquet"))
+    files = [place] if place.is_file() else _below(place)
     if not files:
         raise Rejected(f"--dump {folder} holds no Parquet file; give a folder of Parquet files")
     for path in files:
         try:
-            pq.read_metadata(path)
-        except (pa.ArrowInvalid, OSError) as wrong:
+            with opened(path) as file:
+                pq.read_metadata(file)
+        except (pa.ArrowException, OSError, ValueError) as wrong:
             raise Broken(
                 f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
                 "nothing was read; copy the dump again"
             ) from wrong
+
+
+def _below(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, as Spark lists them: without what a desktop left."""
+    found = sorted(folder.rglob("*.parquet"))
+    return [path for path in found if not is_beside(path.relative_to(folder).as_posix())]
 
 
 def _refuse_own_source(dump: str | None, output: Path) -> None:

@@ -84,3 +84,33 @@ def test_u10_a_stopped_group_names_hosts_too():
     there = (Occupant(member_id="m1", kind=MemberKind.PLAIN, host="web-7"),)
     text = ManualFleet().start(replace(_change(MemberKind.VACANT), occupants=there)).instruction
     assert "- m1 on host web-7" in text
+
+
+def test_u10_where_nobody_is_nobody_is_asked_to_be_stopped():
+    """An offline move starts all members of a stopped group; the other kinds, too."""
+    for kind in (MemberKind.NATIVE, MemberKind.PLAIN, MemberKind.AWARE, MemberKind.OLD):
+        text = ManualFleet().start(replace(_change(kind), occupants=())).instruction
+        assert "**Start 2 member(s) of group `orders-app`**" in text
+        assert "- m1\n- m2" in text
+        assert "SIGTERM" not in text
+        assert "Replace" not in text
+        assert f"*{kind.value}*" in text
+
+
+def test_u10_a_place_without_a_member_is_not_left_out():
+    """One of two members died before the person came: both places are named."""
+    from groupshift.ports.fleet import Occupant
+
+    there = (Occupant(member_id="m1", kind=MemberKind.OLD, host="web-7"),)
+    text = ManualFleet().start(replace(_change(MemberKind.AWARE), occupants=there)).instruction
+    assert "- m1 on host web-7, now *old*" in text
+    assert "Nobody is at some of the places m1, m2: start a new member there, too." in text
+    both = (*there, Occupant(member_id="m2", kind=MemberKind.OLD))
+    text = ManualFleet().start(replace(_change(MemberKind.AWARE), occupants=both)).instruction
+    assert "Nobody is at" not in text
+
+
+def test_u10_who_waits_for_a_stop_says_so():
+    """Nobody deploys members that are nobody."""
+    detail = ManualFleet().observe(_change(MemberKind.VACANT)).detail
+    assert detail == "waiting for a person to stop the members at m1, m2"

@@ -67,6 +67,45 @@ def test_an_address_that_is_none_is_refused_before_anything_is_started(address: 
         JmxToolGauges("no-java", "").read(address)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "h:0",
+        "h:65536",
+        "h:²",
+        "h:٣",
+        "h:9999,i:9999",
+        "h:9999;i:9999",
+        "h..i:9999",
+        "h i:9999",
+        "::1",
+        "[h]:9",
+    ],
+)
+def test_f06_a_jmx_address_is_held_to_the_same_parser(address: str) -> None:
+    """Before Java, or anybody, is asked."""
+    with pytest.raises(Rejected, match=r"--jmx .*is no host:port"):
+        JmxToolGauges("no-java", "").read(address)
+
+
+def test_f06_a_login_in_a_jmx_address_is_refused_and_not_shown() -> None:
+    """As everywhere."""
+    with pytest.raises(Rejected, match="--jmx holds a user name or a password") as caught:
+        JmxToolGauges("no-java", "").read("u:hush@h:9999")
+    assert "hush" not in str(caught.value)
+
+
+def test_f06_jmx_of_an_ipv6_address_is_reached() -> None:
+    """Its brackets are no part of the host."""
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with (
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as server,
+        pytest.raises(Rejected, match="Java is not at"),
+    ):
+        JmxToolGauges("no-java", "").read(f" [::1]:{server.getsockname()[1]}")
+
+
 def test_a_port_where_nobody_listens_is_transient() -> None:
     """Told at once: the tool is not started."""
     with socket.socket() as bound:

@@ -24,6 +24,11 @@ REGISTRATIONS = {
     "jafka": ("ids/g_box-1486000000000-ab12cd34", b'{"orders":4, "clicks":1}', "Kafka 0.7 or jafka"),
     "jafka's filter": ("ids/g_box-1", b"*2*orders.*", "Kafka 0.7 or jafka"),
     "without the group's name": ("ids/worker-7", JSON, "not Kafka's old consumer"),
+    "a topic's name under another": ("ids/worker-7", b"mytopic", "not Kafka's old consumer"),
+    "host and process": ("ids/box-1:4711", b"mytopic", "not Kafka's old consumer"),
+    "nothing under another name": ("ids/worker-7", b"", "not Kafka's old consumer"),
+    "a version under another name": ("ids/worker-7", b'{"version":1}', "not Kafka's old consumer"),
+    "another group's name": ("ids/other_box-1", b"\xff\xfe", "not Kafka's old consumer"),
 }
 OWNERS = {
     "pykafka": ("owners/mytopic/0-3", f"box-1:{UUID}".encode(), "pykafka"),
