@@ -203,7 +203,13 @@ class ScriptedApp:
         return ("undo_toggle", "undo_members") if "act toggle" in self.calls else ("undo_members",)
 
     def close(self, migration: str, token: int) -> Closing:
-        done = self.phase in {Phase.MOVED, Phase.FINALISED} or StageName.FINALISE not in self._stages()
+        acted = any(call.startswith("act") for call in self.calls)
+        asked_for = self.until in {Until.CANARY, Until.ROLL}
+        done = (
+            self.phase in {Phase.MOVED, Phase.FINALISED}
+            or asked_for
+            or (acted and StageName.FINALISE not in self._stages())
+        )
         good = done and not self.undo
         return Closing(phase=self.phase, verdict=Verdict.PASS if good else Verdict.FAIL, reason=self.reason)
 
