@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 
 from groupshift.domain.partitions import TopicPartition
@@ -51,3 +52,35 @@ def test_f02_a_broker_tells_records_from_markers_and_aborted_ones(
     )
     assert gone.answer == "not proven"
     producer.abort_transaction(30)
+
+
+def test_f02_every_marker_of_a_log_of_transactions_is_told_in_one_pass(
+    cluster, topic: Callable[[int], str]
+) -> None:
+    """A hundred transactions leave a hundred gaps: none is a loss, and the partition is assigned once."""
+    from groupshift.adapters.kafka import record_log
+    from groupshift.domain.log_gaps import Gap
+
+    at = TopicPartition(topic(1), 0)
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": at.topic, "linger.ms": 0, "log_level": 0}
+    )
+    producer.init_transactions(60)
+    for _ in range(100):
+        producer.begin_transaction()
+        producer.produce(at.topic, b"record", partition=0)
+        producer.commit_transaction(60)
+    assigned: list[int] = []
+
+    class Counting(record_log.Consumer):
+        def assign(self, partitions: list) -> None:
+            assigned.append(partitions[0].offset)
+            super().assign(partitions)
+
+    gaps = [Gap(partition=at, start=marker, end=marker + 1) for marker in range(1, 200, 2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_log, "Consumer", Counting)
+        read = record_log.KafkaRecordLog(cluster.bootstrap, {}, timeout_s=60).read(gaps)
+    assert {each.answer.value for each in read} == {"nothing"}, [each.reason for each in read]
+    assert [each.gap for each in read] == gaps
+    assert assigned == [1]

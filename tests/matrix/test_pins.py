@@ -47,7 +47,7 @@ def interpreter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 def test_the_fast_suite_passes(interpreter: Path) -> None:
     """Everything without a server."""
     pythonpath = str(ROOT / "src")
-    run([str(interpreter), "-m", "pytest", "-q", *FAST], PYTHONPATH=pythonpath)
+    run([str(interpreter), "-m", "pytest", "-q", "-m", "not airflow", *FAST], PYTHONPATH=pythonpath)
 
 
 @pytest.mark.timeout(3600)

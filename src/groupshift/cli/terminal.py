@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -220,5 +220,6 @@ def progress_bar(console: Console, what: str) -> Iterator[ProgressBar]:
     """Something to be told of progress, which a terminal shows as a bar; it begins with ``what``."""
     told = TextColumn("{task.description}", markup=False)
     columns = (told, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with bar if console.is_terminal else nullcontext():  # rich before 14.3 ends one that is off with a line
         yield ProgressBar(bar, bar.add_task(_seen(what), total=None))

@@ -6,6 +6,7 @@ that commits its position commits what lies behind them. Source: KIP-98; Kafka's
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -71,6 +72,72 @@ class GapRead:
             until = f"beyond {self.decided} yet (a transaction is open, or the log ends there)"
             return f"the log does not tell {where} {until}"
         return f"the log holds no record at {where} that {self.gap.isolation} delivers"
+
+
+ENOUGH = 10_000
+"""So many records of one gap are counted; more tell nothing new."""
+
+
+@dataclass(slots=True)
+class _Count:
+    gap: Gap
+    decided: int
+    records: int = 0
+    problem: str = ""
+
+
+class GapPass:
+    """The gaps of one partition and one isolation level, counted in one pass over the records that the level
+    is given, in rising offsets. Each transaction leaves a gap: they are read together, not singly."""
+
+    def __init__(self, gaps: Sequence[Gap], log_start: int, log_end: int) -> None:
+        self._log_start = log_start
+        self._counts = [
+            _Count(gap, decided=gap.start if log_end > max(log_start, gap.start) else log_end) for gap in gaps
+        ]
+        to_read = [each for each in self._counts if log_end > max(log_start, each.gap.start)]
+        self._ahead = deque(sorted(to_read, key=lambda each: each.gap.start))
+        self._under_way: list[_Count] = []
+
+    def wanted(self, position: int) -> int | None:
+        """The offset at or behind ``position`` from which records are needed; none when all is decided."""
+        if self._under_way:
+            return position
+        return max(position, self._log_start, self._ahead[0].gap.start) if self._ahead else None
+
+    def record(self, offset: int) -> None:
+        """A record was given at ``offset``, and none between it and the one before."""
+        while self._ahead and self._ahead[0].gap.start <= offset:
+            self._under_way.append(self._ahead.popleft())
+        for each in self._under_way:
+            inside = offset < each.gap.end
+            each.records += inside
+            each.decided = offset + 1 if inside else each.gap.end
+        self._under_way = [
+            each for each in self._under_way if each.decided < each.gap.end and each.records < ENOUGH
+        ]
+
+    def ended(self, offset: int | None, problem: str = "") -> None:
+        """No record comes any more: the level is given nothing from ``offset`` on (none: who knows), or it
+        could not be read further, for ``problem``."""
+        for each in (*self._under_way, *self._ahead):
+            each.decided = max(each.decided, offset or 0)
+            each.problem = problem
+        self._under_way = []
+        self._ahead.clear()
+
+    def read(self) -> list[GapRead]:
+        """What was read of each gap, in the order in which they were given."""
+        return [
+            GapRead(
+                gap=each.gap,
+                log_start=self._log_start,
+                records=each.records,
+                decided=each.decided,
+                problem=each.problem,
+            )
+            for each in self._counts
+        ]
 
 
 def isolation_of(kinds: Iterable[MemberKind], of_kafka: Isolation) -> Isolation:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from groupshift.domain.partitions import TopicPartition
 
@@ -83,3 +85,66 @@ def test_f02_what_the_log_does_not_hold_is_not_lost(read: dict, answer: str, say
 
     found = GapRead(gap=Gap(partition=AT, start=5, end=6), **read)
     assert (found.answer, says in found.reason) == (answer, True), found.reason
+
+
+_RANGES = st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda each: (each[0], each[0] + each[1]))
+
+
+@given(
+    ranges=st.lists(_RANGES, max_size=8),
+    given_records=st.sets(st.integers(0, 60)),
+    log_start=st.integers(0, 20),
+    log_end=st.integers(20, 60),
+)
+def test_f02_one_pass_counts_what_each_gap_alone_would(
+    ranges: list[tuple[int, int]], given_records: set[int], log_start: int, log_end: int
+) -> None:
+    """Gaps overlap, touch, lie outside the log; the answers are those of a look at each by itself."""
+    from groupshift.domain.log_gaps import Gap, GapPass, LogAnswer
+
+    held = sorted(offset for offset in given_records if log_start <= offset < log_end)
+    asked = [Gap(partition=AT, start=start, end=end) for start, end in ranges]
+    counted, position = GapPass(asked, log_start, log_end), 0
+    while (wanted := counted.wanted(position)) is not None:
+        assert wanted >= position
+        at = next((offset for offset in held if offset >= wanted), None)
+        if at is None:
+            counted.ended(log_end)
+        else:
+            counted.record(at)
+            position = at + 1
+    for gap, read in zip(asked, counted.read(), strict=True):
+        records = sum(gap.start <= offset < gap.end for offset in held)
+        known = log_start <= gap.start and log_end >= gap.end
+        assert (read.gap, read.records) == (gap, records)
+        assert read.answer is (
+            LogAnswer.LOST if records else LogAnswer.NOTHING if known else LogAnswer.NOT_PROVEN
+        )
+
+
+def test_f02_what_lies_between_far_gaps_is_not_wanted() -> None:
+    """Behind the last record of a gap, the next offset that is needed is the next gap's first."""
+    from groupshift.domain.log_gaps import Gap, GapPass
+
+    counted = GapPass(
+        [Gap(partition=AT, start=5, end=7), Gap(partition=AT, start=1_000_000, end=1_000_001)], 0, 2_000_000
+    )
+    assert counted.wanted(0) == 5
+    counted.record(6)
+    assert counted.wanted(7) == 1_000_000
+    counted.ended(None, "no answer")
+    assert counted.wanted(7) is None
+    assert [(each.records, each.problem) for each in counted.read()] == [(1, ""), (0, "no answer")]
+
+
+def test_f02_a_gap_full_of_records_is_not_read_to_its_end() -> None:
+    """Ten thousand lost records are enough to say so."""
+    from groupshift.domain.log_gaps import ENOUGH, Gap, GapPass, LogAnswer
+
+    counted = GapPass([Gap(partition=AT, start=0, end=10**9)], 0, 10**9)
+    for offset in range(ENOUGH):
+        assert counted.wanted(offset) == offset
+        counted.record(offset)
+    assert counted.wanted(ENOUGH) is None
+    (read,) = counted.read()
+    assert (read.records, read.answer) == (ENOUGH, LogAnswer.LOST)

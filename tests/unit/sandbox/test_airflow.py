@@ -27,6 +27,7 @@ def spec(tmp_path: Path) -> airflow.AirflowSpec:
     )
 
 
+@pytest.mark.airflow
 def test_everything_binds_the_loopback_address(spec: airflow.AirflowSpec) -> None:
     """And no process serves logs or triggers on a port of its own."""
     told = airflow.environment(spec, {})

@@ -46,6 +46,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
+@pytest.mark.airflow
 def test_nothing_is_scheduled_before_the_api_server_answers(home: Home, begun: list[str]) -> None:
     """A task that it cannot tell of itself in time is lost."""
     url = up.start_airflow(home, "127.0.0.1:1", "127.0.0.1:2")
@@ -54,6 +55,7 @@ def test_nothing_is_scheduled_before_the_api_server_answers(home: Home, begun: l
     assert SandboxState(home).addresses()["airflow"] == url
 
 
+@pytest.mark.airflow
 def test_a_process_of_airflow_that_has_ended_is_not_waited_for(
     home: Home, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,23 +7,25 @@ transactions and compacted offsets by itself, for every message format and codec
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.kafka.sentences import without_secrets
-from groupshift.domain.log_gaps import Gap, GapRead
+from groupshift.domain.coordination import Isolation
+from groupshift.domain.log_gaps import Gap, GapPass, GapRead
+from groupshift.domain.partitions import TopicPartition
 
-_ENOUGH = 10_000
-"""So many records of one gap are counted; more tell nothing new."""
 _AT_ONCE = 500
-_POLL_S = 0.5
+_POLL_S = 0.1
+_NEAR = 2_000
+"""So many offsets between two gaps are read through: that is faster than to fetch anew behind them."""
 
 
 class KafkaRecordLog:
-    """One client for each isolation level that is asked for; ``timeout_s`` bounds the reading of each gap."""
+    """One client for each isolation level asked for. A partition may give nothing for ``timeout_s``."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], timeout_s: float = 20.0) -> None:
         self._properties = properties
@@ -43,54 +45,69 @@ class KafkaRecordLog:
         """See the port."""
         found: dict[int, GapRead] = {}
         for level in dict.fromkeys(gap.isolation for gap in gaps):
-            asked = {number: gap for number, gap in enumerate(gaps) if gap.isolation is level}
-            try:
-                consumer = Consumer({**self._settings, "isolation.level": level.value})
-            except KafkaException as error:
-                found |= {
-                    number: GapRead(gap=gap, problem=self._said(error)) for number, gap in asked.items()
-                }
-                continue
-            with closing(consumer):
-                found |= {number: self._one(consumer, gap) for number, gap in asked.items()}
+            asked: dict[TopicPartition, list[int]] = {}
+            for number, gap in enumerate(gaps):
+                if gap.isolation is level:
+                    asked.setdefault(gap.partition, []).append(number)
+            for numbers, read in self._of_level(level, gaps, list(asked.values())):
+                found |= dict(zip(numbers, read, strict=True))
         return [found[number] for number in range(len(gaps))]
 
-    def _one(self, consumer: Consumer, gap: Gap) -> GapRead:
+    def _of_level(
+        self, level: Isolation, gaps: Sequence[Gap], asked: Sequence[list[int]]
+    ) -> Iterator[tuple[list[int], Sequence[GapRead]]]:
+        try:
+            consumer = Consumer({**self._settings, "isolation.level": level.value})
+        except KafkaException as error:
+            why = self._said(error)
+            for numbers in asked:
+                yield numbers, [GapRead(gap=gaps[number], problem=why) for number in numbers]
+            return
+        with closing(consumer):
+            for numbers in asked:
+                yield numbers, self._of_partition(consumer, [gaps[number] for number in numbers])
+
+    def _of_partition(self, consumer: Consumer, gaps: Sequence[Gap]) -> Sequence[GapRead]:
+        """All gaps of one partition, in one pass from the first to the last of them."""
+        at = gaps[0].partition
         try:
             start, end = consumer.get_watermark_offsets(
-                KafkaPartition(*gap.partition), timeout=self._timeout_s, cached=False
+                KafkaPartition(*at), timeout=self._timeout_s, cached=False
             )
-            if end <= max(start, gap.start):
-                return GapRead(gap=gap, log_start=start, decided=end)
-            return self._records(consumer, gap, start)
         except KafkaException as error:
-            return GapRead(gap=gap, problem=self._said(error))
+            why = self._said(error)
+            return [GapRead(gap=gap, problem=why) for gap in gaps]
+        counted = GapPass(gaps, start, end)
+        try:
+            self._records(consumer, at, counted)
+        except KafkaException as error:
+            counted.ended(None, self._said(error))
+        finally:
+            consumer.unassign()
+        return counted.read()
 
     def _said(self, error: KafkaException) -> str:
         text = error.args[0].str() if error.args else str(error)
         return without_secrets(text, self._properties)
 
-    def _records(self, consumer: Consumer, gap: Gap, start: int) -> GapRead:
-        """The records from the gap's first offset on, until one lies behind it or the log ends."""
-        consumer.assign([KafkaPartition(*gap.partition, max(start, gap.start))])
-        deadline = time.monotonic() + self._timeout_s
-        records, decided = 0, gap.start
-        try:
-            while decided < gap.end and records < _ENOUGH:
-                if time.monotonic() >= deadline:
-                    why = f"no answer within {self._timeout_s:g} s"
-                    return GapRead(gap=gap, log_start=start, records=records, decided=decided, problem=why)
-                for message in consumer.consume(_AT_ONCE, timeout=_POLL_S):
-                    error, offset = message.error(), message.offset()
-                    if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-                        return GapRead(gap=gap, log_start=start, records=records, problem=error.str())
-                    if error is not None:  # all that this level is given now: up to the last stable offset
-                        known = offset if offset is not None else decided
-                        return GapRead(gap=gap, log_start=start, records=records, decided=max(known, decided))
-                    if offset is None or offset >= gap.end:
-                        decided = gap.end
-                        break
-                    records, decided = records + 1, offset + 1
-        finally:
-            consumer.unassign()
-        return GapRead(gap=gap, log_start=start, records=records, decided=decided)
+    def _records(self, consumer: Consumer, at: TopicPartition, counted: GapPass) -> None:
+        """The records from the first gap on, until one lies behind the last or the log ends."""
+        position, deadline = None, time.monotonic() + self._timeout_s
+        while (wanted := counted.wanted(position or 0)) is not None:
+            if position is None or wanted - position > _NEAR:
+                position = wanted
+                consumer.assign([KafkaPartition(*at, position)])
+            given = consumer.consume(_AT_ONCE, timeout=_POLL_S)
+            if given:
+                deadline = time.monotonic() + self._timeout_s
+            elif time.monotonic() >= deadline:
+                counted.ended(None, f"no answer within {self._timeout_s:g} s")
+            for message in given:
+                error, offset = message.error(), message.offset()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    counted.ended(None, without_secrets(error.str(), self._properties))
+                elif error is not None:  # all that this level is given now: up to the last stable offset
+                    counted.ended(offset)
+                elif offset is not None:
+                    counted.record(offset)
+                    position = offset + 1
