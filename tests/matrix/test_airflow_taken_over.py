@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import build
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.phases import Phase
@@ -28,7 +29,7 @@ from warm_spark import warm_spark
 pytestmark = pytest.mark.timeout(2400)  # longer than a run and the way back may take
 
 SESSION = {"zookeeper.session.timeout.ms": "30000"}
-YES = {"approve_plan": "Approve", "approve_toggle": "Approve"}
+YES = {"approve_plan": "Approve", "approve_toggle": "Approve", "last_gate": "Keep the way back open"}
 DAG = "migrate_coordination"
 QUIET = {**CONF, "canary_watch_s": 0}
 LEFT_BY_SPARK = "validation-"
@@ -181,6 +182,35 @@ def test_u01_taken_over_from_the_toggle_on(real: Real, at: str, state: str) -> N
         close(real, token)
 
 
+def test_u01_taken_over_on_its_own_way_back(real: Real) -> None:
+    """A member that is gone fails the proof of the toggle; the way back that begins by itself ends there."""
+
+    def tell(**request: str) -> None:
+        ask(real.home.supervisor_socket, request)
+
+    held: list[str] = []
+    taking = Taking(real, DAG, "way-back", "going_back", "success")
+
+    def plant(tasks: dict[str, str]) -> None:
+        if tasks.get("toggle.act") == "success" and not held:
+            tell(verb="hold", slot="m2")
+            tell(verb="signal", slot="m2", signal="KILL")
+            held.append("m2")
+        taking(tasks)
+
+    ended = real.run(DAG, "way-back", {**QUIET, "until": "toggle"}, YES, plant)
+    tasks = real.api.tasks(DAG, "way-back")
+    assert tasks.pop("toggle.judge_after") == "failed"
+    tell(verb="release", slot="m2")
+    assert taking.left is not None
+    assert ended == "failed"
+    assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
+    assert left_of(real, DAG, "way-back") == taking.left
+    assert "run cli-over took this migration over at" in real.said(DAG, "way-back", "verdict")
+    wait_until(lambda: len(real.view().members) == 2, 120.0, "both members are there", every_s=1.0)
+    back(real, "zookeeper_mode")
+
+
 def test_u01_a_roll_back_is_taken_over_too(real: Real) -> None:
     """The DAG `roll_back` while old members take their places again; the command line ends what it began."""
     found = real.migration().migration
@@ -189,3 +219,18 @@ def test_u01_a_roll_back_is_taken_over_too(real: Real) -> None:
     taking.check(real.run("roll_back", "back", conf, {}, taking))
     back(real, "old_members")
     assert set(kinds_of(real.view())) == {MemberKind.OLD}
+
+
+def test_u01_taken_over_at_the_last_gate(real: Real) -> None:
+    """Everything is moved and the way back open: the answer of a person is refused, and it stays open."""
+    take_over(real, "last-gate", {**QUIET, "until": "retire"}, "last_gate", "awaiting_input")
+    assert set(kinds_of(real.view())) == {MemberKind.PLAIN}
+    back(real, "old_members")
+
+
+def test_u01_what_a_run_left_is_no_trouble_to_the_evidence(real: Real) -> None:
+    """`verify-evidence` of every migration that was taken over, and then back, is sound."""
+    with build(load(real.home.settings_file)) as app:
+        checked = [app.verify_evidence(found.migration) for found in app.status()]
+    assert checked
+    assert [found.troubles for found in checked] == [()] * len(checked)

@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _tool(arguments: list[str]) -> int:
     try:
+        from groupshift.cli.place import told
         from groupshift.cli.verbs import app
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):
@@ -55,7 +56,8 @@ def _tool(arguments: list[str]) -> int:
         print(f"{NEEDS_TOOL} ({missing.name} is missing)", file=sys.stderr)
         return 2
     try:
-        app(arguments, prog_name="groupshift")
+        with told(arguments, app):
+            app(arguments, prog_name="groupshift")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0

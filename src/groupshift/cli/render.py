@@ -13,6 +13,7 @@ from rich.text import Text
 
 from groupshift.application.brief_text import canary_text, step_text
 from groupshift.application.status import MigrationStatus, StageProgress
+from groupshift.cli.place import again
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.evidence import Moment
 from groupshift.domain.foreign_text import json_text, visible
@@ -47,13 +48,15 @@ def plain(value: object) -> Any:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """One JSON document on standard output."""
+    """One JSON document on standard output; what comes ``next`` is asked of the same place."""
+    if isinstance(data.get("next"), str):
+        data = {**data, "next": again(data["next"])}
     print(json_text(json.dumps(plain(data), indent=2, ensure_ascii=False)))
 
 
 def next_command(console: Console, command: str) -> None:
-    """What to do next."""
-    console.line(styled("next:", "dim"), " ", styled(command, "bold"))
+    """What to do next, at the same place."""
+    console.line(styled("next:", "dim"), " ", styled(again(command), "bold"))
 
 
 def verdict_text(verdict: Verdict | None) -> Text:

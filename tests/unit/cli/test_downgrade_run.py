@@ -62,7 +62,7 @@ def test_status_needs_nothing_but_the_journal(tmp_path: Path, capsys: pytest.Cap
     assert main(["downgrade", "status", "--state", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert f"run {run.run} of cluster cluster: open" in shown
-    assert shown.splitlines()[-1] == "next: groupshift downgrade run --execute"
+    assert shown.splitlines()[-1] == f"next: groupshift downgrade run --execute --state {tmp_path}"
 
 
 def test_status_names_every_open_run_with_its_cluster(
@@ -137,7 +137,7 @@ def test_the_report_of_a_run_is_written_and_what_is_sealed_is_left_alone(
     page, copy = tmp_path / "downgrades" / run.run / "report.html", tmp_path / "copy.html"
     where = ["--state", str(tmp_path)]
     assert main(["downgrade", "report", *where, "--output", str(copy)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "next: groupshift downgrade status"
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: groupshift downgrade status --state {tmp_path}"
     assert "0 of 2 nodes run 3.9.2" in page.read_text()
     assert copy.read_text() == page.read_text()
 
@@ -174,7 +174,8 @@ def test_a_run_is_verified_by_its_id(tmp_path: Path, capsys: pytest.CaptureFixtu
     runs.close()
     verify = ["verify-evidence", run.run, "--settings", str(settings)]
     assert main(verify) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"next: groupshift downgrade report {run.run}"
+    following = f"groupshift downgrade report {run.run} --settings {settings}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: {following}"
     (tmp_path / "downgrades" / run.run / "report.html").write_text("another")
     assert main(verify) == 5
     shown = capsys.readouterr().out

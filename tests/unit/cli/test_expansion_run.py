@@ -54,7 +54,7 @@ def test_status_needs_nothing_but_the_journal(tmp_path: Path, capsys: pytest.Cap
     told = json.loads(capsys.readouterr().out)
     assert (told["run"], told["state"], told["from"], told["to"]) == (run.run, "open", 5, 8)
     assert [each["stand"] for each in told["steps"]] == ["done"] * 7 + ["untouched"] * 10
-    assert told["next"] == "groupshift expansion run --execute"
+    assert told["next"] == f"groupshift expansion run --execute --state {tmp_path}"
     assert main(["expansion", "status", "--state", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert f"run {run.run} of cluster simulated: open" in said
@@ -91,7 +91,7 @@ def test_the_report_of_a_run_and_whether_it_is_what_was_sealed(
     go_on(tools, yes(acts=frozenset(RunAct) - {RunAct.CREATE_PARTITIONS}), run)
     page, where = tmp_path / "expansions" / run.run / "report.html", ["--state", str(tmp_path)]
     assert main(["expansion", "report", *where]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "next: groupshift expansion status"
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: groupshift expansion status --state {tmp_path}"
     assert "0 of 3 brokers are restarted" in page.read_text()
     go_on(tools, yes(), run)
     runs.close()
@@ -108,7 +108,8 @@ def test_the_report_of_a_run_and_whether_it_is_what_was_sealed(
     )
     verify = ["verify-evidence", run.run, "--settings", str(settings)]
     assert main(verify) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"next: groupshift expansion report {run.run}"
+    following = f"groupshift expansion report {run.run} --settings {settings}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: {following}"
     page.write_text("another")
     assert main(verify) == 5
     assert "report.html" in capsys.readouterr().out

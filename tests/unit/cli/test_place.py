@@ -1,0 +1,52 @@
+"""The command that comes next asks the place that this one was told to ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from groupshift.cli.verbs import app
+
+SETTINGS, BROKERS, STATE = "--settings", "--bootstrap-servers", "--state"
+
+
+@pytest.mark.parametrize(
+    ("given", "following", "typed"),
+    [
+        (
+            [SETTINGS, "a b.toml"],
+            "groupshift run --group orders",
+            "groupshift run --group orders --settings 'a b.toml'",
+        ),
+        ([f"{SETTINGS}=x.toml"], "groupshift status m-1", "groupshift status m-1 --settings x.toml"),
+        (
+            [BROKERS, "b:1,c:2", STATE, "s"],
+            "groupshift downgrade run --execute",
+            f"groupshift downgrade run --execute {BROKERS} b:1,c:2 {STATE} s",
+        ),
+        (
+            [BROKERS, "b:1"],
+            "groupshift protocol assess --group g",
+            f"groupshift protocol assess --group g {BROKERS} b:1",
+        ),
+        (
+            [STATE, "s"],
+            f"groupshift expansion status {STATE} other",
+            f"groupshift expansion status {STATE} other",
+        ),
+        ([BROKERS, "b:1"], "groupshift verify-evidence folder", "groupshift verify-evidence folder"),
+        ([STATE, "s"], "groupshift status m-1", "groupshift status m-1"),
+        ([SETTINGS, "x.toml"], "look at the brokers", "look at the brokers"),
+        ([SETTINGS, "x.toml"], "groupshift's journal", "groupshift's journal"),
+        ([SETTINGS, "x.toml"], "kafka-topics.sh --list", "kafka-topics.sh --list"),
+        ([], "groupshift status m-1", "groupshift status m-1"),
+    ],
+)
+def test_u03_the_place_is_told_again_to_verbs_that_take_it(
+    given: list[str], following: str, typed: str
+) -> None:
+    """Quoted for a shell; not twice, not where it means nothing, and no sentence is touched."""
+    from groupshift.cli.place import again, told
+
+    with told(["downgrade", "assess", *given], app):
+        assert again(following) == typed
+    assert again(following) == following
