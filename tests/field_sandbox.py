@@ -51,6 +51,8 @@ KEYS, FILLED = 5, 60
 Properties = Mapping[str, Mapping[str, str]]
 LEFT = {"payments-old/0": 77, "deleted-topic/3": 5, f"{TOPIC}/9": 3}
 """A live topic that nobody subscribes to, a topic that is gone, and a partition that is gone."""
+BLANK = "deleted-topic/4"
+"""Another of the topic that is gone; its node holds nothing."""
 
 
 @dataclass
@@ -176,6 +178,7 @@ class Field:
     def left(self) -> dict[str, int]:
         """The offset nodes that no member reads, as they are now."""
         path = f"/consumers/{GROUP}/offsets/"
+        assert self.zookeeper.get(path + BLANK)[0] == b""
         return {name: int(self.zookeeper.get(path + name)[0]) for name in LEFT}
 
 
@@ -244,6 +247,7 @@ def field_sandbox(folder: Path, properties: Properties | None = None) -> Iterato
         zookeeper.start(60)
         for name, offset in LEFT.items():
             zookeeper.create(f"/consumers/{GROUP}/offsets/{name}", str(offset).encode(), makepath=True)
+        zookeeper.create(f"/consumers/{GROUP}/offsets/{BLANK}", b"")
         writer = Writer(broker.address, following)
         writer.start()
         sandbox_up.write_fleet(home, options, hosts, broker)
@@ -295,7 +299,7 @@ def ready(app: App) -> None:
     found = patiently(lambda: app.assess(request))
     (said,) = [each for each in found.findings if each.rule == "C29"]
     assert said.verdict == "pass"
-    assert all(name.replace("/", "-") in said.reason for name in LEFT), said.reason
+    assert all(name.replace("/", "-") in said.reason for name in (*LEFT, BLANK)), said.reason
 
 
 def prove_there_and_back(field: Field, app: App, migration: str, folder: Path) -> None:

@@ -22,7 +22,7 @@ from groupshift.adapters.zookeeper.connection import Node
 from groupshift.adapters.zookeeper.mode import as_mode
 from groupshift.domain import znodes
 from groupshift.domain.assignment import threads_by_topic
-from groupshift.domain.group import KafkaGroup
+from groupshift.domain.group import CommittedOffset, KafkaGroup
 from groupshift.domain.group_map import parse_assignment
 from groupshift.domain.holder import Holder, parse_holder
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
@@ -139,6 +139,7 @@ def node(path: str, data: bytes, owner: int) -> Node:
 def view_of(data: bytes, owner: int) -> Any:
     """Everything a scan does with a group whose every node holds this."""
     from groupshift.domain.foreign_text import visible
+    from groupshift.domain.group import NoOffset
 
     name = data[:40].decode("latin-1").replace("/", "_") or "x"
     registered, aware = node("ids/g_m1", data, owner), node("migration/ids/g_m1", data, owner)
@@ -149,7 +150,8 @@ def view_of(data: bytes, owner: int) -> Any:
     side = ZookeeperSide(
         exists=True, mode=mode, ids=("g_m1",), migration_ids=(), members=members[:1],
         owners=tuple(each for each in owned if not isinstance(each, str | None)),
-        offsets=tuple(each for each in offsets if not isinstance(each, str | None)),
+        offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
+        no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=(*parsing.mode_problem("/consumers/g/migration/mode", mode), *problems[0], *problems[1]),
     )  # fmt: skip
     kafka = KafkaSide(group=KafkaGroup(state="Dead"), topics=dict.fromkeys(TOPICS, 2))

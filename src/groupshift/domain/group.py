@@ -80,6 +80,15 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoOffset:
+    """An offset node of ZooKeeper that holds no offset: what it holds, as shown, and a sentence about it."""
+
+    partition: TopicPartition
+    held: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
     """Log start and log end offset of a partition at the brokers, and its leader epoch (-1: not told)."""
 
@@ -113,6 +122,7 @@ class GroupView:
     zookeeper_offsets: tuple[CommittedOffset, ...] = ()
     kafka_offsets: tuple[CommittedOffset, ...] = ()
     log_ends: tuple[LogEnd, ...] = ()
+    no_offsets: tuple[NoOffset, ...] = ()
     problems: tuple[str, ...] = ()
     brokers: tuple[str, ...] = ()
     protocol: ProtocolView | None = None
@@ -134,7 +144,8 @@ class GroupView:
     @property
     def leftovers(self) -> tuple[TopicPartition, ...]:
         """Partitions with a committed offset, in either store, that no member reads: nobody subscribes to the
-        topic, it was deleted, or it has fewer partitions. They stay as they are, whatever the group does.
+        topic, it was deleted, or it has fewer partitions. They stay as they are, whatever the group does; so
+        does a node there that holds no offset.
 
         A topic that a member names and the brokers do not know is none of these, nor is a partition that
         somebody owns."""
@@ -143,6 +154,7 @@ class GroupView:
         wanted = {topic for member in self.members for topic, _ in member.subscription} - known
         owned = {owner.partition for owner in self.owners}
         committed = {at.partition for at in (*self.zookeeper_offsets, *self.kafka_offsets)}
+        committed |= {at.partition for at in self.no_offsets}
         return tuple(sorted(at for at in committed - read - owned if at.topic not in wanted))
 
     @property

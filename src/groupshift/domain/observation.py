@@ -18,6 +18,7 @@ from groupshift.domain.group import (
     KafkaMember,
     LogEnd,
     Member,
+    NoOffset,
     Owner,
 )
 from groupshift.domain.partitions import TopicPartition
@@ -42,6 +43,7 @@ class ZookeeperSide:
     members: tuple[Member, ...] = ()
     owners: tuple[Owner, ...] = ()
     offsets: tuple[CommittedOffset, ...] = ()
+    no_offsets: tuple[NoOffset, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -96,6 +98,7 @@ def topics_of_group(zookeeper: ZookeeperSide, kafka: KafkaSide) -> tuple[str, ..
     subscribed = {topic for member in _everyone(zookeeper, kafka) for topic in _topics(member, kafka.topics)}
     owned = {owner.partition.topic for owner in zookeeper.owners}
     committed = {at.partition.topic for at in (*zookeeper.offsets, *kafka.offsets)}
+    committed |= {at.partition.topic for at in zookeeper.no_offsets}
     return tuple(sorted(subscribed or owned or committed))
 
 
@@ -117,8 +120,9 @@ def partitions_of(topics: tuple[str, ...], counts: Mapping[str, int]) -> tuple[T
 def merge(
     group: str, taken_at_ms: int, zookeeper: ZookeeperSide, kafka: KafkaSide, positions: Positions
 ) -> GroupView:
-    """One view of both halves; an aware member and the Kafka member of its client id are one."""
-    return GroupView(
+    """One view of both halves; an aware member and the Kafka member of its client id are one. A node without
+    an offset is a problem where somebody reads the partition, and else a leftover."""
+    view = GroupView(
         group=group,
         taken_at_ms=taken_at_ms,
         exists=zookeeper.exists or kafka.group.state != "Dead" or bool(kafka.offsets),
@@ -131,6 +135,7 @@ def merge(
         kafka=kafka.group,
         zookeeper_offsets=zookeeper.offsets,
         kafka_offsets=tuple(sorted((*kafka.offsets, *positions.offsets), key=lambda at: at.partition)),
+        no_offsets=zookeeper.no_offsets,
         log_ends=positions.log_ends,
         brokers=kafka.brokers,
         problems=(
@@ -141,6 +146,9 @@ def merge(
             *_topic_problems(zookeeper, kafka),
         ),
     )
+    unread = frozenset(view.leftovers)
+    missing = [each.problem for each in view.no_offsets if each.partition not in unread]
+    return replace(view, problems=(*view.problems, *missing))
 
 
 def _filter_problems(group: str, zookeeper: ZookeeperSide) -> Iterator[str]:

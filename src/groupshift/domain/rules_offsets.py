@@ -115,10 +115,12 @@ def leftovers(view: GroupView) -> tuple[str, ...]:
         return ()
     stores = (("ZooKeeper", view.zookeeper_offsets), ("Kafka", view.kafka_offsets))
     values = {name: OffsetTable.of(offsets).by_partition for name, offsets in stores}
+    none = {each.partition: each.held for each in view.no_offsets}
 
     def told(at: TopicPartition) -> str:
-        held = ", ".join(f"{name} {table[at]}" for name, table in values.items() if at in table)
-        return f"{at} ({held})"
+        held = [f"{name} {table[at]}" for name, table in values.items() if at in table]
+        no_offset = [f"ZooKeeper holds {none[at]}, which is no offset"] if at in none else []
+        return f"{at} ({', '.join((*held, *no_offset))})"
 
     return (f"no member reads it: kept as it is: {sentence_list([told(at) for at in unread])}",)
 

@@ -85,7 +85,8 @@ def zookeeper_rows(sides: Mapping[str, ZookeeperSide], known: Collection[str]) -
             )
             for at in sorted(side.offsets, key=lambda at: at.partition)
         ]
-        rows.problems += [ProblemRow(group=group, problem=text) for text in side.problems]
+        problems = (*side.problems, *(each.problem for each in side.no_offsets))
+        rows.problems += [ProblemRow(group=group, problem=text) for text in problems]
     return rows
 
 

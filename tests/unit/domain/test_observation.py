@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd, Member, Owner
 from groupshift.domain.observation import (
@@ -135,6 +137,28 @@ def test_a_group_exists_when_either_side_knows_it() -> None:
         group=KafkaGroup(state="Dead"), topics={"orders": 2}, offsets=(offset("orders", 0),)
     )
     assert view_of(absent, committed).exists
+
+
+def test_f01_a_node_without_an_offset_is_a_problem_only_where_somebody_reads() -> None:
+    """Empty, or a word, at a topic that nobody subscribes to: a leftover, named with what it holds."""
+    from groupshift.domain.group import NoOffset
+    from groupshift.domain.rules_offsets import leftovers
+
+    ends = Positions(log_ends=(LogEnd(partition=TopicPartition("orders", 0), start=0, end=9),))
+    nodes = tuple(
+        NoOffset(partition=TopicPartition(topic, 0), held="''", problem=f"{topic} holds no offset")
+        for topic in ("gone", "orders", "other")
+    )
+    view = view_of(replace(zookeeper(OLD), no_offsets=nodes), NOTHING, ends)
+    assert view.problems == ("orders holds no offset",)
+    assert view.leftovers == (nodes[0].partition, nodes[2].partition)
+    (said,) = leftovers(view)
+    assert said == (
+        "no member reads it: kept as it is: gone-0 (ZooKeeper holds '', which is no offset), "
+        "other-0 (ZooKeeper holds '', which is no offset)"
+    )
+    nobody = view_of(replace(zookeeper(), no_offsets=nodes), NOTHING)
+    assert nobody.problems == tuple(each.problem for each in nodes)
 
 
 def test_f01_offsets_of_what_the_brokers_do_not_know_are_no_problem() -> None:

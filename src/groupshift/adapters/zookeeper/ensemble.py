@@ -27,7 +27,7 @@ from groupshift.adapters.zookeeper.multiread import (
     read_all,
 )
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.group import Member
+from groupshift.domain.group import CommittedOffset, Member, NoOffset
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
@@ -257,7 +257,8 @@ def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
         ids_pzxid=_pzxid(reading.directories[0]),
         members=tuple(members),
         owners=tuple(each for each in owners if each is not None and not isinstance(each, str)),
-        offsets=tuple(each for each in offsets if each is not None and not isinstance(each, str)),
+        offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
+        no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=tuple(problems),
     )
     return side, _times(reading)

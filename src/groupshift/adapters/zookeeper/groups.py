@@ -10,7 +10,7 @@ from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Directory, Node, Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.mode import as_mode, paths_of
 from groupshift.domain.coordination import ModeNode
-from groupshift.domain.group import Member
+from groupshift.domain.group import CommittedOffset, Member, NoOffset
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient
@@ -58,7 +58,7 @@ def _observe(session: Session, paths: GroupPaths, address: str) -> ZookeeperSide
     found = _registered(session, paths)
     members, unread = _members(found)
     owners, unowned = _leaves(session, paths.owners, parsing.owner)
-    offsets, unset = _leaves(session, paths.offsets, parsing.offset)
+    stored, unset = _leaves(session, paths.offsets, parsing.offset)
     mode_problem = parsing.mode_problem(paths.mode, found.mode)
     return ZookeeperSide(
         exists=True,
@@ -68,7 +68,8 @@ def _observe(session: Session, paths: GroupPaths, address: str) -> ZookeeperSide
         ids_pzxid=found.ids_pzxid,
         members=members,
         owners=owners,
-        offsets=offsets,
+        offsets=tuple(each for each in stored if isinstance(each, CommittedOffset)),
+        no_offsets=tuple(each for each in stored if isinstance(each, NoOffset)),
         problems=(*mode_problem, *unread, *unowned, *unset),
     )
 

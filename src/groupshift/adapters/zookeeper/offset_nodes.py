@@ -15,6 +15,7 @@ from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
 from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Manner, Refused, read_all
 from groupshift.domain.audit_case import Znode, ZookeeperGroup
 from groupshift.domain.coordination import Mode, effective_mode
+from groupshift.domain.group import CommittedOffset
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected
 
@@ -121,10 +122,10 @@ def _group(head: list[Any], rest: Sequence[Any]) -> ZookeeperGroup:
         if node is None or isinstance(node, Refused | tuple):
             continue
         found = parsing.offset(node)
-        if isinstance(found, str):
-            problems.append(found)
-        elif found is not None:
+        if isinstance(found, CommittedOffset):
             offsets[found.partition] = Znode(offset=found.offset, mtime_ms=node.mtime_ms)
+        else:
+            problems.append(found if isinstance(found, str) else found.problem)
     return ZookeeperGroup(
         mode=effective_mode(as_mode(mode), ids or (), aware or ()),
         members=len(ids or ()),

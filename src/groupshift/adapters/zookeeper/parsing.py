@@ -9,7 +9,7 @@ from groupshift.adapters.zookeeper.connection import Node
 from groupshift.domain.coordination import MemberKind, ModeNode
 from groupshift.domain.foreign_clients import OTHER, client_of_partition, client_of_registration, is_thread_id
 from groupshift.domain.foreign_json import decimal
-from groupshift.domain.group import CommittedOffset, Member, Owner
+from groupshift.domain.group import CommittedOffset, Member, NoOffset, Owner
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import (
     Awareness,
@@ -67,17 +67,20 @@ def owner(node: Node) -> Owner | str | None:
     return Owner(partition=partition, thread_id=thread, czxid=node.czxid, session_id=node.owner)
 
 
-def offset(node: Node) -> CommittedOffset | str | None:
-    """The offset node of one partition, or a sentence about it."""
+def offset(node: Node) -> CommittedOffset | NoOffset | str:
+    """The offset node of one partition, or a sentence about what is none."""
     partition = _partition(node)
     if isinstance(partition, str):
         return partition
     try:
         return CommittedOffset(partition=partition, offset=decimal(node.data, node.path))
     except Rejected:
-        return (
-            f"offset node {node.path} holds {_shown(node.data)}, which is no decimal offset: "
-            "set it to the next offset to read"
+        held = _shown(node.data)
+        return NoOffset(
+            partition=partition,
+            held=held,
+            problem=f"offset node {node.path} holds {held}, which is no decimal offset: "
+            "set it to the next offset to read",
         )
 
 

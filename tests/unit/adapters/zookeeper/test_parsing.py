@@ -110,10 +110,13 @@ def test_an_offset_node_is_decimal() -> None:
 @pytest.mark.parametrize("data", [b"", b"-1", b"1_000", b" 12", b"12\n", b"twelve", b"\xff"])
 def test_an_offset_that_is_not_decimal_is_a_sentence(data: bytes) -> None:
     """What Python's int() would take and Java's parser would not, too."""
-    problem = parsing.offset(node("offsets/orders/3", data, 0))
-    assert isinstance(problem, str)
-    assert "/consumers/g/offsets/orders/3" in problem
-    assert "set it to the next offset" in problem
+    from groupshift.domain.group import NoOffset
+
+    found = parsing.offset(node("offsets/orders/3", data, 0))
+    assert isinstance(found, NoOffset)
+    assert found.partition == TopicPartition("orders", 3)
+    assert "/consumers/g/offsets/orders/3" in found.problem
+    assert "set it to the next offset" in found.problem
 
 
 @pytest.mark.parametrize("data", [b"KAFKA", b"kafka\n", b"zookeper"])
