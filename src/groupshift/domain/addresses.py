@@ -32,6 +32,7 @@ _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _URL = re.compile(r"[0-9A-Za-z._:/\[\]%~-]+", re.ASCII)
 _SPACE: Final = " \t\r\n\f\v"
 _LOGIN: Final = "sasl."
+_MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
 _TLS: Final = ("ssl.ca.", "ssl.certificate.", "ssl.crl.", "ssl.key.", "ssl.keystore.", "ssl.truststore.")
 _ZONE = re.compile(r"[0-9A-Za-z._~-]+", re.ASCII)
 _KAFKA_FORM: Final = "write host:port, several with a comma between them"
@@ -168,7 +169,8 @@ def api_server_problem(server: str, key: str) -> str | None:
 
 def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | None:
     """What is wrong with security keys that would have no effect, None when they have one: a login without a
-    SASL protocol, certificates without TLS. Such a connection would silently be PLAINTEXT.
+    SASL protocol, certificates without TLS. Such a connection would silently be PLAINTEXT. So is a mechanism
+    under each of its two names: which one counts would depend on their order.
 
     ``prefix`` stands before each key in the sentence; no value of a login is in it."""
     protocol = str(properties.get("security.protocol") or "PLAINTEXT").strip().upper()
@@ -183,6 +185,10 @@ def login_problem(properties: Mapping[str, object], prefix: str = "") -> str | N
     if tls and not protocol.endswith("SSL"):
         other = "SASL_SSL" if protocol.startswith("SASL") else "SSL or SASL_SSL"
         return f"{prefix}{tls} has no effect ({named}): set {prefix}security.protocol to {other}"
+    one, two = (str(properties.get(key) or "") for key in _MECHANISM)
+    if one and two and one != two:
+        names = [f"{prefix}{key}" for key in _MECHANISM]
+        return f"{names[0]} is {one!r} and {names[1]}, its other name, {two!r}: remove one of them"
     return None
 
 

@@ -303,6 +303,22 @@ def test_s04_no_way_to_log_in_is_left_out_silently(key: str) -> None:
         assert "hush" not in str(caught.value)
 
 
+def test_s04_a_mechanism_under_both_of_its_names_is_said_once() -> None:
+    """Of the two, librdkafka takes the last; the same value twice does no harm."""
+    login = {"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": "hush"}
+    both = {**login, "sasl.mechanisms": "SCRAM-SHA-512", "sasl.mechanism": "PLAIN"}
+    good = {"group.id": "g", "zookeeper.connect": "z:2181", "bootstrap.servers": "k:9092"}
+    for work in (
+        lambda: settings("b:9092", both),
+        lambda: configuration.parse({**good, **both}, migrating=True),
+    ):
+        with pytest.raises(Rejected, match=r"sasl\.mechanism is 'PLAIN' and .*, its other name") as caught:
+            work()
+        assert "remove one of them" in str(caught.value)
+        assert "hush" not in str(caught.value)
+    assert settings("b:9092", {**both, "sasl.mechanism": "SCRAM-SHA-512"})
+
+
 @pytest.mark.parametrize("address", ["h:0", "h:\u00b2", "h:9999;i:9999", "h..i:9999"])
 def test_f06_an_address_of_jmx_is_refused_before_brokers_are_asked(
     address: str, capsys: pytest.CaptureFixture[str]
