@@ -11,7 +11,9 @@ from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
 from groupshift.domain.downgrade.inventory import InventoryGroup, inventory
+from groupshift.domain.downgrade.releases import GROUP
 from groupshift.domain.downgrade.view import ClusterView
+from groupshift.domain.facts import sentence_list
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import RunStepRecord
@@ -152,6 +154,15 @@ def _level(work: Work, feature: str) -> int:
 
 
 def _lower(work: Work, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raises `Conflict` where a group of type consumer came since the plan was approved: without the feature
+    no broker would serve it, and the log would hold its records again."""
+    if step.subject == GROUP and step.args["to"] == 0:
+        came = [each.group for each in inventory(_whole_view(work), None) if Kind.CONSUMER in each.kinds]
+        if came:
+            raise Conflict(
+                f"group {sentence_list(sorted(came))} is of type consumer, and {GROUP} 0 serves none: "
+                "delete it, or restart its members with group.protocol=classic, then run it again"
+            )
     if _level(work, step.subject) > step.args["to"]:
         work.tools.cluster.lower_feature(step.subject, step.args["to"])
     return {}

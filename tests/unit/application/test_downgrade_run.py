@@ -15,7 +15,7 @@ from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_work import RunTerms
 from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.hazards.versions import Version
@@ -98,6 +98,25 @@ def test_a_member_that_joins_between_plan_and_act_voids_the_approval() -> None:
     with pytest.raises(Conflict, match="had no members when the plan was approved"):
         go_on(again(tools), yes(), later)
     assert world.asked == []
+
+
+@pytest.mark.parametrize("members", [0, 2])
+def test_a_consumer_group_that_comes_after_the_conversions_keeps_the_feature(members: int) -> None:
+    """Nothing would serve it: the run stops before, and goes on when it is gone."""
+    world = two_of_43()
+    tools = tools_of(world)
+    run = begun(tools)
+
+    def told(step: RunStep, _detail: str) -> None:
+        if step.act is RunAct.LOWER:
+            world.groups.setdefault("new", Group(kind=Kind.CONSUMER, members=members))
+
+    with pytest.raises(Conflict, match=r"group new is of type consumer, and group\.version 0 serves none"):
+        go_on(tools, yes(told=told), run)
+    assert world.features["group.version"] == 1
+    assert not [each for each in world.asked if each.startswith("lower")]
+    del world.groups["new"]
+    assert go_on(again(tools), yes(), run).ended is Ended.DONE
 
 
 def test_a_no_changes_nothing_and_frees_the_cluster() -> None:
