@@ -9,9 +9,6 @@ there are any. The group has offsets that no member reads.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -44,6 +41,7 @@ from groupshift.sandbox.up import UpOptions
 from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.settings import Settings, load
 from protocol_fleet import patiently
+from typed_again import typed_again
 from warm_spark import warm_spark
 
 GROUP, TOPIC, PARTITIONS = "orders-app", "orders", 6
@@ -124,25 +122,8 @@ class Field:
     writer: Writer
 
     def groupshift(self, *arguments: str) -> None:
-        """The command line in a process of its own, again while a server does not answer."""
-
-        def ended() -> bool:
-            with (self.home.logs / "run.log").open("ab") as log:
-                code = subprocess.run(
-                    [sys.executable, "-m", "groupshift.cli.main", *arguments],
-                    env={**os.environ, "GROUPSHIFT_SETTINGS": str(self.home.settings_file)},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    timeout=1500,
-                    check=False,
-                ).returncode
-            if code == Transient.exit_code:
-                return False
-            assert code == 0, (self.home.logs / "run.log").read_text()[-4000:]
-            return True
-
-        wait_until(ended, 1700.0, f"{arguments} is answered", every_s=0.5)
+        """The command line, again while a server does not answer."""
+        typed_again(self.home, *arguments)
 
     def aware(self) -> bool:
         """Whether every place runs a migration-aware member."""

@@ -127,7 +127,11 @@ class Bench:
 def make_bench(kind: MemberKind = MemberKind.OLD, members: int = 3) -> Bench:
     """A bench with a healthy group whose members consume a little whenever somebody sleeps."""
     clock = ManualClock()
-    world = World.of(clock, kind, members)
+    return bench_of(clock, World.of(clock, kind, members))
+
+
+def bench_of(clock: ManualClock, world: World) -> Bench:
+    """A bench over this world, in which a little happens whenever somebody sleeps."""
     clock.on_sleep.append(lambda _seconds: world.tick(1))
     evidence = MemoryEvidence()
     return Bench(

@@ -6,9 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from groupshift.adapters.memory.clock import ManualClock
-from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
-from groupshift.adapters.memory.journal import MemoryJournal
-from groupshift.adapters.memory.ports import MemoryFleet
 from groupshift.adapters.memory.world import World
 from groupshift.domain.cluster_rows import ClusterState, LogEndRow, OffsetRow
 from groupshift.domain.coordination import MemberKind
@@ -18,7 +15,7 @@ from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup, Prot
 from groupshift.domain.protocol.observation import view_of
 from groupshift.domain.protocol.view import ProtocolView
 from protocol_groups import view
-from simulated_move import Bench
+from simulated_move import Bench, bench_of
 
 SPOKEN = {MemberKind.PLAIN: Protocol.CLASSIC, MemberKind.NATIVE: Protocol.CONSUMER}
 
@@ -92,13 +89,4 @@ def make_protocol_bench(kind: MemberKind, members: int = 3) -> Bench:
     world = ProtocolWorld(clock=clock, places={})
     made = World.of(clock, kind, members)
     world.places, world.ends, world.kafka = made.places, made.ends, made.kafka
-    clock.on_sleep.append(lambda _seconds: world.tick(1))
-    evidence = MemoryEvidence()
-    return Bench(
-        clock=clock,
-        world=world,
-        fleet=MemoryFleet(world),
-        journal=MemoryJournal(),
-        evidence=evidence,
-        proof=MemoryProof(evidence),
-    )
+    return bench_of(clock, world)

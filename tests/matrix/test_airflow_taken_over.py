@@ -8,9 +8,6 @@ reaches the journal, the evidence or a person from then on could only come from 
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,10 +17,10 @@ from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import build
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.phases import Phase
-from groupshift.errors import Transient
 from groupshift.sandbox.processes import wait_until
 from groupshift.settings import load
 from real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from typed_again import typed_again
 from warm_spark import warm_spark
 
 pytestmark = pytest.mark.timeout(2400)  # longer than a run and the way back may take
@@ -120,25 +117,8 @@ def take_over(real: Real, run: str, conf: dict[str, object], at: str, state: str
 
 
 def back(real: Real, to: str) -> None:
-    """`roll-back` on the command line, again while a server does not answer."""
-    migration, log = real.migration().migration, real.home.logs / "back.log"
-    command = ["groupshift.cli.main", "roll-back", migration, "--to", to, "--execute", "--yes"]
-
-    def ended() -> bool:
-        with log.open("ab") as out:
-            code = subprocess.run(
-                [sys.executable, "-m", *command],
-                env={**os.environ, "GROUPSHIFT_SETTINGS": str(real.home.settings_file)},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                timeout=900,
-                check=False,
-            ).returncode
-        assert code in {0, Transient.exit_code}, log.read_text()[-4000:]
-        return code == 0
-
-    wait_until(ended, 1200.0, "the group is back", every_s=0.5)
+    """`roll-back` on the command line."""
+    typed_again(real.home, "roll-back", real.migration().migration, "--to", to, "--execute", "--yes")
     assert real.migration().phase is Phase.ROLLED_BACK
     assert real.view().effective_mode is Mode.ZOOKEEPER
 
