@@ -11,7 +11,7 @@ from groupshift.domain.cluster_run.progress import Seen
 from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
 from groupshift.domain.downgrade.inventory import InventoryGroup, inventory
-from groupshift.domain.downgrade.releases import GROUP
+from groupshift.domain.downgrade.releases import GROUP, SHARE, STREAMS
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.protocol.model import Kind
@@ -153,15 +153,22 @@ def _level(work: Work, feature: str) -> int:
     return work.tools.views.look().finalised.get(feature, 0)
 
 
+_SERVED_BY = {GROUP: Kind.CONSUMER, SHARE: Kind.SHARE, STREAMS: Kind.STREAMS}
+"""Without this feature no broker serves groups of this type."""
+
+
 def _lower(work: Work, step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Raises `Conflict` where a group of type consumer came since the plan was approved: without the feature
-    no broker would serve it, and the log would hold its records again."""
-    if step.subject == GROUP and step.args["to"] == 0:
-        came = [each.group for each in inventory(_whole_view(work), None) if Kind.CONSUMER in each.kinds]
+    """Raises `Conflict` where a group that needs the feature came since the plan was approved: no broker
+    would serve it, and the log would hold its records again."""
+    kind = _SERVED_BY.get(step.subject)
+    if kind is not None and step.args["to"] == 0:
+        came = [each.group for each in inventory(_whole_view(work), None) if kind in each.kinds]
         if came:
+            classic = kind is Kind.CONSUMER
+            restart = "restart its members with group.protocol=classic, or " if classic else ""
             raise Conflict(
-                f"group {sentence_list(sorted(came))} is of type consumer, and {GROUP} 0 serves none: "
-                "delete it, or restart its members with group.protocol=classic, then run it again"
+                f"group {sentence_list(sorted(came))} is of type {kind}, and {step.subject} 0 serves none: "
+                f"{restart}stop its members and delete it, then run it again"
             )
     if _level(work, step.subject) > step.args["to"]:
         work.tools.cluster.lower_feature(step.subject, step.args["to"])

@@ -5,6 +5,7 @@ A person pastes that command: without the options that named the cluster it woul
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ import typer.main
 from groupshift.domain.foreign_text import shell
 
 _NAMED = ("--settings", "--bootstrap-servers", "--zookeeper", "--state")
+_COMMAND = re.compile(r"""(?:^|(?<=: ))groupshift (?:'[^']*'|"[^"]*"|[^'",;]|,(?!\s))+(?=[,;]\s|$)""")
+"""It begins the text or follows a colon, and ends before what is said after a comma or semicolon."""
 
 _told: ContextVar[tuple[dict[str, str], typer.Typer] | None] = ContextVar("place", default=None)
 
@@ -29,17 +32,15 @@ def told(arguments: Sequence[str], app: typer.Typer) -> Iterator[None]:
         _told.reset(kept)
 
 
-def again(command: str) -> str:
-    """``command`` with the options that named the place, as far as its verb takes them and it names none
-    itself. What is no command of ours stays as it is."""
+def again(text: str) -> str:
+    """``text`` with each command of ours in it told the options that named the place, as far as its verb
+    takes them and it names none itself. What stands around a command stays as it is."""
     known = _told.get()
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return command
-    if known is None or words[:1] != ["groupshift"]:
-        return command
-    named, app = known
+    return _COMMAND.sub(lambda found: _whole(found.group(), *known), text) if known is not None else text
+
+
+def _whole(command: str, named: dict[str, str], app: typer.Typer) -> str:
+    words = shlex.split(command)
     taken = _options(app, words[1:])
     missing = [name for name in named if name in taken and name not in _named(words)]
     return " ".join([command, *(f"{name} {shell(named[name])}" for name in missing)])

@@ -190,10 +190,12 @@ def foreign_epochs(view: GroupView) -> tuple[str, ...]:
 
 
 def life_of(view: GroupView) -> Life:
-    """Active with any member, of whatever protocol; else dead or unused by its committed offsets."""
+    """Active with any member, of whatever protocol; else dead or unused by its committed offsets, nodes of
+    them that hold none among these."""
     if view.members or view.ids or view.kafka.members or view.kafka.state not in _AT_REST:
         return Life.ACTIVE
-    return Life.DEAD if view.zookeeper_offsets or view.kafka_offsets else Life.UNUSED
+    stored = view.zookeeper_offsets or view.kafka_offsets or view.no_offsets
+    return Life.DEAD if stored else Life.UNUSED
 
 
 def lag_of(view: GroupView) -> int | None:

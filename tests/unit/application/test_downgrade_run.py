@@ -119,6 +119,25 @@ def test_a_consumer_group_that_comes_after_the_conversions_keeps_the_feature(mem
     assert go_on(again(tools), yes(), run).ended is Ended.DONE
 
 
+@pytest.mark.parametrize(("feature", "kind"), [("share.version", "share"), ("streams.version", "streams")])
+def test_a_group_of_another_new_type_keeps_its_feature_too(feature: str, kind: str) -> None:
+    """A share or streams group that comes before its own feature is lowered."""
+    world = two_of_43()
+    world.features[feature] = 1
+    tools = tools_of(world)
+    run = begun(tools)
+
+    def told(step: RunStep, _detail: str) -> None:
+        if step.act is RunAct.LOWER and step.subject == feature:
+            world.groups.setdefault("new", Group(kind=Kind(kind), members=1))
+
+    with pytest.raises(Conflict, match=rf"group new is of type {kind}, and {feature} 0 serves none"):
+        go_on(tools, yes(told=told), run)
+    assert world.features[feature] == 1
+    del world.groups["new"]
+    assert go_on(again(tools), yes(), run).ended is Ended.DONE
+
+
 def test_a_no_changes_nothing_and_frees_the_cluster() -> None:
     """Of the plan; a no to what is forward only leaves the run where it is."""
     world = one_of_39()

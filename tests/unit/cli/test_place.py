@@ -38,13 +38,43 @@ SETTINGS, BROKERS, STATE = "--settings", "--bootstrap-servers", "--state"
         ([SETTINGS, "x.toml"], "look at the brokers", "look at the brokers"),
         ([SETTINGS, "x.toml"], "groupshift's journal", "groupshift's journal"),
         ([SETTINGS, "x.toml"], "kafka-topics.sh --list", "kafka-topics.sh --list"),
+        (
+            [BROKERS, "b:1"],
+            "groupshift snapshot --all --output C0, then the steps of the plan",
+            f"groupshift snapshot --all --output C0 {BROKERS} b:1, then the steps of the plan",
+        ),
+        (
+            [BROKERS, "b:1"],
+            "groupshift snapshot --groups 'a, b' --output AFTER, then compare --move protocol",
+            f"groupshift snapshot --groups 'a, b' --output AFTER {BROKERS} b:1, then compare --move protocol",
+        ),
+        (
+            [SETTINGS, "x.toml"],
+            "groupshift expansion watch, once a day until Monday",
+            f"groupshift expansion watch {SETTINGS} x.toml, once a day until Monday",
+        ),
+        (
+            [BROKERS, "b:1"],
+            "stop the broker's clients: groupshift audit placement; then: groupshift downgrade assess",
+            (
+                f"stop the broker's clients: groupshift audit placement {BROKERS} b:1; "
+                f"then: groupshift downgrade assess {BROKERS} b:1"
+            ),
+        ),
+        (
+            [BROKERS, "b:1"],
+            "groupshift assess --group 'x: groupshift audit'",
+            "groupshift assess --group 'x: groupshift audit'",
+        ),
+        ([SETTINGS, "x.toml"], "groupshift status m's", "groupshift status m's"),
         ([], "groupshift status m-1", "groupshift status m-1"),
     ],
 )
 def test_u03_the_place_is_told_again_to_verbs_that_take_it(
     given: list[str], following: str, typed: str
 ) -> None:
-    """Quoted for a shell; not twice, not where it means nothing, and no sentence is touched."""
+    """Quoted for a shell; not twice, not where it means nothing, and no sentence is touched, but
+    a command in it is."""
     from groupshift.cli.place import again, told
 
     with told(["downgrade", "assess", *given], app):

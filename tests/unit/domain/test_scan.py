@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode
-from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, LogEnd
+from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, LogEnd, NoOffset
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.moves import StageName
 from groupshift.domain.partitions import TopicPartition
@@ -49,6 +49,7 @@ def bare(**values: object) -> GroupView:
             bare(kafka=KafkaGroup(state="Empty"), kafka_offsets=(CommittedOffset(partition=P0, offset=1),)),
             Life.DEAD,
         ),
+        (bare(no_offsets=(NoOffset(partition=P0, held="'x'", problem="no offset"),)), Life.DEAD),
         (bare(), Life.UNUSED),
         (bare(kafka=KafkaGroup(state="Empty")), Life.UNUSED),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.commit_places import EPOCHS, Stray
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.model import CONSUMERS, EMPTY, Kind, Protocol, Way
@@ -159,6 +160,41 @@ def offsets_complete(facts: ProtocolFacts) -> Iterator[Complaint]:
             Verdict.PASS,
             f"explained: the records at committed offsets are deleted: {sentence_list(below)}",
             "their next member begins where its auto.offset.reset says",
+        )
+    yield from _strays(facts.state)
+
+
+def _strays(state: ClusterState) -> Iterator[Complaint]:
+    """Commits with which the next member does not go on where the group is, of topics that are read: whether
+    it minds a foreign leader epoch depends on its client."""
+    topics = _read(state)
+    rows = [row for row in state.offsets if row.offset >= 0 and (not topics or row.topic in topics)]
+    found = [(row, state.topics.strays(row)) for row in rows]
+    former = [row for row, strays in found if Stray.FORMER_TOPIC in strays]
+    if former:
+        names = sorted(f"{row.topic}-{row.partition} at {row.offset}" for row in former)
+        yield (
+            Verdict.FAIL,
+            (
+                f"commits belong to a former topic of the same name: {sentence_list(names)}; a member that "
+                "asks by topic id is told none and resets, one that asks by name reads on at another record"
+            ),
+            "set these offsets to where the group should go on in the topic of today, or delete them",
+        )
+    foreign = [row for row, strays in found if strays & EPOCHS]
+    if foreign:
+        names = sorted(
+            f"{row.topic}-{row.partition} (epoch {row.leader_epoch}, "
+            f"now {state.topics.current_epoch(row.topic, row.partition)})"
+            for row in foreign
+        )
+        yield (
+            Verdict.INCONCLUSIVE,
+            (
+                f"the leader epoch of the commit is not the partition's: {sentence_list(names)}; a Java "
+                "consumer that starts there reads nothing, or goes back"
+            ),
+            "let members commit; else stop them, then: groupshift repair epochs --execute",
         )
 
 

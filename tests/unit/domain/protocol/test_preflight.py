@@ -253,6 +253,53 @@ def test_topics_that_an_expression_matches_are_read_before_anybody_has_them(
     assert asked(view(consumer(3)), DOWN, state=state)["P13"].verdict is verdict
 
 
+def committed(
+    *, topic_id: str = "new", epoch: int = 5, ended: int = -1, topic: str = "orders"
+) -> ClusterState:
+    """One commit, and the topic ``orders`` of today at epoch 5; ``ended`` is where its own epoch did."""
+    from groupshift.domain.commit_places import TopicNow, Topics
+
+    row = OffsetRow(group="g", topic=topic, partition=0, offset=7, leader_epoch=epoch, topic_id=topic_id)
+    now = {name: TopicNow(topic=name, topic_id="new", epochs={0: 5}) for name in ("orders", "old")}
+    return ClusterState(
+        cluster_id="c",
+        taken_at_ms=1,
+        topics=Topics(now=now, ends={(topic, 0, epoch): ended}),
+        assignments=[AssignmentRow(group="g", member_id="m", topic="orders", partition=0)],
+        offsets=[row, OffsetRow(group="g", topic="orders", partition=0, offset=7)]
+        if topic != "orders"
+        else [row],
+        log_ends=[LogEndRow(topic="orders", partition=0, log_start=0, log_end=9)],
+    )
+
+
+@pytest.mark.parametrize(("to", "topic_id"), [(UP, "former"), (UP, "another"), (DOWN, "former")])
+def test_f03_a_commit_of_a_former_topic_is_no_offset_to_move_with(to: Protocol, topic_id: str) -> None:
+    """A native member that asks by topic id is told none and resets; by name it is another record."""
+    group = classic(3) if to is UP else consumer(3)
+    found = asked(view(group), to, state=committed(topic_id=topic_id))["P13"]
+    assert (found.verdict, "former topic" in found.reason, "orders-0 at 7" in found.reason) == (
+        FAILS,
+        True,
+        True,
+    )
+    assert asked(view(group), to, state=committed())["P13"].verdict is PASS
+
+
+@pytest.mark.parametrize(("epoch", "ended"), [(9, -1), (3, 2)])
+def test_f10_a_foreign_leader_epoch_is_said_before_members_change(epoch: int, ended: int) -> None:
+    """Too high or too low: a Java consumer that starts there reads nothing, or goes back."""
+    found = asked(view(classic(3)), state=committed(epoch=epoch, ended=ended))["P13"]
+    assert (found.verdict, f"orders-0 (epoch {epoch}, now 5)" in found.reason) == (WARNS, True)
+    assert "groupshift repair epochs" in found.hint
+
+
+def test_strays_of_a_topic_that_nobody_reads_are_left_over() -> None:
+    """Neither a former topic's commit nor a foreign epoch of it stands in the way."""
+    for state in (committed(topic="old", topic_id="former"), committed(topic="old", epoch=9)):
+        assert asked(view(classic(3)), state=state)["P13"].verdict is PASS
+
+
 def test_a_group_of_one_and_groups_that_are_empty_on_the_way() -> None:
     """Nobody consumes in between; in a group of type consumer old commits can go."""
     assert asked(view(classic(1)))["P14"].verdict is WARNS
