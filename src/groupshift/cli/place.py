@@ -40,7 +40,10 @@ def again(text: str) -> str:
 
 
 def _whole(command: str, named: dict[str, str], app: typer.Typer) -> str:
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError:  # quoted in a way of another shell: left to the reader
+        return command
     taken = _options(app, words[1:])
     missing = [name for name in named if name in taken and name not in _named(words)]
     return " ".join([command, *(f"{name} {shell(named[name])}" for name in missing)])

@@ -67,6 +67,7 @@ SETTINGS, BROKERS, STATE = "--settings", "--bootstrap-servers", "--state"
             "groupshift assess --group 'x: groupshift audit'",
         ),
         ([SETTINGS, "x.toml"], "groupshift status m's", "groupshift status m's"),
+        ([SETTINGS, "x.toml"], "groupshift status m-1 \\", "groupshift status m-1 \\"),
         ([], "groupshift status m-1", "groupshift status m-1"),
     ],
 )
