@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import dropwhile, takewhile
 
 from groupshift.application.approval import voided
 from groupshift.application.records import Migration, findings_from
@@ -87,7 +88,7 @@ def body(migration: Migration, asked: Asked, mark: Fingerprint) -> str:
     group = code(migration.record.group)
     parts = [
         f"**Group** {group} · **migration** {code(migration.id)} · phase `{migration.phase}`",
-        _happens(migration, asked) if lost is None else _again(lost),
+        _happens(migration, asked, lost),
         "### Your answer",
         answers_text(answers(migration, gate, asked.stage), asked.by_ms),
         *_checks(migration, asked),
@@ -150,6 +151,7 @@ def answers(migration: Migration, gate: Gate, stage: StageName | None = None) ->
 
 
 _ACTING = frozenset({Phase.RUNNING, Phase.ROLLING_BACK})
+_UNTOUCHED = frozenset({Phase.PLANNED, Phase.APPROVED})
 
 
 def _first(migration: Migration, gate: Gate) -> str:
@@ -176,10 +178,12 @@ def _review(migration: Migration, stage: StageName | None, open_: str) -> tuple[
     if stage is None or Judgement(findings=_doubted(migration, stage)).verdict is not Verdict.ERROR:
         on = f"you accept what did not pass; {following}."
         found.append(Option(label=GO_ON, choice=Choice.APPROVE, does=on))
-    if stage is None or not stage.undoes:
+    changed = migration.phase not in _UNTOUCHED
+    if changed and (stage is None or not stage.undoes):
         undo = "what this run changed is taken back, stage by stage, each proven; the run ends red."
         found.append(Option(label=ROLL_BACK, choice=Choice.REJECT, does=undo))
-    stop = f"nothing more is changed; the run ends red; {open_}."
+    left = f"nothing more is changed; the run ends red; {open_}." if changed else ""
+    stop = left or "nothing was changed; the run ends red."
     return (*found, Option(label=STOP, choice=Choice.STOP, does=stop, default=True))
 
 
@@ -191,23 +195,33 @@ def _doubted(migration: Migration, stage: StageName) -> tuple[Finding, ...]:
     return found or (Finding(rule="-", verdict=Verdict.INCONCLUSIVE, reason="nothing was judged"),)
 
 
-def _following(migration: Migration, stage: StageName | None) -> str:
-    """What comes after a stage that was accepted."""
+def _ahead(migration: Migration, stage: StageName | None) -> tuple[Stage, ...]:
+    """What is left from a doubted stage on: with itself where it has not acted."""
     stages = migration.undo if stage is not None and stage.undoes else migration.plan.stages
     names = [each.name for each in stages]
     if stage not in names:
-        return "the run goes on"
+        return ()
     last = migration.latest(EventKind.JUDGED, stage)
-    if stage not in migration.steps and (last is None or last.body["moment"] != Moment.AFTER.value):
-        each = next(each for each in stages if each.name is stage)
-        return f"`{stage}` acts next{_asked_before(each)}: {shown(step_text(each.step))}"
-    rest = stages[names.index(stage) + 1 :]
-    if not rest:
-        return "the run ends"
-    return f"`{rest[0].name}` comes next{_asked_before(rest[0])}: {shown(step_text(rest[0].step))}"
+    acted = stage in migration.steps or (last is not None and last.body["moment"] == Moment.AFTER.value)
+    return stages[names.index(stage) + acted :]
 
 
-def _happens(migration: Migration, asked: Asked) -> str:
+def _following(migration: Migration, stage: StageName | None) -> str:
+    """What comes after a stage that was accepted."""
+    ahead = _ahead(migration, stage)
+    if not ahead:
+        return "the run ends" if stage is not None and migration.stage(stage) else "the run goes on"
+    first = ahead[0]
+    when = "acts next" if first.name is stage else "comes next"
+    return f"`{first.name}` {when}{_asked_before(first)}: {shown(step_text(first.step))}"
+
+
+def _until_asked(stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    """Those before the first one with a gate of its own."""
+    return tuple(takewhile(lambda each: each.gate in {None, Gate.PLAN}, stages))
+
+
+def _happens(migration: Migration, asked: Asked, lost: Event | None) -> str:
     """What is asked, which places it concerns, how long reading pauses, and what comes next."""
     plan, gate, stage = migration.plan, asked.gate, asked.stage
     if gate is Gate.FINALISE:
@@ -215,22 +229,31 @@ def _happens(migration: Migration, asked: Asked) -> str:
             "### If you finalise\n\nNo member is replaced and nobody stops reading: only the mode node goes."
         )
     if gate is Gate.REVIEW:
-        return f"### In doubt\n\nStage `{stage}` was not judged as passed. The checks below say why."
+        why = f"### In doubt\n\nStage `{stage}` was not judged as passed. The checks below say why."
+        on = any(each.label == GO_ON for each in answers(migration, gate, stage))
+        ahead = _until_asked(_ahead(migration, stage))
+        return f"{why}\n\n**Pause**, if you go on: {pause_text(plan, gate, ahead)}" if on else why
+    if lost is not None:
+        plan = replace(plan, stages=tuple(dropwhile(lambda e: e.name is not lost.stage, plan.stages)))
     acts = [each for each in plan.stages if not isinstance(each.step, Soak)]
-    behind = plan.stages
+    behind, replaced = plan.stages, []
     if gate is Gate.TOGGLE:
         acts = [each for each in acts if each.name is StageName.TOGGLE]
         behind = plan.stages[plan.stages.index(acts[0]) + 1 :] if acts else ()
+        replaced = [each for each in _until_asked(behind) if isinstance(each.step, ReplaceMembers)]
         said = "All members go on where they are; who assigns partitions changes: ZooKeeper → Kafka."
     else:
         later = [each.name for each in acts if each.gate not in {None, Gate.PLAN}]
         asks = f" You are asked again before {', '.join(f'`{name}`' for name in later)}." if later else ""
-        said = f"Nothing was changed yet.{asks}"
+        said = f"{'Nothing was changed yet.' if lost is None else _again(lost)}{asks}"
         acts = acts[: [each.name for each in acts].index(later[0])] if later else acts
     lines = [f"{number}. `{each.name}`: {shown(step_text(each.step))}" for number, each in enumerate(acts, 1)]
     rest = [each for each in behind if each not in acts]
     then = f"Then: {', '.join(f'`{each.name}`' for each in rest)}." if rest else "Then the run ends."
     pause = f"**Pause**: {pause_text(plan, gate)}"
+    if replaced:
+        named = ", ".join(f"`{each.name}`" for each in replaced)
+        pause += f" Then, in {named}, {pause_text(plan, Gate.PLAN, replaced)}"
     return "\n\n".join(
         ["### If you approve", said, "\n".join(lines) or "Nothing is done before that.", pause, then]
     )
@@ -247,18 +270,33 @@ _OFFLINE = {
 """Longest gaps in the 216 moves of docs/protocol.md, with stock settings: from the median to the maximum."""
 
 
-def pause_text(plan: Plan, gate: Gate = Gate.PLAN) -> str:
-    """How long reading is expected to pause, from what was measured."""
-    if plan.to is not None:
+def pause_text(plan: Plan, gate: Gate = Gate.PLAN, stages: Iterable[Stage] | None = None) -> str:
+    """How long reading is expected to pause in these stages (None: all of the plan), from what was
+    measured."""
+    found = tuple(plan.stages if stages is None else stages)
+    places = [slot for e in found if isinstance(e.step, ReplaceMembers) for slot in e.step.slots]
+    if plan.to is not None and (places or stages is None):
+        to = plan.to if not any(each.name.undoes for each in found) else _OTHER[plan.to]
         table = _OFFLINE if plan.way is Way.OFFLINE else _ROLLING
-        return (
-            f"{table[plan.to]} (measured with stock settings, docs/protocol.md), besides your own restarts."
-        )
+        return f"{table[to]} (measured with stock settings, docs/protocol.md), besides your own restarts."
     if gate is Gate.TOGGLE:
         return "one rebalance of the whole group: all partitions rest until each has its owner in Kafka."
-    places = [slot for e in plan.stages if isinstance(e.step, ReplaceMembers) for slot in e.step.slots]
-    if not places:
-        return "no member is replaced, so reading does not pause before you are asked again."
+    if gate is Gate.REVIEW and not places:
+        said = "no member is replaced, so reading does not pause."
+    elif not places:
+        said = "no member is replaced, so reading does not pause before you are asked again."
+    else:
+        said = _replaced_text(places)
+    if gate is Gate.REVIEW and any(isinstance(each.step, SetMode) for each in found):
+        toggled = "one rebalance of the whole group: all partitions rest until each has its owner again."
+        return f"{toggled} Besides, {said}" if places else toggled
+    return said
+
+
+_OTHER = {Protocol.CONSUMER: Protocol.CLASSIC, Protocol.CLASSIC: Protocol.CONSUMER}
+
+
+def _replaced_text(places: Sequence[str]) -> str:
     many = len(set(places))
     members = "1 member is" if many == 1 else f"{many} members are"
     times = f" ({len(places)} replacements in all)" if len(places) != many else ""
@@ -277,16 +315,19 @@ def _checks(migration: Migration, asked: Asked) -> list[str]:
     if judged:
         parts += ["### Last judgement", checks_text(judged)]
     rehearsed = migration.latest(EventKind.REHEARSED)
-    if asked.gate is not Gate.PLAN and rehearsed:
+    again = asked.gate is not Gate.PLAN or voided(migration) is not None
+    if again and rehearsed:
         found = findings_from(rehearsed.body["findings"])
         parts += ["### Rehearsal of the rollback", checks_text(found)]
+    return [*parts, canary_measured(migration)] if again and canary_measured(migration) else parts
+
+
+def canary_measured(migration: Migration) -> str:
+    """What the canary's watch measured, passed or not; empty where there is nothing."""
     canary = migration.latest(EventKind.JUDGED, StageName.CANARY)
-    measured = tuple(
-        each for each in findings_from(canary.body["findings"] if canary else ()) if each.rule.startswith("K")
-    )
-    if asked.gate is not Gate.PLAN and measured:
-        parts += ["### What the canary measured", findings_table(measured)]
-    return parts
+    found = findings_from(canary.body["findings"] if canary else ())
+    measured = tuple(each for each in found if each.rule.startswith("K"))
+    return f"### What the canary measured\n\n{findings_table(measured)}" if measured else ""
 
 
 def checks_text(findings: tuple[Finding, ...]) -> str:
@@ -378,12 +419,11 @@ def run_by_hand(move: str, by_ms: int, *, accepting: bool) -> str:
 
 
 def _again(lost: Event) -> str:
-    """The question of an approval that became void between the intent of an act and the act."""
+    """Why an approval is asked again that became void between the intent of an act and the act."""
     changed = "\n".join(f"- {shown(clause)}" for clause in lost.body["changes"])
     return (
-        f"### If you approve\n\nThe group changed before stage `{lost.stage}` acted, so the approval of the "
-        f"plan is void:\n\n{changed}\n\n"
-        "This act and those after it are made with the group as it is now."
+        f"The group changed before stage `{lost.stage}` acted, so the approval of the plan is void:\n\n"
+        f"{changed}\n\nThis act and those after it are made with the group as it is now."
     )
 
 

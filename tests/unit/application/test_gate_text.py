@@ -317,3 +317,124 @@ def test_u09_a_no_to_the_plan_of_a_cluster_run_closes_it_and_a_later_one_does_no
     assert f"the run stays open: `groupshift {move} back --execute` undoes it." in run_text(
         move, (later,), None
     )
+
+
+def _before_canary(bench: Bench, findings: list[dict[str, str]] | None) -> GateBrief:
+    """The review of a canary that did not act, judged as told; None: nothing was measured."""
+    from groupshift.ports.journal import Entry, EventKind
+
+    migration = bench.plan(until=Until.TOGGLE)
+    app = bench.app()
+    app.claim(migration, "first")
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    if findings is None:
+        app.snapshot(migration, "canary", "before")
+        app.judge(migration, "canary", "before")
+    else:
+        judged = {"moment": "before", "verdict": "inconclusive", "findings": findings}
+        bench.journal.append(
+            Entry(migration=migration, at_ms=1, kind=EventKind.JUDGED, stage=StageName.CANARY, body=judged)
+        )
+    return app.brief(migration, Gate.REVIEW, "canary")
+
+
+DOUBT = {"rule": "V09", "verdict": "inconclusive", "reason": "m2 was not seen", "hint": ""}
+
+
+@pytest.mark.parametrize(
+    ("findings", "labels"), [([DOUBT], ["Go on", "Stop here"]), (None, ["Stop here"])], ids=["doubt", "error"]
+)
+def test_u09_a_doubt_before_anything_was_changed_offers_nothing_to_take_back(
+    findings: list[dict[str, str]] | None, labels: list[str]
+) -> None:
+    """Rolling back and stopping would do the same; the run is closed then and no rollback stays open."""
+    brief = _before_canary(make_bench(), findings)
+    assert [each.label for each in brief.options] == labels
+    assert "- **Stop here**: nothing was changed; the run ends red." in brief.body
+    assert "roll-back" not in brief.body
+
+
+def test_u09_who_accepts_a_doubt_is_told_the_pause_of_what_comes_next() -> None:
+    """Going on lets the next stages happen, up to the next gate."""
+    brief = _before_canary(make_bench(), [DOUBT])
+    assert "**Pause**, if you go on: 3 members are replaced, and each time" in brief.body
+    bench = make_bench()
+    migration, _ = bench.move(Until.RETIRE)
+    app = bench.app()
+    roll = app.brief(migration, Gate.REVIEW, "roll").body
+    assert "**Pause**, if you go on: no member is replaced" in roll
+    toggled = app.brief(migration, Gate.REVIEW, "toggle").body
+    assert "**Pause**, if you go on: 3 members are replaced, and each time" in toggled
+
+
+def test_u09_who_toggles_is_told_the_pause_of_the_members_that_are_replaced_behind_it() -> None:
+    """Nobody is asked again before they are."""
+    body = briefs(make_bench(), Until.RETIRE)[Gate.TOGGLE].body
+    assert "**Pause**: one rebalance of the whole group" in body
+    assert "Then, in `retire`, 3 members are replaced, and each time" in body
+    assert "`retire`, 3" not in briefs(make_bench(), Until.TOGGLE)[Gate.TOGGLE].body
+
+
+def _judged_canary(bench: Bench, migration: str) -> None:
+    from groupshift.ports.journal import Entry, EventKind
+
+    finding = {"rule": "K03", "verdict": "pass", "reason": "the canary commits 95 %", "hint": ""}
+    judged = {"moment": "after", "verdict": "pass", "findings": [finding]}
+    bench.journal.append(
+        Entry(migration=migration, at_ms=1, kind=EventKind.JUDGED, stage=StageName.CANARY, body=judged)
+    )
+
+
+def test_u09_an_approval_that_is_asked_again_says_places_pause_and_the_canarys_measurements() -> None:
+    """It is the gate that follows the canary then, and as much is approved by it."""
+    from groupshift.ports.journal import Entry, EventKind
+
+    bench = make_bench()
+    migration = bench.plan()
+    app = bench.app()
+    token = app.claim(migration, "first")
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    app.act(migration, StageName.CANARY, token)
+    _judged_canary(bench, migration)
+    body = {"gate": "plan", "changes": ["members m9: absent is now old"]}
+    bench.journal.append(
+        Entry(migration=migration, at_ms=1, kind=EventKind.VOIDED, stage=StageName.ROLL, body=body)
+    )
+    text = app.brief(migration, Gate.PLAN).body
+    for said in (
+        "the approval of the plan is void",
+        "1. `roll`: replace m2, m3",
+        "You are asked again before `toggle`",
+        "**Pause**: 2 members are replaced",
+        "Then: `toggle`, `soak`.",
+        "### What the canary measured",
+    ):
+        assert said in text, text
+    assert "`canary`: replace" not in text
+
+
+def test_u09_who_deploys_the_others_by_hand_sees_what_the_canary_measured() -> None:
+    """That question is the one that follows the canary; the canary's own has nothing to show."""
+    from groupshift.adapters.fleet.manual import ManualFleet
+
+    bench = make_bench()
+    bench.fleet = ManualFleet()  # type: ignore[assignment]
+    migration = bench.plan(until=Until.ROLL, driver="manual")
+    app = bench.app()
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    token = app.claim(migration, "first")
+    assert "measured" not in app.act(migration, StageName.CANARY, token).instruction
+    bench.world.places["m1"].kind = MemberKind.AWARE
+    bench.world.tick()
+    _judged_canary(bench, migration)
+    assert "What the canary measured" in app.act(migration, StageName.ROLL, token).instruction
+
+
+def test_u09_who_accepts_a_doubt_on_the_way_back_is_told_the_pause_of_what_is_left_of_it() -> None:
+    """The mode goes back, then members do; nobody is asked in between."""
+    bench = make_bench()
+    migration, _ = bench.move(Until.RETIRE)
+    bench.roll_back(migration)
+    body = bench.app().brief(migration, Gate.REVIEW, "undo_retire").body
+    assert "**Pause**, if you go on: one rebalance of the whole group" in body
+    assert "owner again. Besides, 3 members are replaced" in body
