@@ -343,12 +343,23 @@ def checks_text(findings: tuple[Finding, ...]) -> str:
 def by_hand(stage: str, by_ms: int) -> str:
     """What the buttons do under an instruction for a person."""
     after = "the run looks whether it is so, waits until the group has settled, and proves it."
-    stop = "nothing is deployed for you; this task ends red, and the judge behind it asks what to do."
+    then = "and the judge behind it asks what to do."
+    if StageName(stage).undoes:
+        then = "nobody is asked again, and the rollback stays open."
+    stop = f"nothing is deployed for you; this task ends red, {then}"
     options = (
         Option(label=DEPLOYED, choice=Choice.APPROVE, does=f"you did all of it; {after}"),
         Option(label=STOP, choice=Choice.STOP, does=stop, default=True),
     )
     return f"### Your answer\n\nStage `{stage}` waits for you.\n\n{answers_text(options, by_ms)}"
+
+
+def without_answer(limit_s: float) -> str:
+    """What happens under an instruction where no button is: on the command line."""
+    return (
+        "No answer is needed: the run goes on by itself when it sees that. After "
+        f"{limit_s:.0f} s it judges the group as it is."
+    )
 
 
 RUN_PAUSE = {

@@ -438,3 +438,61 @@ def test_u09_who_accepts_a_doubt_on_the_way_back_is_told_the_pause_of_what_is_le
     body = bench.app().brief(migration, Gate.REVIEW, "undo_retire").body
     assert "**Pause**, if you go on: one rebalance of the whole group" in body
     assert "owner again. Besides, 3 members are replaced" in body
+
+
+@pytest.mark.parametrize("to", ["aware", "plain", "vacant", "native"])
+def test_u09_an_instruction_does_not_promise_that_nobody_has_to_answer(to: str) -> None:
+    """In Airflow it stands above buttons, and the run goes on when *Deployed* was pressed."""
+    from groupshift.adapters.fleet.manual import instruction_for
+    from groupshift.ports.fleet import Change
+
+    for undoes in ((), ("m:roll",)):
+        change = Change(
+            change_id="m:c",
+            group="g",
+            slots=("m1",),
+            to=MemberKind(to),
+            fence="m",
+            token=1,
+            undoes=undoes,
+        )
+        text = instruction_for(change)
+        assert "by itself" not in text
+        assert "Nothing else is needed" not in text
+        assert "The run goes on once it has seen" in text
+
+
+def test_u09_an_instruction_in_the_terminal_says_until_when_the_run_waits() -> None:
+    """No button is there: it looks by itself, as long as a stage may take, with the watch of the canary."""
+    from groupshift.adapters.fleet.manual import ManualFleet
+
+    bench = make_bench()
+    bench.fleet = ManualFleet()  # type: ignore[assignment]
+    migration = bench.plan(until=Until.ROLL, driver="manual", canary_watch_s=60)
+    runner, told = bench.runner(migration, "first"), []
+
+    class Told(Exception):
+        """Enough was seen."""
+
+    def acted(_stage: Any, outcome: Any) -> None:
+        told.append(outcome.instruction)
+        raise Told
+
+    bench.watcher = SimpleNamespace(acted=acted, stage=print, doing=print, judged=print)  # type: ignore[assignment]
+    runner.listener = bench.watcher
+    with pytest.raises(Told):
+        runner.forward()
+    assert told[0].endswith(
+        "No answer is needed: the run goes on by itself when it sees that. "
+        "After 80 s it judges the group as it is."
+    )
+
+
+def test_u09_who_stops_a_rollback_by_hand_is_told_that_nobody_is_asked_again() -> None:
+    """A rollback that was not measured has no other answer; forward the judge asks."""
+    from groupshift.application.brief_text import by_hand
+
+    assert "the judge behind it asks what to do" in by_hand("roll", 0)
+    back = by_hand("undo_members", 0)
+    assert "asks what to do" not in back
+    assert "this task ends red, nobody is asked again, and the rollback stays open." in back
