@@ -95,8 +95,9 @@ def body(migration: Migration, asked: Asked, mark: Fingerprint) -> str:
         "### Plan",
         _plan_table(migration.plan),
     ]
-    if asked.terms.links:
-        parts.append(links_text(asked.terms.links))
+    named = visible(migration.id)
+    typed = f"`groupshift status {named}` tells where it stands, `groupshift report {named}` every check."
+    parts.append(links_text(asked.terms.links) if asked.terms.links else typed)
     return "\n\n".join([*parts, "### Hashes", _hashes(migration, mark)])
 
 
@@ -106,12 +107,14 @@ def links_text(links: Iterable[tuple[str, str]]) -> str:
 
 
 def answers_text(found: Iterable[Option], by_ms: int | None) -> str:
-    """What each button does, and what happens when nobody presses one by then."""
+    """What each button does, and what happens when nobody presses one by then; None: in a terminal, where
+    the question waits."""
     options = tuple(found)
     default = next(each for each in options if each.default)
     lines = [f"- **{each.label}**: {each.does}" for each in options]
-    when = f"until {utc(by_ms)}" if by_ms is not None else "at all"
-    return "\n".join([*lines, f"- no answer {when}: as **{default.label}**"])
+    silence = f"- no answer until {utc(by_ms)}: as **{default.label}**" if by_ms is not None else ""
+    waits = f"- no answer: nothing is changed, and the run waits. Enter alone is **{default.label}**"
+    return "\n".join([*lines, silence or waits])
 
 
 def utc(at_ms: int) -> str:

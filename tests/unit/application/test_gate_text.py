@@ -496,3 +496,17 @@ def test_u09_who_stops_a_rollback_by_hand_is_told_that_nobody_is_asked_again() -
     back = by_hand("undo_members", 0)
     assert "asks what to do" not in back
     assert "this task ends red, nobody is asked again, and the rollback stays open." in back
+
+
+def test_u09_a_gate_in_the_terminal_names_the_commands_where_a_page_has_links() -> None:
+    """Where it stands, and every check; a page has both as links."""
+    bench = make_bench()
+    migration = bench.plan()
+    shown = bench.app().brief(migration, Gate.PLAN).body
+    assert f"`groupshift report {migration}`" in shown
+    assert f"`groupshift status {migration}`" in shown
+    from groupshift.domain.judgement import GateTerms
+
+    linked = bench.app().brief(migration, Gate.PLAN, terms=GateTerms(links=(("Report", "/r"),))).body
+    assert "[Report](/r)" in linked
+    assert "groupshift report" not in linked
