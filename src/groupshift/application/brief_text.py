@@ -365,13 +365,24 @@ def without_answer(limit_s: float) -> str:
     )
 
 
-RUN_PAUSE = {
-    "downgrade": "every node is replaced once, one after the other; its groups look for another "
-    "coordinator, which takes seconds. Unless the plan is *live*, nobody may commit meanwhile.",
-    "expansion": "nobody may consume before the run has reached its verdict: the pause is all that is left "
-    "of the run.",
-}
-"""What a run that changes a cluster means for its groups, by move."""
+_EXPANDING = (
+    "nobody may consume before the run has reached its verdict: the pause is all that is left of the run."
+)
+
+
+def _run_pause(move: str, now: Sequence[RunStep]) -> str:
+    """What the steps up to the next question mean for the groups of the cluster; empty where it is not
+    known."""
+    if move != "downgrade":
+        return _EXPANDING if move == "expansion" else ""
+    nodes = sum(each.act is RunAct.REPLACE for each in now)
+    said = "1 node is replaced" if nodes == 1 else f"{nodes} nodes are replaced, one after the other"
+    many = (
+        f"{said}; groups look for another coordinator, which takes seconds."
+        if nodes
+        else "no node is replaced before you are asked again."
+    )
+    return f"{many} Unless the plan is *live*, nobody may commit meanwhile."
 
 
 def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
@@ -382,7 +393,8 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
     now, later = steps[1 : 1 + asks], steps[1 + asks :]
     lines = [f"{number}. {shown(each.does)}" for number, each in enumerate(now, 1)]
     then = f"Then you are asked again: {shown(later[0].does)}." if later else "Then the run ends."
-    yes = f"the run goes on with the {len(now)} steps above; each is read back before the next one."
+    many = "1 step" if len(now) == 1 else f"{len(now)} steps"
+    yes = f"the run goes on with the {many} above; each is read back before the next one."
     back = f"nothing more is changed and the run stays open: `groupshift {move} back --execute` undoes it."
     no = "nothing was changed and the run ends; another plan may begin." if _is_plan(steps) else back
     options = (
@@ -394,7 +406,7 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
         f"{shown(each.inverse) if each.inverse else '-'} |"
         for each in acts
     ]
-    pause = RUN_PAUSE.get(move)
+    pause = _run_pause(move, now)
     return "\n\n".join(
         [
             "### If you approve",

@@ -229,7 +229,7 @@ def test_u09_an_approval_of_a_cluster_run_says_what_it_lets_happen(move: str) ->
         "1. replace node 1",
         "Then you are asked again: approve what is forward only.",
         "**Pause**:",
-        "- **Approve**: the run goes on with the 1 steps above",
+        "- **Approve**: the run goes on with the 1 step above",
         "- no answer until 2023-11-14 22:13:20 UTC: as **Reject**",
         "| 04 create | make 8 partitions |",
     ):
@@ -510,3 +510,25 @@ def test_u09_a_gate_in_the_terminal_names_the_commands_where_a_page_has_links() 
     linked = bench.app().brief(migration, Gate.PLAN, terms=GateTerms(links=(("Report", "/r"),))).body
     assert "[Report](/r)" in linked
     assert "groupshift report" not in linked
+
+
+def test_u09_a_downgrade_says_how_many_nodes_this_approval_lets_be_replaced() -> None:
+    """Not every node where only brokers are, and none before the next question."""
+    from groupshift.application.brief_text import run_text
+    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+
+    plan = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")
+    nodes = tuple(
+        RunStep(key=f"0{n} replace {n}", act=RunAct.REPLACE, subject=str(n), does=f"replace node {n}")
+        for n in (4, 5)
+    )
+    asks = RunStep(key="06 approve", act=RunAct.APPROVE, subject="forward-only", does="approve the rest")
+    pause = "**Pause**: 2 nodes are replaced, one after the other; groups look for another coordinator"
+    assert pause in run_text("downgrade", (plan, *nodes), None)
+    assert pause.replace("2 nodes are replaced, one after the other", "1 node is replaced") in run_text(
+        "downgrade", (plan, nodes[0]), None
+    )
+    first = run_text("downgrade", (plan, asks, *nodes), None)
+    assert "**Pause**: no node is replaced before you are asked again" in first
+    assert "every node" not in first
+    assert "goes on with the 1 step above" in run_text("downgrade", (plan, nodes[0]), None)
