@@ -17,7 +17,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.secrets import without_login
-from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 from groupshift.errors import Fenced, GroupshiftError
 from groupshift_airflow import submitting
 from groupshift_airflow.hooks import build_app, require_spark, spark_settings
@@ -87,7 +87,8 @@ class UseCase(BaseOperator):
         for finding in findings:
             hint = f" Hint: {finding.hint}" if finding.hint else ""
             level = self.log.info if finding.verdict is Verdict.PASS else self.log.warning
-            level("%-12s %s: %s%s", finding.verdict, finding.rule, finding.reason, hint)
+            said = finding.verdict if finding.asked else NOT_ASKED
+            level("%-12s %s: %s%s", said, finding.rule, finding.reason, hint)
 
 
 def move_request(context: Context) -> MoveRequest:

@@ -270,3 +270,18 @@ def test_s11_who_asks_in_airflow_has_the_name_of_who_answers() -> None:
     actor = move_request({"params": PARAMS, "dag_run": run}).actor  # type: ignore[typeddict-item]
     assert actor == gates.person({"id": "1", "name": spoofed})
     assert identity(actor) not in {"alice", "eve"}
+
+
+def test_u17_the_log_of_a_task_does_not_say_pass_of_what_was_not_asked(context: Any) -> None:
+    """Each finding is a line of it."""
+    from types import SimpleNamespace
+
+    from groupshift.domain.verdict import Finding
+
+    lines: list[str] = []
+    log = SimpleNamespace(info=lambda *said: lines.append(said[0] % said[1:]))
+    found = [Finding(rule="C1", verdict=Verdict.PASS, reason="no owner to look at", asked=False)]
+    found += [Finding(rule="C2", verdict=Verdict.PASS, reason="equal")]
+    show: Any = operators.UseCase.show
+    show(SimpleNamespace(log=log), tuple(found))
+    assert [line.split(" C")[0].strip() for line in lines] == ["not asked", "pass"]

@@ -51,6 +51,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.failed: dict[str, None] = {}
+        self.uncollected: dict[str, None] = {}
         self.ran: set[str] = set()
         self.skipped: set[str] = set()
         self.durations: dict[str, float] = {}
@@ -63,6 +64,11 @@ class Recorder:
         if report.skipped:
             self.skipped.add(report.nodeid)
         self.ran.add(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that could not be read; with xdist the tests of the other files are run all the same."""
+        if report.failed:
+            self.uncollected[report.nodeid] = None
 
 
 def problems(second_tries: Sequence[str], landings: Sequence[Sequence[str]]) -> list[str]:
@@ -94,6 +100,7 @@ def run(name: str, arguments: list[str], *, again: bool) -> int:
         print(f"\n{name}: {len(failed)} failed and are run once more, alone", flush=True)
         passed_later = tuple(test for test in failed if _passes_alone(test))
         failed = tuple(test for test in failed if test not in passed_later)
+    failed = (*failed, *recorder.uncollected)
     part = Part(
         name=name,
         seconds=round(time.monotonic() - began, 1),
@@ -134,8 +141,15 @@ def landed() -> int:
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     tests = [test for part in kept() for test in part.second_tries]
-    entry = {"commit": told.stdout.strip(), "date": time.strftime("%Y-%m-%d"), "tests": tests}
-    before = json.loads(LANDINGS.read_text())["landings"]
+    began = json.loads((STATE / f"{BEGIN}.json").read_text())["at"]
+    entry = {
+        "commit": told.stdout.strip(),
+        "date": time.strftime("%Y-%m-%d"),
+        "began": began,
+        "tests": tests,
+    }
+    every = json.loads(LANDINGS.read_text())["landings"]
+    before = [each for each in every if each.get("began") != began]  # one run is one landing
     LANDINGS.write_text(json.dumps({"landings": [*before, entry][-REMEMBERED:]}, indent=2) + "\n")
     print(
         f"{LANDINGS.relative_to(ROOT)}: {len(tests)} second tries of the run at {entry['commit']}; commit it"
@@ -150,8 +164,15 @@ def kept() -> list[Part]:
 
 
 def _passes_alone(test: str) -> bool:
-    """Run one test in a process of its own, with nothing beside it."""
-    return subprocess.run([sys.executable, "-m", "pytest", test], cwd=ROOT, check=False).returncode == 0
+    """Run one test in a process of its own, with nothing beside it. One that is skipped did not pass."""
+    alone = [sys.executable, str(Path(__file__).resolve()), "alone", test]
+    return subprocess.run(alone, cwd=ROOT, check=False).returncode == 0
+
+
+def _alone(test: str) -> int:
+    recorder = Recorder()
+    code = int(pytest.main([test], plugins=[recorder]))
+    return code or int(bool(recorder.skipped))
 
 
 def _verdict(second_tries: Iterable[str]) -> int:
@@ -193,12 +214,10 @@ def _begin() -> int:
 def main(arguments: list[str]) -> int:
     """Run the verb. Returns the exit code."""
     match arguments:
-        case ["begin"]:
-            return _begin()
-        case ["end"]:
-            return end()
-        case ["landed"]:
-            return landed()
+        case ["begin" | "end" | "landed" as verb]:
+            return {"begin": _begin, "end": end, "landed": landed}[verb]()
+        case ["alone", test]:
+            return _alone(test)
         case ["run", name, "--again", *rest]:
             return run(name, rest, again=True)
         case ["run", name, *rest]:

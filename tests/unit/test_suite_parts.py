@@ -81,6 +81,43 @@ def test_a_file_that_cannot_be_collected_is_red(tree: Path) -> None:
     assert _run(tree, "run", "live", "--again", "-q", "tests/test_x.py").returncode == 2
 
 
+def test_a_second_try_does_not_make_a_file_good_that_cannot_be_collected(tree: Path) -> None:
+    """Workers run the other files all the same; what is in that one was not tried at all."""
+    (tree / "tests" / "test_x.py").write_text(ONCE)
+    (tree / "tests" / "test_y.py").write_text("import nothing_of_that_name\n")
+    part = _run(tree, "run", "live", "--again", "-q", "-n", "1", "--dist", "loadfile", "tests")
+    assert part.returncode == 1, part.stdout
+    kept = json.loads((tree / ".groupshift" / "suite" / "live.json").read_text())
+    assert "tests/test_y.py" in kept["failed"]
+
+
+def test_a_test_that_is_skipped_at_the_second_try_did_not_pass(tree: Path) -> None:
+    """Nothing was shown by it: it stays failed."""
+    later = ONCE.replace(
+        '        raise AssertionError("the first time")\n',
+        '        raise AssertionError("the first time")\n    import pytest\n\n    pytest.skip("later")\n',
+    )
+    (tree / "tests" / "test_x.py").write_text(later)
+    part = _run(tree, "run", "live", "--again", "-q", "tests/test_x.py")
+    assert part.returncode == 1, part.stdout
+    kept = json.loads((tree / ".groupshift" / "suite" / "live.json").read_text())
+    assert (kept["failed"], kept["second_tries"]) == (["tests/test_x.py::test_first_time_only"], [])
+
+
+def test_one_run_is_one_landing_however_often_it_is_written_down(tree: Path) -> None:
+    """Else its second tries would count as those of two landings; the next run is another one."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    (tree / "tests" / "test_x.py").write_text(ONCE)
+    subprocess.run([*git, "init", "-q"], cwd=tree, check=True)
+    lists = []
+    for verbs in (["begin", "landed", "landed"], ["begin", "landed"]):
+        for verb in verbs:
+            subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", verb], cwd=tree, check=True)
+            assert _run(tree, verb).returncode == 0
+        lists.append(len(json.loads((tree / "tests" / "second_tries.json").read_text())["landings"]))
+    assert lists == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("tries", "landings", "said"),
     [

@@ -12,6 +12,7 @@ from typing import Any
 
 from groupshift.application import acts
 from groupshift.application.approval import demand_approved, outdated, void, voided
+from groupshift.application.brief_text import canary_measured
 from groupshift.application.environment import Environment
 from groupshift.application.observe import LOOK_AGAIN_S, patient
 from groupshift.application.records import Migration, load
@@ -34,7 +35,7 @@ def act(env: Environment, migration: str, name: StageName, token: int) -> ActOut
         return ActOutcome(state=ActState.UNCHANGED, detail=f"the plan has no act for {name}")
     step = found.steps.get(name)
     if step is not None and step.state is StepState.DONE:
-        return _outcome(step, ActState.UNCHANGED)
+        return _outcome(found, step, ActState.UNCHANGED)
     _demand_phase(found, name)
     scribe = _Scribe(env, found, stage, token)
     step = _intend(env, found, stage, scribe) if step is None else _resume(env, found, stage, step, scribe)
@@ -118,7 +119,7 @@ def _complete(
     step = replace(step, state=StepState.DONE)
     scribe.write(EventKind.READ_BACK, seen, step)
     env.crash.reached(stage.name, CrashPoint.AFTER_READ_BACK)
-    return _outcome(step, ActState.DONE)
+    return _outcome(found, step, ActState.DONE)
 
 
 def _demand_phase(found: Migration, name: StageName) -> None:
@@ -172,11 +173,13 @@ def _raise_if_bad(found: Migration, stage: Stage, judged: Judgement) -> None:
         raise Transient(f"{what}; run it again, nothing was changed")
 
 
-def _outcome(step: StepRecord, state: ActState) -> ActOutcome:
+def _outcome(found: Migration, step: StepRecord, state: ActState) -> ActOutcome:
+    """With what the canary measured, where a person is asked for the members behind it."""
     instruction = str(step.result.get("instruction", ""))
+    measured = "" if step.stage is StageName.CANARY or step.stage.undoes else canary_measured(found)
     return ActOutcome(
         state=ActState.PENDING if instruction else state,
         detail=str(step.result.get("detail", "")),
-        instruction=instruction,
+        instruction=f"{instruction}\n\n{measured}" if instruction and measured else instruction,
         change_id=str(step.intent.get("change_id", "")),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import dropwhile, takewhile
 
 from groupshift.application.approval import voided
 from groupshift.application.records import Migration, findings_from
@@ -87,15 +88,16 @@ def body(migration: Migration, asked: Asked, mark: Fingerprint) -> str:
     group = code(migration.record.group)
     parts = [
         f"**Group** {group} · **migration** {code(migration.id)} · phase `{migration.phase}`",
-        _happens(migration, asked) if lost is None else _again(lost),
+        _happens(migration, asked, lost),
         "### Your answer",
         answers_text(answers(migration, gate, asked.stage), asked.by_ms),
         *_checks(migration, asked),
         "### Plan",
         _plan_table(migration.plan),
     ]
-    if asked.terms.links:
-        parts.append(links_text(asked.terms.links))
+    named = visible(migration.id)
+    typed = f"`groupshift status {named}` tells where it stands, `groupshift report {named}` every check."
+    parts.append(links_text(asked.terms.links) if asked.terms.links else typed)
     return "\n\n".join([*parts, "### Hashes", _hashes(migration, mark)])
 
 
@@ -105,12 +107,14 @@ def links_text(links: Iterable[tuple[str, str]]) -> str:
 
 
 def answers_text(found: Iterable[Option], by_ms: int | None) -> str:
-    """What each button does, and what happens when nobody presses one by then."""
+    """What each button does, and what happens when nobody presses one by then; None: in a terminal, where
+    the question waits."""
     options = tuple(found)
     default = next(each for each in options if each.default)
     lines = [f"- **{each.label}**: {each.does}" for each in options]
-    when = f"until {utc(by_ms)}" if by_ms is not None else "at all"
-    return "\n".join([*lines, f"- no answer {when}: as **{default.label}**"])
+    silence = f"- no answer until {utc(by_ms)}: as **{default.label}**" if by_ms is not None else ""
+    waits = f"- no answer: nothing is changed, and the run waits. Enter alone is **{default.label}**"
+    return "\n".join([*lines, silence or waits])
 
 
 def utc(at_ms: int) -> str:
@@ -150,6 +154,7 @@ def answers(migration: Migration, gate: Gate, stage: StageName | None = None) ->
 
 
 _ACTING = frozenset({Phase.RUNNING, Phase.ROLLING_BACK})
+_UNTOUCHED = frozenset({Phase.PLANNED, Phase.APPROVED})
 
 
 def _first(migration: Migration, gate: Gate) -> str:
@@ -176,10 +181,12 @@ def _review(migration: Migration, stage: StageName | None, open_: str) -> tuple[
     if stage is None or Judgement(findings=_doubted(migration, stage)).verdict is not Verdict.ERROR:
         on = f"you accept what did not pass; {following}."
         found.append(Option(label=GO_ON, choice=Choice.APPROVE, does=on))
-    if stage is None or not stage.undoes:
+    changed = migration.phase not in _UNTOUCHED
+    if changed and (stage is None or not stage.undoes):
         undo = "what this run changed is taken back, stage by stage, each proven; the run ends red."
         found.append(Option(label=ROLL_BACK, choice=Choice.REJECT, does=undo))
-    stop = f"nothing more is changed; the run ends red; {open_}."
+    left = f"nothing more is changed; the run ends red; {open_}." if changed else ""
+    stop = left or "nothing was changed; the run ends red."
     return (*found, Option(label=STOP, choice=Choice.STOP, does=stop, default=True))
 
 
@@ -191,23 +198,33 @@ def _doubted(migration: Migration, stage: StageName) -> tuple[Finding, ...]:
     return found or (Finding(rule="-", verdict=Verdict.INCONCLUSIVE, reason="nothing was judged"),)
 
 
-def _following(migration: Migration, stage: StageName | None) -> str:
-    """What comes after a stage that was accepted."""
+def _ahead(migration: Migration, stage: StageName | None) -> tuple[Stage, ...]:
+    """What is left from a doubted stage on: with itself where it has not acted."""
     stages = migration.undo if stage is not None and stage.undoes else migration.plan.stages
     names = [each.name for each in stages]
     if stage not in names:
-        return "the run goes on"
+        return ()
     last = migration.latest(EventKind.JUDGED, stage)
-    if stage not in migration.steps and (last is None or last.body["moment"] != Moment.AFTER.value):
-        each = next(each for each in stages if each.name is stage)
-        return f"`{stage}` acts next{_asked_before(each)}: {shown(step_text(each.step))}"
-    rest = stages[names.index(stage) + 1 :]
-    if not rest:
-        return "the run ends"
-    return f"`{rest[0].name}` comes next{_asked_before(rest[0])}: {shown(step_text(rest[0].step))}"
+    acted = stage in migration.steps or (last is not None and last.body["moment"] == Moment.AFTER.value)
+    return stages[names.index(stage) + acted :]
 
 
-def _happens(migration: Migration, asked: Asked) -> str:
+def _following(migration: Migration, stage: StageName | None) -> str:
+    """What comes after a stage that was accepted."""
+    ahead = _ahead(migration, stage)
+    if not ahead:
+        return "the run ends" if stage is not None and migration.stage(stage) else "the run goes on"
+    first = ahead[0]
+    when = "acts next" if first.name is stage else "comes next"
+    return f"`{first.name}` {when}{_asked_before(first)}: {shown(step_text(first.step))}"
+
+
+def _until_asked(stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    """Those before the first one with a gate of its own."""
+    return tuple(takewhile(lambda each: each.gate in {None, Gate.PLAN}, stages))
+
+
+def _happens(migration: Migration, asked: Asked, lost: Event | None) -> str:
     """What is asked, which places it concerns, how long reading pauses, and what comes next."""
     plan, gate, stage = migration.plan, asked.gate, asked.stage
     if gate is Gate.FINALISE:
@@ -215,22 +232,31 @@ def _happens(migration: Migration, asked: Asked) -> str:
             "### If you finalise\n\nNo member is replaced and nobody stops reading: only the mode node goes."
         )
     if gate is Gate.REVIEW:
-        return f"### In doubt\n\nStage `{stage}` was not judged as passed. The checks below say why."
+        why = f"### In doubt\n\nStage `{stage}` was not judged as passed. The checks below say why."
+        on = any(each.label == GO_ON for each in answers(migration, gate, stage))
+        ahead = _until_asked(_ahead(migration, stage))
+        return f"{why}\n\n**Pause**, if you go on: {pause_text(plan, gate, ahead)}" if on else why
+    if lost is not None:
+        plan = replace(plan, stages=tuple(dropwhile(lambda e: e.name is not lost.stage, plan.stages)))
     acts = [each for each in plan.stages if not isinstance(each.step, Soak)]
-    behind = plan.stages
+    behind, replaced = plan.stages, []
     if gate is Gate.TOGGLE:
         acts = [each for each in acts if each.name is StageName.TOGGLE]
         behind = plan.stages[plan.stages.index(acts[0]) + 1 :] if acts else ()
+        replaced = [each for each in _until_asked(behind) if isinstance(each.step, ReplaceMembers)]
         said = "All members go on where they are; who assigns partitions changes: ZooKeeper → Kafka."
     else:
         later = [each.name for each in acts if each.gate not in {None, Gate.PLAN}]
         asks = f" You are asked again before {', '.join(f'`{name}`' for name in later)}." if later else ""
-        said = f"Nothing was changed yet.{asks}"
+        said = f"{'Nothing was changed yet.' if lost is None else _again(lost)}{asks}"
         acts = acts[: [each.name for each in acts].index(later[0])] if later else acts
     lines = [f"{number}. `{each.name}`: {shown(step_text(each.step))}" for number, each in enumerate(acts, 1)]
     rest = [each for each in behind if each not in acts]
     then = f"Then: {', '.join(f'`{each.name}`' for each in rest)}." if rest else "Then the run ends."
     pause = f"**Pause**: {pause_text(plan, gate)}"
+    if replaced:
+        named = ", ".join(f"`{each.name}`" for each in replaced)
+        pause += f" Then, in {named}, {pause_text(plan, Gate.PLAN, replaced)}"
     return "\n\n".join(
         ["### If you approve", said, "\n".join(lines) or "Nothing is done before that.", pause, then]
     )
@@ -247,18 +273,33 @@ _OFFLINE = {
 """Longest gaps in the 216 moves of docs/protocol.md, with stock settings: from the median to the maximum."""
 
 
-def pause_text(plan: Plan, gate: Gate = Gate.PLAN) -> str:
-    """How long reading is expected to pause, from what was measured."""
-    if plan.to is not None:
+def pause_text(plan: Plan, gate: Gate = Gate.PLAN, stages: Iterable[Stage] | None = None) -> str:
+    """How long reading is expected to pause in these stages (None: all of the plan), from what was
+    measured."""
+    found = tuple(plan.stages if stages is None else stages)
+    places = [slot for e in found if isinstance(e.step, ReplaceMembers) for slot in e.step.slots]
+    if plan.to is not None and (places or stages is None):
+        to = plan.to if not any(each.name.undoes for each in found) else _OTHER[plan.to]
         table = _OFFLINE if plan.way is Way.OFFLINE else _ROLLING
-        return (
-            f"{table[plan.to]} (measured with stock settings, docs/protocol.md), besides your own restarts."
-        )
+        return f"{table[to]} (measured with stock settings, docs/protocol.md), besides your own restarts."
     if gate is Gate.TOGGLE:
         return "one rebalance of the whole group: all partitions rest until each has its owner in Kafka."
-    places = [slot for e in plan.stages if isinstance(e.step, ReplaceMembers) for slot in e.step.slots]
-    if not places:
-        return "no member is replaced, so reading does not pause before you are asked again."
+    if gate is Gate.REVIEW and not places:
+        said = "no member is replaced, so reading does not pause."
+    elif not places:
+        said = "no member is replaced, so reading does not pause before you are asked again."
+    else:
+        said = _replaced_text(places)
+    if gate is Gate.REVIEW and any(isinstance(each.step, SetMode) for each in found):
+        toggled = "one rebalance of the whole group: all partitions rest until each has its owner again."
+        return f"{toggled} Besides, {said}" if places else toggled
+    return said
+
+
+_OTHER = {Protocol.CONSUMER: Protocol.CLASSIC, Protocol.CLASSIC: Protocol.CONSUMER}
+
+
+def _replaced_text(places: Sequence[str]) -> str:
     many = len(set(places))
     members = "1 member is" if many == 1 else f"{many} members are"
     times = f" ({len(places)} replacements in all)" if len(places) != many else ""
@@ -277,16 +318,19 @@ def _checks(migration: Migration, asked: Asked) -> list[str]:
     if judged:
         parts += ["### Last judgement", checks_text(judged)]
     rehearsed = migration.latest(EventKind.REHEARSED)
-    if asked.gate is not Gate.PLAN and rehearsed:
+    again = asked.gate is not Gate.PLAN or voided(migration) is not None
+    if again and rehearsed:
         found = findings_from(rehearsed.body["findings"])
         parts += ["### Rehearsal of the rollback", checks_text(found)]
+    return [*parts, canary_measured(migration)] if again and canary_measured(migration) else parts
+
+
+def canary_measured(migration: Migration) -> str:
+    """What the canary's watch measured, passed or not; empty where there is nothing."""
     canary = migration.latest(EventKind.JUDGED, StageName.CANARY)
-    measured = tuple(
-        each for each in findings_from(canary.body["findings"] if canary else ()) if each.rule.startswith("K")
-    )
-    if asked.gate is not Gate.PLAN and measured:
-        parts += ["### What the canary measured", findings_table(measured)]
-    return parts
+    found = findings_from(canary.body["findings"] if canary else ())
+    measured = tuple(each for each in found if each.rule.startswith("K"))
+    return f"### What the canary measured\n\n{findings_table(measured)}" if measured else ""
 
 
 def checks_text(findings: tuple[Finding, ...]) -> str:
@@ -302,7 +346,10 @@ def checks_text(findings: tuple[Finding, ...]) -> str:
 def by_hand(stage: str, by_ms: int) -> str:
     """What the buttons do under an instruction for a person."""
     after = "the run looks whether it is so, waits until the group has settled, and proves it."
-    stop = "nothing is deployed for you; this task ends red, and the judge behind it asks what to do."
+    then = "and the judge behind it asks what to do."
+    if StageName(stage).undoes:
+        then = "nobody is asked again, and the rollback stays open."
+    stop = f"nothing is deployed for you; this task ends red, {then}"
     options = (
         Option(label=DEPLOYED, choice=Choice.APPROVE, does=f"you did all of it; {after}"),
         Option(label=STOP, choice=Choice.STOP, does=stop, default=True),
@@ -310,13 +357,32 @@ def by_hand(stage: str, by_ms: int) -> str:
     return f"### Your answer\n\nStage `{stage}` waits for you.\n\n{answers_text(options, by_ms)}"
 
 
-RUN_PAUSE = {
-    "downgrade": "every node is replaced once, one after the other; its groups look for another "
-    "coordinator, which takes seconds. Unless the plan is *live*, nobody may commit meanwhile.",
-    "expansion": "nobody may consume before the run has reached its verdict: the pause is all that is left "
-    "of the run.",
-}
-"""What a run that changes a cluster means for its groups, by move."""
+def without_answer(limit_s: float) -> str:
+    """What happens under an instruction where no button is: on the command line."""
+    return (
+        "No answer is needed: the run goes on by itself when it sees that. After "
+        f"{limit_s:.0f} s it judges the group as it is."
+    )
+
+
+_EXPANDING = (
+    "nobody may consume before the run has reached its verdict: the pause is all that is left of the run."
+)
+
+
+def _run_pause(move: str, now: Sequence[RunStep]) -> str:
+    """What the steps up to the next question mean for the groups of the cluster; empty where it is not
+    known."""
+    if move != "downgrade":
+        return _EXPANDING if move == "expansion" else ""
+    nodes = sum(each.act is RunAct.REPLACE for each in now)
+    said = "1 node is replaced" if nodes == 1 else f"{nodes} nodes are replaced, one after the other"
+    many = (
+        f"{said}; groups look for another coordinator, which takes seconds."
+        if nodes
+        else "no node is replaced before you are asked again."
+    )
+    return f"{many} Unless the plan is *live*, nobody may commit meanwhile."
 
 
 def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
@@ -327,7 +393,8 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
     now, later = steps[1 : 1 + asks], steps[1 + asks :]
     lines = [f"{number}. {shown(each.does)}" for number, each in enumerate(now, 1)]
     then = f"Then you are asked again: {shown(later[0].does)}." if later else "Then the run ends."
-    yes = f"the run goes on with the {len(now)} steps above; each is read back before the next one."
+    many = "1 step" if len(now) == 1 else f"{len(now)} steps"
+    yes = f"the run goes on with the {many} above; each is read back before the next one."
     back = f"nothing more is changed and the run stays open: `groupshift {move} back --execute` undoes it."
     no = "nothing was changed and the run ends; another plan may begin." if _is_plan(steps) else back
     options = (
@@ -339,7 +406,7 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
         f"{shown(each.inverse) if each.inverse else '-'} |"
         for each in acts
     ]
-    pause = RUN_PAUSE.get(move)
+    pause = _run_pause(move, now)
     return "\n\n".join(
         [
             "### If you approve",
@@ -378,12 +445,11 @@ def run_by_hand(move: str, by_ms: int, *, accepting: bool) -> str:
 
 
 def _again(lost: Event) -> str:
-    """The question of an approval that became void between the intent of an act and the act."""
+    """Why an approval is asked again that became void between the intent of an act and the act."""
     changed = "\n".join(f"- {shown(clause)}" for clause in lost.body["changes"])
     return (
-        f"### If you approve\n\nThe group changed before stage `{lost.stage}` acted, so the approval of the "
-        f"plan is void:\n\n{changed}\n\n"
-        "This act and those after it are made with the group as it is now."
+        f"The group changed before stage `{lost.stage}` acted, so the approval of the plan is void:\n\n"
+        f"{changed}\n\nThis act and those after it are made with the group as it is now."
     )
 
 

@@ -34,7 +34,7 @@ def _approve(work: RunWork, step: RunStep, _intent: Mapping[str, Any]) -> Mappin
     """Ask; an approval of the plan is void when what it was given for has changed.
 
     Raises `Conflict`, and ends the run, when it is void, `Rejected` when who answers may not say yes."""
-    yes = work.terms.decide(Question(run=work.run, plan=work.plan, step=step))
+    yes = work.terms.decide(Question(run=work.run, plan=work.plan, step=step, steps=work.steps))
     if yes:
         work.require_approver(step.key)
     if yes and step.subject == "plan":

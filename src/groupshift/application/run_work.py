@@ -78,11 +78,13 @@ class RunTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What somebody is asked to approve: the run, the hash of its plan, and the step that asks."""
+    """What somebody is asked to approve: the run, the hash of its plan, and the step that asks; ``steps`` are
+    those that the run walks now, which on the way back are not the plan's."""
 
     run: str
     plan: AnyPlan
     step: RunStep
+    steps: tuple[RunStep, ...]
 
 
 def _silent(_step: RunStep, _detail: str) -> None:

@@ -14,6 +14,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, ActState, GateBrief, Judgement
 from groupshift.domain.moves import Choice, Gate
 from groupshift.domain.plan import Stage
+from groupshift.domain.verdict import counted
 from groupshift.errors import Rejected
 
 
@@ -54,7 +55,7 @@ class LiveListener:
     def judged(self, stage: Stage, moment: Moment, judged: Judgement) -> None:
         """The verdict, and why it is not pass."""
         said = verdict_text(judged.verdict)
-        self.console.line(f"  {moment} {stage.name}: ", said, f" ({len(judged.findings)} findings)")
+        self.console.line(f"  {moment} {stage.name}: ", said, f" ({counted(judged.findings, 'checks')})")
         for reason in judged.reasons:
             self.console.print(f"    {reason}")
 

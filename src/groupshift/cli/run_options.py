@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from groupshift.application.brief_text import run_text
+from groupshift.application.brief_text import APPROVE, REJECT, run_text
 from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.cli.clusters import one_cluster
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.moving import run_name
 from groupshift.cli.session import settings, who
-from groupshift.cli.terminal import Changes, Console, confirm
+from groupshift.cli.terminal import Changes, Console, choose
 from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRuns
@@ -126,11 +126,14 @@ def terms_of(console: Console, *, place: RunPlace, yes: bool, seen: bool, patien
     def decide(asked: Question) -> bool | None:
         if yes:
             return True
-        steps = asked.plan.steps
-        console.markdown(run_text(asked.run.partition("-")[0], steps[steps.index(asked.step) :], None))
+        move, steps = asked.run.partition("-")[0], asked.steps
+        text = run_text(move, steps[steps.index(asked.step) :], None)
+        console.markdown(f"{text}\n\n`groupshift {move} report {asked.run}` has what was seen so far.")
         if not console.is_terminal:
             return None
-        return confirm(console, f"{asked.step.does} (plan {asked.plan.hash[:12]})?")
+        question = f"{asked.step.does} (plan {asked.plan.hash[:12]})?"
+        words = {APPROVE.lower(): True, REJECT.lower(): False}
+        return words[choose(console, question, [*words], REJECT.lower())]
 
     return RunTerms(
         decide=decide,

@@ -7,13 +7,14 @@ what was judged as passed is not measured twice, what was done is not done twice
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from groupshift.application.brief_text import without_answer
 from groupshift.application.status import StageProgress
 from groupshift.bootstrap import App
 from groupshift.domain.evidence import Moment
-from groupshift.domain.judgement import ActOutcome, Closing, GateBrief, Judgement, StageStatus
+from groupshift.domain.judgement import ActOutcome, ActState, Closing, GateBrief, Judgement, StageStatus
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.phases import Phase
 from groupshift.domain.plan import Stage
@@ -172,7 +173,7 @@ class Runner:
         if not self._begun(stage):
             self._measure(stage, Moment.BEFORE)
         if not isinstance(stage.step, Soak):
-            self.listener.acted(stage, self._act(stage))
+            self.listener.acted(stage, self._told(stage, self._act(stage)))
         self._wait(stage)
         self._measure(stage, Moment.AFTER)
         self.listener.ended(stage)
@@ -186,13 +187,23 @@ class Runner:
                 self._ask(stage.gate or Gate.PLAN)
         return self.app.act(self.claimed.migration, stage.name, self.claimed.token)
 
+    def _told(self, stage: Stage, outcome: ActOutcome) -> ActOutcome:
+        """What a person has to do, with how long this process waits for it."""
+        if outcome.state is not ActState.PENDING:
+            return outcome
+        until = without_answer(self._limit_s(stage))
+        return replace(outcome, instruction=f"{outcome.instruction}\n\n{until}")
+
+    def _limit_s(self, stage: Stage) -> int:
+        """How long a stage may take to settle."""
+        watch_s = self.app.planned(self.claimed.migration).plan.canary.watch_s
+        watched_s = watch_s if stage.name is StageName.CANARY else 0
+        return self.settle_s + watched_s + (stage.step.seconds if isinstance(stage.step, Soak) else 0)
+
     def _wait(self, stage: Stage) -> None:
         """Until it has settled; a stage that does not in time is judged as it is."""
         soaking = isinstance(stage.step, Soak)
-        watch_s = self.app.planned(self.claimed.migration).plan.canary.watch_s
-        watched_s = watch_s if stage.name is StageName.CANARY else 0
-        limit_s = self.settle_s + watched_s + (stage.step.seconds if isinstance(stage.step, Soak) else 0)
-        deadline = self.clock.now_ms() + limit_s * 1000
+        deadline = self.clock.now_ms() + self._limit_s(stage) * 1000
         while self.clock.now_ms() < deadline:
             status = self._look(stage, soaking=soaking)
             self.listener.doing(status.detail)

@@ -18,7 +18,7 @@ import rich.console
 import rich.table
 from rich.console import ConsoleOptions, JustifyMethod, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.prompt import Confirm, Prompt
+from rich.prompt import Prompt
 from rich.text import Text
 
 from groupshift.domain.foreign_text import visible
@@ -180,11 +180,6 @@ def _seen(text: str) -> str:
 def choose(console: Console, question: str, choices: Sequence[str], default: str) -> str:
     """What a person chooses."""
     return Prompt.ask(joined(question), choices=list(choices), default=default, console=console)
-
-
-def confirm(console: Console, question: str) -> bool:
-    """Whether a person says yes; no unless said otherwise."""
-    return Confirm.ask(joined(question), default=False, console=console)
 
 
 @dataclass(slots=True)

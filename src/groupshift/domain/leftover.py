@@ -16,12 +16,15 @@ Offsets = Mapping[TopicPartition, int]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
     """``offsets`` are those that Kafka holds of ``group``; ``behind`` is by how many records the furthest of
-    them is behind ZooKeeper's, and ``at`` its partition; ``alone`` are those that ZooKeeper has none of."""
+    them is behind ZooKeeper's, and ``at`` its partition; ``ahead`` and ``beyond`` are the same of those ahead
+    of it; ``alone`` are those that ZooKeeper has none of."""
 
     group: str
     offsets: Offsets
     behind: int = 0
     at: TopicPartition | None = None
+    ahead: int = 0
+    beyond: TopicPartition | None = None
     alone: tuple[TopicPartition, ...] = ()
 
     @property
@@ -34,12 +37,16 @@ class Leftover:
         """What stays, and what it means for the group."""
         many = len(self.offsets)
         held = f"Kafka still holds {many:,} committed offset{'s' if many > 1 else ''} of group {self.group}"
-        if not self.behind:
+        if not self.behind and not self.ahead:
             return f"{held}; nobody commits to them any more, and a plain Kafka consumer would begin there"
-        return (
-            f"{held}, up to {self.behind:,} records behind ZooKeeper ({self.at}): a plain Kafka consumer "
-            "would begin there and read them again"
-        )
+        again = f"up to {self.behind:,} records behind ZooKeeper ({self.at})"
+        missed = f"up to {self.ahead:,} records ahead of ZooKeeper ({self.beyond})"
+        begins = "a plain Kafka consumer would begin there"
+        if not self.ahead:
+            return f"{held}, {again}: {begins} and read them again"
+        if not self.behind:
+            return f"{held}, {missed}: {begins} and would skip them"
+        return f"{held}, {again}, and {missed}: {begins}, read the former again, and would skip the latter"
 
 
 def leftover(group: str, kafka: Offsets, zookeeper: Offsets) -> Leftover | None:
@@ -49,11 +56,15 @@ def leftover(group: str, kafka: Offsets, zookeeper: Offsets) -> Leftover | None:
     behind = {at: zookeeper[at] - offset for at, offset in kafka.items() if at in zookeeper}
     at = max(behind, key=lambda each: (behind[each], each), default=None)
     most = max(behind[at], 0) if at is not None else 0
+    beyond = min(behind, key=lambda each: (behind[each], each), default=None)
+    ahead = max(-behind[beyond], 0) if beyond is not None else 0
     return Leftover(
         group=group,
         offsets=kafka,
         behind=most,
         at=at if most else None,
+        ahead=ahead,
+        beyond=beyond if ahead else None,
         alone=tuple(sorted(kafka.keys() - zookeeper.keys())),
     )
 

@@ -229,7 +229,7 @@ def test_u09_an_approval_of_a_cluster_run_says_what_it_lets_happen(move: str) ->
         "1. replace node 1",
         "Then you are asked again: approve what is forward only.",
         "**Pause**:",
-        "- **Approve**: the run goes on with the 1 steps above",
+        "- **Approve**: the run goes on with the 1 step above",
         "- no answer until 2023-11-14 22:13:20 UTC: as **Reject**",
         "| 04 create | make 8 partitions |",
     ):
@@ -317,3 +317,218 @@ def test_u09_a_no_to_the_plan_of_a_cluster_run_closes_it_and_a_later_one_does_no
     assert f"the run stays open: `groupshift {move} back --execute` undoes it." in run_text(
         move, (later,), None
     )
+
+
+def _before_canary(bench: Bench, findings: list[dict[str, str]] | None) -> GateBrief:
+    """The review of a canary that did not act, judged as told; None: nothing was measured."""
+    from groupshift.ports.journal import Entry, EventKind
+
+    migration = bench.plan(until=Until.TOGGLE)
+    app = bench.app()
+    app.claim(migration, "first")
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    if findings is None:
+        app.snapshot(migration, "canary", "before")
+        app.judge(migration, "canary", "before")
+    else:
+        judged = {"moment": "before", "verdict": "inconclusive", "findings": findings}
+        bench.journal.append(
+            Entry(migration=migration, at_ms=1, kind=EventKind.JUDGED, stage=StageName.CANARY, body=judged)
+        )
+    return app.brief(migration, Gate.REVIEW, "canary")
+
+
+DOUBT = {"rule": "V09", "verdict": "inconclusive", "reason": "m2 was not seen", "hint": ""}
+
+
+@pytest.mark.parametrize(
+    ("findings", "labels"), [([DOUBT], ["Go on", "Stop here"]), (None, ["Stop here"])], ids=["doubt", "error"]
+)
+def test_u09_a_doubt_before_anything_was_changed_offers_nothing_to_take_back(
+    findings: list[dict[str, str]] | None, labels: list[str]
+) -> None:
+    """Rolling back and stopping would do the same; the run is closed then and no rollback stays open."""
+    brief = _before_canary(make_bench(), findings)
+    assert [each.label for each in brief.options] == labels
+    assert "- **Stop here**: nothing was changed; the run ends red." in brief.body
+    assert "roll-back" not in brief.body
+
+
+def test_u09_who_accepts_a_doubt_is_told_the_pause_of_what_comes_next() -> None:
+    """Going on lets the next stages happen, up to the next gate."""
+    brief = _before_canary(make_bench(), [DOUBT])
+    assert "**Pause**, if you go on: 3 members are replaced, and each time" in brief.body
+    bench = make_bench()
+    migration, _ = bench.move(Until.RETIRE)
+    app = bench.app()
+    roll = app.brief(migration, Gate.REVIEW, "roll").body
+    assert "**Pause**, if you go on: no member is replaced" in roll
+    toggled = app.brief(migration, Gate.REVIEW, "toggle").body
+    assert "**Pause**, if you go on: 3 members are replaced, and each time" in toggled
+
+
+def test_u09_who_toggles_is_told_the_pause_of_the_members_that_are_replaced_behind_it() -> None:
+    """Nobody is asked again before they are."""
+    body = briefs(make_bench(), Until.RETIRE)[Gate.TOGGLE].body
+    assert "**Pause**: one rebalance of the whole group" in body
+    assert "Then, in `retire`, 3 members are replaced, and each time" in body
+    assert "`retire`, 3" not in briefs(make_bench(), Until.TOGGLE)[Gate.TOGGLE].body
+
+
+def _judged_canary(bench: Bench, migration: str) -> None:
+    from groupshift.ports.journal import Entry, EventKind
+
+    finding = {"rule": "K03", "verdict": "pass", "reason": "the canary commits 95 %", "hint": ""}
+    judged = {"moment": "after", "verdict": "pass", "findings": [finding]}
+    bench.journal.append(
+        Entry(migration=migration, at_ms=1, kind=EventKind.JUDGED, stage=StageName.CANARY, body=judged)
+    )
+
+
+def test_u09_an_approval_that_is_asked_again_says_places_pause_and_the_canarys_measurements() -> None:
+    """It is the gate that follows the canary then, and as much is approved by it."""
+    from groupshift.ports.journal import Entry, EventKind
+
+    bench = make_bench()
+    migration = bench.plan()
+    app = bench.app()
+    token = app.claim(migration, "first")
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    app.act(migration, StageName.CANARY, token)
+    _judged_canary(bench, migration)
+    body = {"gate": "plan", "changes": ["members m9: absent is now old"]}
+    bench.journal.append(
+        Entry(migration=migration, at_ms=1, kind=EventKind.VOIDED, stage=StageName.ROLL, body=body)
+    )
+    text = app.brief(migration, Gate.PLAN).body
+    for said in (
+        "the approval of the plan is void",
+        "1. `roll`: replace m2, m3",
+        "You are asked again before `toggle`",
+        "**Pause**: 2 members are replaced",
+        "Then: `toggle`, `soak`.",
+        "### What the canary measured",
+    ):
+        assert said in text, text
+    assert "`canary`: replace" not in text
+
+
+def test_u09_who_deploys_the_others_by_hand_sees_what_the_canary_measured() -> None:
+    """That question is the one that follows the canary; the canary's own has nothing to show."""
+    from groupshift.adapters.fleet.manual import ManualFleet
+
+    bench = make_bench()
+    bench.fleet = ManualFleet()  # type: ignore[assignment]
+    migration = bench.plan(until=Until.ROLL, driver="manual")
+    app = bench.app()
+    app.answer(migration, Gate.PLAN, _yes(app.brief(migration, Gate.PLAN)))
+    token = app.claim(migration, "first")
+    assert "measured" not in app.act(migration, StageName.CANARY, token).instruction
+    bench.world.places["m1"].kind = MemberKind.AWARE
+    bench.world.tick()
+    _judged_canary(bench, migration)
+    assert "What the canary measured" in app.act(migration, StageName.ROLL, token).instruction
+
+
+def test_u09_who_accepts_a_doubt_on_the_way_back_is_told_the_pause_of_what_is_left_of_it() -> None:
+    """The mode goes back, then members do; nobody is asked in between."""
+    bench = make_bench()
+    migration, _ = bench.move(Until.RETIRE)
+    bench.roll_back(migration)
+    body = bench.app().brief(migration, Gate.REVIEW, "undo_retire").body
+    assert "**Pause**, if you go on: one rebalance of the whole group" in body
+    assert "owner again. Besides, 3 members are replaced" in body
+
+
+@pytest.mark.parametrize("to", ["aware", "plain", "vacant", "native"])
+def test_u09_an_instruction_does_not_promise_that_nobody_has_to_answer(to: str) -> None:
+    """In Airflow it stands above buttons, and the run goes on when *Deployed* was pressed."""
+    from groupshift.adapters.fleet.manual import instruction_for
+    from groupshift.ports.fleet import Change
+
+    for undoes in ((), ("m:roll",)):
+        change = Change(
+            change_id="m:c",
+            group="g",
+            slots=("m1",),
+            to=MemberKind(to),
+            fence="m",
+            token=1,
+            undoes=undoes,
+        )
+        text = instruction_for(change)
+        assert "by itself" not in text
+        assert "Nothing else is needed" not in text
+        assert "The run goes on once it has seen" in text
+
+
+def test_u09_an_instruction_in_the_terminal_says_until_when_the_run_waits() -> None:
+    """No button is there: it looks by itself, as long as a stage may take, with the watch of the canary."""
+    from groupshift.adapters.fleet.manual import ManualFleet
+
+    bench = make_bench()
+    bench.fleet = ManualFleet()  # type: ignore[assignment]
+    migration = bench.plan(until=Until.ROLL, driver="manual", canary_watch_s=60)
+    runner, told = bench.runner(migration, "first"), []
+
+    class Told(Exception):
+        """Enough was seen."""
+
+    def acted(_stage: Any, outcome: Any) -> None:
+        told.append(outcome.instruction)
+        raise Told
+
+    bench.watcher = SimpleNamespace(acted=acted, stage=print, doing=print, judged=print)  # type: ignore[assignment]
+    runner.listener = bench.watcher
+    with pytest.raises(Told):
+        runner.forward()
+    assert told[0].endswith(
+        "No answer is needed: the run goes on by itself when it sees that. "
+        "After 80 s it judges the group as it is."
+    )
+
+
+def test_u09_who_stops_a_rollback_by_hand_is_told_that_nobody_is_asked_again() -> None:
+    """A rollback that was not measured has no other answer; forward the judge asks."""
+    from groupshift.application.brief_text import by_hand
+
+    assert "the judge behind it asks what to do" in by_hand("roll", 0)
+    back = by_hand("undo_members", 0)
+    assert "asks what to do" not in back
+    assert "this task ends red, nobody is asked again, and the rollback stays open." in back
+
+
+def test_u09_a_gate_in_the_terminal_names_the_commands_where_a_page_has_links() -> None:
+    """Where it stands, and every check; a page has both as links."""
+    bench = make_bench()
+    migration = bench.plan()
+    shown = bench.app().brief(migration, Gate.PLAN).body
+    assert f"`groupshift report {migration}`" in shown
+    assert f"`groupshift status {migration}`" in shown
+    from groupshift.domain.judgement import GateTerms
+
+    linked = bench.app().brief(migration, Gate.PLAN, terms=GateTerms(links=(("Report", "/r"),))).body
+    assert "[Report](/r)" in linked
+    assert "groupshift report" not in linked
+
+
+def test_u09_a_downgrade_says_how_many_nodes_this_approval_lets_be_replaced() -> None:
+    """Not every node where only brokers are, and none before the next question."""
+    from groupshift.application.brief_text import run_text
+    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+
+    plan = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")
+    nodes = tuple(
+        RunStep(key=f"0{n} replace {n}", act=RunAct.REPLACE, subject=str(n), does=f"replace node {n}")
+        for n in (4, 5)
+    )
+    asks = RunStep(key="06 approve", act=RunAct.APPROVE, subject="forward-only", does="approve the rest")
+    pause = "**Pause**: 2 nodes are replaced, one after the other; groups look for another coordinator"
+    assert pause in run_text("downgrade", (plan, *nodes), None)
+    assert pause.replace("2 nodes are replaced, one after the other", "1 node is replaced") in run_text(
+        "downgrade", (plan, nodes[0]), None
+    )
+    first = run_text("downgrade", (plan, asks, *nodes), None)
+    assert "**Pause**: no node is replaced before you are asked again" in first
+    assert "every node" not in first
+    assert "goes on with the 1 step above" in run_text("downgrade", (plan, nodes[0]), None)

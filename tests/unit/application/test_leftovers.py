@@ -241,3 +241,30 @@ def test_f05_the_command_that_removes_leftovers_names_the_group_it_is_about(grou
     found = Leftover(group=group, offsets={FIRST: 7})
     assert found.command == command("groupshift", "repair", "offsets", "--group", group, "--execute")
     assert found.command == visible(found.command)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "zookeeper", "said", "unsaid"),
+    [
+        ({FIRST: 1_009}, {FIRST: 7}, "up to 1,002 records ahead of ZooKeeper (orders-0)", "read them again"),
+        (
+            {FIRST: 5, SECOND: 12},
+            {FIRST: 7, SECOND: 9},
+            "up to 3 records ahead of ZooKeeper (orders-1)",
+            "nobody commits",
+        ),
+        ({FIRST: 7}, {FIRST: 7}, "nobody commits to them any more", "ahead of"),
+    ],
+)
+def test_u15_offsets_that_are_ahead_are_said_to_skip_records(
+    kafka: dict[TopicPartition, int], zookeeper: dict[TopicPartition, int], said: str, unsaid: str
+) -> None:
+    """A plain Kafka consumer would never read these: worse than reading some again."""
+    from groupshift.domain.leftover import leftover
+
+    found = leftover("g", kafka, zookeeper)
+    assert found is not None
+    assert said in found.sentence
+    assert unsaid not in found.sentence
+    assert ("would skip" in found.sentence) is ("ahead" in said)
+    assert ("up to 2 records behind ZooKeeper (orders-0)" in found.sentence) is (len(kafka) > 1)

@@ -104,3 +104,22 @@ def test_a_table_that_fits_is_a_table() -> None:
         assert file.getvalue().startswith("groups")
         assert ("- group" in file.getvalue()) is lists
         assert "a-name-of-thirty-characters-xx" in file.getvalue()
+
+
+def test_u17_a_judgement_in_the_terminal_counts_apart_what_was_not_asked() -> None:
+    """Not as many findings as there are rules: how many could have failed, and passed."""
+    from types import SimpleNamespace
+    from typing import Any
+
+    from groupshift.domain.evidence import Moment
+    from groupshift.domain.judgement import Judgement
+    from groupshift.domain.verdict import Finding, Verdict
+
+    told = io.StringIO()
+    listener = LiveListener(Console(file=told, width=200))
+    stage: Any = SimpleNamespace(name="canary")
+    findings = [Finding(rule=f"V{n}", verdict=Verdict.PASS, reason="equal", asked=n > 1) for n in range(5)]
+    bad = Finding(rule="V9", verdict=Verdict.INCONCLUSIVE, reason="m2 was not seen")
+    listener.judged(stage, Moment.AFTER, Judgement(findings=(*findings, bad)))
+    assert "after canary: inconclusive (3 of 4 checks passed, 2 not asked)" in told.getvalue()
+    assert "V9: m2 was not seen" in told.getvalue()

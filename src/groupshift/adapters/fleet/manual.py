@@ -23,7 +23,7 @@ def instruction_for(change: Change) -> str:
         return (
             f"**Stop {len(change.slots)} member(s) of group {group}** with SIGTERM and start none "
             f"in their place yet:\n\n{_places(change)}\n\n"
-            f"The run goes on by itself when it sees that the group is empty. {mark}"
+            f"The run goes on once it has seen that the group is empty. {mark}"
         )
     if change.undoes:
         return _taken_back(change, group, mark)
@@ -33,8 +33,8 @@ def instruction_for(change: Change) -> str:
         f"**Replace {len(change.slots)} member(s) of group {group}** by {_WHAT[change.to]}, "
         f"one after the other:\n\n{_places(change)}\n\n"
         "Stop the member that runs there now with SIGTERM, wait until it is gone, then start the new one "
-        f"with the same group and topics.{_missing(change)} Nothing else is needed: the run goes on by "
-        f"itself when it sees every one of them as *{change.to.value}* in the group. {mark}"
+        f"with the same group and topics.{_missing(change)} The run goes on once it has seen "
+        f"every one of them as *{change.to.value}* in the group. {mark}"
     )
 
 
@@ -43,8 +43,8 @@ def _filled(change: Change, group: str, mark: str) -> str:
     return (
         f"**Start {len(change.slots)} member(s) of group {group}** as {_WHAT[change.to]}, all of them:\n\n"
         f"{_lines(change.slots)}\n\n"
-        "Nobody is there now, so nobody has to be stopped. Use the same group and topics. The run goes on by "
-        f"itself when it sees every one of them as *{change.to.value}* in the group. {mark}"
+        "Nobody is there now, so nobody has to be stopped. Use the same group and topics. The run goes on "
+        f"once it has seen every one of them as *{change.to.value}* in the group. {mark}"
     )
 
 
@@ -72,7 +72,7 @@ def _taken_back(change: Change, group: str, mark: str) -> str:
         f"{_places(change)}\n\n"
         "Stop each of them with SIGTERM, wait until it is gone, then start in its place what ran there "
         "before the move, with the same group and topics. Members that were not replaced stay as they are. "
-        f"The run goes on by itself when it sees all of them as *{change.to.value}* in the group. {mark}"
+        f"The run goes on once it has seen all of them as *{change.to.value}* in the group. {mark}"
     )
 
 
