@@ -202,7 +202,8 @@ class Approval(Asking):
         if not left or left[0].act is not RunAct.APPROVE:
             return None
         named = f"Plan `{run.plan_hash[:12]}` of run {code(run.run)}"
-        text = run_text(run.move, left, _until(context))
+        done = [each.step for each in found if each.stand is Stand.DONE]
+        text = run_text(run.move, left, _until(context), done=done)
         return self.park(context, left[0].key, visible(left[0].does), f"{named}\n\n{text}")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:

@@ -370,9 +370,9 @@ _EXPANDING = (
 )
 
 
-def _run_pause(move: str, now: Sequence[RunStep]) -> str:
+def _run_pause(move: str, now: Sequence[RunStep], *, live: bool | None) -> str:
     """What the steps up to the next question mean for the groups of the cluster; empty where it is not
-    known."""
+    known. ``live``: whether commits go on by the plan; None: it does not tell."""
     if move != "downgrade":
         return _EXPANDING if move == "expansion" else ""
     nodes = sum(each.act is RunAct.REPLACE for each in now)
@@ -382,12 +382,32 @@ def _run_pause(move: str, now: Sequence[RunStep]) -> str:
         if nodes
         else "no node is replaced before you are asked again."
     )
-    return f"{many} Unless the plan is *live*, nobody may commit meanwhile."
+    unless = "" if live is not None else "Unless the plan is *live*, "
+    nobody = "Commits may go on meanwhile." if live else f"{unless}nobody may commit meanwhile."
+    return f"{many} {nobody[0].upper()}{nobody[1:]}"
 
 
-def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
+def _seen(steps: Sequence[RunStep], done: Sequence[RunStep]) -> list[str]:
+    """What was checked before a question of a run that changes a cluster: the rules asked for the plan, and
+    the steps before it."""
+    known = [each.args["checks"] for each in (*done, *steps) if "checks" in each.args]
+    told = []
+    if known:
+        told.append(checks_text(findings_from(known[0])))
+        if any(each["verdict"] != Verdict.PASS.value for each in known[0]):
+            told.append(
+                "None of these keeps the run from beginning: steps of the plan put it right, or warn."
+            )
+    if done:
+        names = ", ".join(f"`{each.key}`" for each in done if each.act in {RunAct.COMPARE, RunAct.PROVE})
+        compared = f"; compared or proven on the way: {names}" if names else ""
+        told.append(f"{len(done)} of {len(done)} steps before this question are read back{compared}.")
+    return ["### Checks", *told] if told else []
+
+
+def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None, done: Sequence[RunStep] = ()) -> str:
     """What an approval of a run that changes a cluster lets happen; ``steps`` are those that are left, the
-    approval first. Without ``by_ms`` the question waits."""
+    approval first, ``done`` those before it. Without ``by_ms`` the question waits."""
     acts = [each for each in steps[1:] if each.act is not RunAct.APPROVE]
     asks = next((n for n, each in enumerate(steps[1:]) if each.act is RunAct.APPROVE), len(steps) - 1)
     now, later = steps[1 : 1 + asks], steps[1 + asks :]
@@ -406,7 +426,8 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
         f"{shown(each.inverse) if each.inverse else '-'} |"
         for each in acts
     ]
-    pause = _run_pause(move, now)
+    live = next((bool(each.args["live"]) for each in (*done, *steps) if "live" in each.args), None)
+    pause = _run_pause(move, now, live=live)
     return "\n\n".join(
         [
             "### If you approve",
@@ -415,6 +436,7 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None) -> str:
             then,
             "### Your answer",
             answers_text(options, by_ms),
+            *_seen(steps, done),
             "### Plan",
             "\n".join(
                 ["| step | what is done | proof before the next | way back |", "|---|---|---|---|", *rows]

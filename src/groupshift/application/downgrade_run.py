@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupshift.application import (
     downgrade_groups,
@@ -14,9 +14,10 @@ from groupshift.application import (
 from groupshift.application.downgrade import DowngradeRequest, look_at
 from groupshift.application.downgrade_stands import journaled
 from groupshift.application.downgrade_work import DowngradeTools, Work
+from groupshift.application.records import findings_data
 from groupshift.application.run_engine import Move, RunOutcome, StepStatus
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.cluster_run.steps import RunStep
+from groupshift.domain.cluster_run.steps import RunStep, asked_with
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.answered import obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
@@ -71,9 +72,11 @@ def plan_run(tools: DowngradeTools, asked: DowngradeRequest, *, live: bool = Fal
         raise Rejected("say what the brokers run with --from, such as --from 4.3.1: the way back needs it")
     facts = look_at(tools.views, tools.log, asked)
     findings = preflight.ask(facts)
+    plan = run_plan(facts, live=live)
+    steps = asked_with(plan.steps, checks=findings_data(findings), live=live)
     return PlannedRun(
         facts=facts,
-        plan=run_plan(facts, live=live),
+        plan=replace(plan, steps=steps),
         judgement=Judgement(findings=findings),
         against=obstacles(facts, findings),
     )

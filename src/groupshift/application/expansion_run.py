@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groupshift.application import (
     expansion_brokers,
@@ -17,10 +17,11 @@ from groupshift.application.expansion_counts import still_placed
 from groupshift.application.expansion_fence import fence_of
 from groupshift.application.expansion_work import Expanding, ExpansionTools, journaled
 from groupshift.application.placement import PlannedExpansion, plan_expansion
+from groupshift.application.records import findings_data
 from groupshift.application.run_demands import demand_move
 from groupshift.application.run_engine import Move, RunOutcome, StepStatus
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.cluster_run.steps import RunAct, RunStep, asked_with
 from groupshift.domain.expansion import run_plan as plans
 from groupshift.domain.expansion.run_plan import ExpansionPlan
 from groupshift.domain.verdict import Finding
@@ -91,9 +92,11 @@ MOVE: Move[Expanding] = Move(
 def plan_run(tools: ExpansionTools, to: int, told: LogProgress | None = None) -> PlannedRun:
     """Look, and plan; nothing is changed. Raises as `plan_expansion`."""
     found = plan_expansion(tools.views, tools.log, to, told)
+    plan = plans.run_plan(found.facts, to, fenced=fence_of(tools.nodes) is not None)
+    steps = asked_with(plan.steps, checks=findings_data(found.judgement.findings))
     return PlannedRun(
         planned=found,
-        plan=plans.run_plan(found.facts, to, fenced=fence_of(tools.nodes) is not None),
+        plan=replace(plan, steps=steps),
         against=plans.against(found.judgement.findings),
     )
 

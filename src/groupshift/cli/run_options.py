@@ -127,7 +127,8 @@ def terms_of(console: Console, *, place: RunPlace, yes: bool, seen: bool, patien
         if yes:
             return True
         move, steps = asked.run.partition("-")[0], asked.steps
-        text = run_text(move, steps[steps.index(asked.step) :], None)
+        here = steps.index(asked.step)
+        text = run_text(move, steps[here:], None, done=steps[:here])
         console.markdown(f"{text}\n\n`groupshift {move} report {asked.run}` has what was seen so far.")
         if not console.is_terminal:
             return None

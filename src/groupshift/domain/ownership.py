@@ -105,6 +105,10 @@ class _Replay:
     modes: list[ModeWrite] = field(default_factory=list)
     kinds: dict[str, MemberKind] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    no_offsets: dict[int, TopicPartition] = field(default_factory=dict)
+    """Whose offset a problem is about, by its place among the problems."""
+    used: set[TopicPartition] = field(default_factory=set)
+    """Partitions that were owned or committed to."""
 
     def apply(self, transaction: Transaction, change: Change) -> None:
         match change:
@@ -153,6 +157,7 @@ class _Replay:
 
     def _owned(self, transaction: Transaction, path: str, partition: TopicPartition, thread_id: str) -> None:
         session = transaction.session
+        self.used.add(partition)
         if former := self.held.get(path):
             if former.thread_id == thread_id:
                 return
@@ -170,8 +175,10 @@ class _Replay:
         try:
             offset = decimal(data, path)
         except Rejected:
+            self.no_offsets[len(self.problems)] = partition
             self.problems.append(f"{path} was set to {data[:40]!r}, which is no offset")
             return
+        self.used.add(partition)
         self.offsets.append(
             OffsetWrite(
                 partition=partition,
@@ -185,7 +192,8 @@ class _Replay:
     def _deleted(self, transaction: Transaction, path: str, how: Ended) -> None:
         if path in self.held:
             self._end(transaction, path, how)
-        elif self._partition(path, "owners"):
+        elif partition := self._partition(path, "owners"):
+            self.used.add(partition)
             self.problems.append(f"{path} was deleted, but its creation is older than the log")
         elif self._below(path, "migration") == "mode":
             self.modes.append(ModeWrite(text=None, zxid=transaction.zxid, at_ms=transaction.time_ms))
@@ -196,18 +204,20 @@ class _Replay:
 
 
 def history(transactions: Iterable[Transaction], group: str, chroot: str = "") -> History:
-    """What `transactions` (by rising zxid) say about `group`; `chroot` is that of its consumers."""
+    """What `transactions` (by rising zxid) say about `group`; `chroot` is that of its consumers. What is no
+    offset is a problem where somebody owned the partition or committed to it, and else a leftover."""
     replay = _Replay(root=f"{chroot.rstrip('/')}/consumers/{group}")
     for transaction in transactions:
         for change in transaction.changes:
             replay.apply(transaction, change)
     intervals = sorted((*replay.done, *replay.held.values()), key=lambda one: (one.start_zxid, one.partition))
+    unread = {number for number, at in replay.no_offsets.items() if at not in replay.used}
     return History(
         intervals=tuple(intervals),
         offset_writes=tuple(replay.offsets),
         mode_writes=tuple(replay.modes),
         kinds=dict(sorted(replay.kinds.items())),
-        problems=tuple(replay.problems),
+        problems=tuple(each for number, each in enumerate(replay.problems) if number not in unread),
     )
 
 

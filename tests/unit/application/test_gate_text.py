@@ -532,3 +532,52 @@ def test_u09_a_downgrade_says_how_many_nodes_this_approval_lets_be_replaced() ->
     assert "**Pause**: no node is replaced before you are asked again" in first
     assert "every node" not in first
     assert "goes on with the 1 step above" in run_text("downgrade", (plan, nodes[0]), None)
+
+
+def _planned(move: str, **terms: bool) -> Any:
+    """A run of this move that may begin, over a simulated cluster."""
+    from groupshift.application import downgrade_run, expansion_run
+    from groupshift.application.downgrade import DowngradeRequest
+    from groupshift.domain.coordinator_log.releases import Coordinator
+    from groupshift.domain.downgrade.releases import target_of
+    from groupshift.domain.hazards.versions import Version
+    from simulated_downgrade import tools_of, two_of_43
+    from simulated_expansion import committed
+    from simulated_expansion import tools_of as expansion_tools
+
+    if move == "expansion":
+        return expansion_run.plan_run(expansion_tools(committed(Coordinator.OLD)), 8)
+    asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
+    return downgrade_run.plan_run(tools_of(two_of_43()), asked, **terms)
+
+
+@pytest.mark.parametrize("move", ["downgrade", "expansion"])
+def test_the_gates_of_a_run_that_changes_a_cluster_count_its_checks(move: str) -> None:
+    """The rules that were asked for the plan, what did not pass in full; later what is done, too."""
+    from groupshift.application.brief_text import run_text
+    from groupshift.domain.cluster_run.steps import RunAct
+
+    planned = _planned(move)
+    made = [each for each in planned.findings if each.asked]
+    bad = [each for each in made if each.verdict is not Verdict.PASS]
+    assert planned.possible
+    steps = planned.plan.steps
+    text = run_text(move, steps, None)
+    assert f"### Checks\n\n{len(made) - len(bad)} of {len(made)} checks passed" in text
+    assert all(f"| {each.rule} |" in text for each in bad)
+    assert ("None of these keeps the run from beginning" in text) == bool(bad)
+    assert "steps before this question" not in text
+    at = next(n for n, each in enumerate(steps) if each.act is RunAct.COMPARE) + 1
+    later = run_text(move, steps[at:], None, done=steps[:at])
+    assert f"{len(made) - len(bad)} of {len(made)} checks passed" in later
+    assert f"{at} of {at} steps before this question are read back; compared or proven" in later
+    assert f"`{steps[at - 1].key}`" in later
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["live", "quiet"])
+def test_a_gate_of_a_downgrade_says_whether_commits_may_go_on(*, live: bool) -> None:
+    """By the plan that is asked for."""
+    from groupshift.application.brief_text import run_text
+
+    said = "Commits may go on meanwhile." if live else "Nobody may commit meanwhile."
+    assert said in run_text("downgrade", _planned("downgrade", live=live).plan.steps, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.ownership import Ended, Interval, ModeWrite, OffsetWrite, history, longest_unowned
 from groupshift.domain.partitions import TopicPartition
@@ -114,6 +116,22 @@ def test_a_chroot_is_part_of_every_path() -> None:
     """With a chroot only nodes below it belong to the group."""
     log = [at(1, owned(), owned("/kafka" + OWNER, "g_m2-1-0"))]
     assert [one.member_id for one in history(log, "g", "/kafka").intervals] == ["g_m2-1"]
+
+
+@pytest.mark.parametrize("data", [b"", b"many"])
+def test_f01_a_node_without_an_offset_of_what_nobody_reads_is_no_problem(data: bytes) -> None:
+    """Nobody owned the partition or committed to it; where somebody did, before or after, it is one."""
+    blank = Created(path=OFFSET, data=data, ephemeral=False)
+    assert history([at(1, blank)], "g").problems == ()
+    other = owned("/consumers/g/owners/orders/7")
+    assert history([at(1, blank), at(2, other)], "g").problems == ()
+    committed = DataSet(path=OFFSET, data=b"12", version=1)
+    for log in (
+        [at(1, owned()), at(2, blank)],
+        [at(1, blank), at(2, owned())],
+        [at(1, blank), at(2, committed)],
+    ):
+        assert history(log, "g").problems == (f"{OFFSET} was set to {data!r}, which is no offset",)
 
 
 def test_what_is_not_understood_is_said() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -76,6 +76,13 @@ def numbered(found: Iterable[RunStep]) -> tuple[RunStep, ...]:
     return tuple(
         replace(each, key=f"{number:02} {each.act}{' ' if each.subject else ''}{each.subject}")
         for number, each in enumerate(found, 1)
+    )
+
+
+def asked_with(steps: Sequence[RunStep], **known: Any) -> tuple[RunStep, ...]:
+    """The steps of a plan, of which the first, its approval, tells what else is ``known`` to who is asked."""
+    return tuple(
+        replace(each, args={**each.args, **known}) if not n else each for n, each in enumerate(steps)
     )
 
 
