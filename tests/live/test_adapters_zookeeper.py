@@ -89,7 +89,7 @@ def test_every_malformed_node_is_named(groups: ZookeeperGroups, kazoo: KazooClie
     }
     for path, data in bad.items():
         put(kazoo, path, data)
-    problems = groups.observe(group).problems
+    problems = groups.observe(group).every_problem
     assert len(problems) == len(bad)
     for path, data in bad.items():
         (said,) = [problem for problem in problems if f"{path} " in problem or f"{path}:" in problem]

@@ -46,6 +46,11 @@ class ZookeeperSide:
     no_offsets: tuple[NoOffset, ...] = ()
     problems: tuple[str, ...] = ()
 
+    @property
+    def every_problem(self) -> tuple[str, ...]:
+        """With the nodes that hold no offset, whether anybody reads them or not."""
+        return (*self.problems, *(each.problem for each in self.no_offsets))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSide:

@@ -85,8 +85,7 @@ def zookeeper_rows(sides: Mapping[str, ZookeeperSide], known: Collection[str]) -
             )
             for at in sorted(side.offsets, key=lambda at: at.partition)
         ]
-        problems = (*side.problems, *(each.problem for each in side.no_offsets))
-        rows.problems += [ProblemRow(group=group, problem=text) for text in problems]
+        rows.problems += [ProblemRow(group=group, problem=text) for text in side.every_problem]
     return rows
 
 
