@@ -52,7 +52,7 @@ class KillAt:
 @dataclass(slots=True)
 class Told:
     """A cluster whose ports are recorded, one process after the other; ``no`` are the approvals that are
-    refused, by what they are about."""
+    refused, by what they are about, ``terms`` those of a process that are not the usual ones."""
 
     move: Any
     world: Any
@@ -61,6 +61,7 @@ class Told:
     recorder: Recorder = field(default_factory=Recorder)
     no: set[str] = field(default_factory=set)
     at: dict[str, Callable[[], None]] = field(default_factory=dict)
+    terms: Mapping[str, object] = field(default_factory=dict)
 
     def recorded(self, kill_at: int = 0, before: str = "") -> Any:
         """The ports as a fresh process has them."""
@@ -91,7 +92,8 @@ class Told:
     def go_on(self, run: ClusterRun, kill_at: int = 0, before: str = "") -> RunOutcome:
         """One process, until it stops or is killed."""
         tools = self.recorded(kill_at, before)
-        outcome = self.move.go_on(tools, yes(decide=self._decide), tools.runs.find(run.run))
+        terms = yes(decide=self._decide, **self.terms)
+        outcome = self.move.go_on(tools, terms, tools.runs.find(run.run))
         if outcome.step:
             self.recorder.did(f"stop at {_unnumbered(outcome.step)}: {outcome.ended.value}")
         return outcome
@@ -335,16 +337,18 @@ def _nothing(_world: object) -> None:
     """As it is."""
 
 
-def turned_back(told: Told) -> None:
-    """Killed when everything but the last act that can be undone is done; it goes back when gone on with."""
+def turned_back(told: Told, before: str = "") -> None:
+    """Killed when everything but the last act that can be undone is done (``before``: another act); it goes
+    back when gone on with."""
     run = told.begin()
     with suppress(Killed):
-        told.go_on(run, before=LAST[told.move])
+        told.go_on(run, before=before or LAST[told.move])
     told.turn_back(run)
 
 
-def _there_and_back(told: Told) -> None:
-    turned_back(told)
+def there_and_back(told: Told, before: str = "") -> None:
+    """As `turned_back`, and all the way back."""
+    turned_back(told, before)
     told.go_on(told.tools.runs.recent(1)[0])
 
 
@@ -373,7 +377,7 @@ def _no_way_back(told: Told) -> None:
 DOWNGRADE: dict[str, tuple[Callable[[], Told], Story]] = {
     "from 4.3.1 to 3.9.2": (from_43, there),
     "from 3.9.2 to 3.4.0": (from_39, there),
-    "killed before the last broker, and back": (from_43, _there_and_back),
+    "killed before the last broker, and back": (from_43, there_and_back),
     "plan is rejected": (from_43, _prepared(_nothing, back_from("plan"))),
     "what only goes forward is rejected, and back": (from_39, back_from("forward-only")),
     "a group is lost, and back": (from_43, _failed_and_back(_loses, lambda world: world.lose.clear())),
@@ -393,7 +397,7 @@ DOWNGRADE: dict[str, tuple[Callable[[], Told], Story]] = {
 EXPANSION: dict[str, tuple[Callable[[], Told], Story]] = {
     "from 5 to 8 partitions, new coordinators": (expansion, there),
     "from 5 to 8 partitions, old coordinators": (lambda: expansion(Coordinator.OLD), there),
-    "killed before partitions are made, and back": (expansion, _there_and_back),
+    "killed before partitions are made, and back": (expansion, there_and_back),
     "killed after partitions were made, and the rollback is closed": (expansion, _no_way_back),
     "plan is rejected": (expansion, _prepared(_nothing, back_from("plan"))),
     "a group has members": (expansion, _prepared(lambda world: world.members.add("g3"))),

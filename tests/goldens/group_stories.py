@@ -7,16 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupshift.adapters.memory.ports import Killed, MemoryModeSwitch
-from groupshift.application.environment import Environment
+from groupshift.adapters.memory.ports import Killed
+from groupshift.application.environment import Environment, GroupSide
 from groupshift.domain.coordination import MemberKind
-from groupshift.domain.judgement import GateBrief
+from groupshift.domain.judgement import Assessment, GateBrief
 from groupshift.domain.moves import Choice, Gate, MoveName, StageName, Until, WayBack
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.errors import GroupshiftError
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.fleet import Change
-from groupshift.ports.journal import Entry, EventKind
+from groupshift.ports.journal import Entry, EventKind, Journal
 from simulated_move import Bench, make_bench
 from simulated_protocol import make_protocol_bench
 from support.effects import Recorded, Recorder, another, names
@@ -40,6 +40,46 @@ class KillAt:
             raise Killed
 
 
+def recorded(env: Environment, recorder: Recorder, kill_at: int = 0) -> Environment:
+    """The same environment with its ports recorded, in a process that ends at its n-th crash point (0:
+    never)."""
+
+    def groups(port: object) -> Recorded:
+        return Recorded(port, recorder, reads={"read": "group"})
+
+    def fleets(opened: Callable[[str], object]) -> Callable[[str], Recorded]:
+        reads = {"slots": "places", "observe": "change of members", "took_up": "change of members"}
+        return lambda driver: Recorded(opened(driver), recorder, reads=reads, acts={"start": _replaced})
+
+    def side(opened: Callable[[], GroupSide]) -> Callable[[], GroupSide]:
+        def open_again() -> GroupSide:
+            found = opened()
+            return replace(found, groups=groups(found.groups), fleets=fleets(found.fleets))
+
+        return open_again
+
+    mode = {"take": _fenced, "compare_and_set": _set, "delete": _deleted}
+    evidence = {"write": _snapshot_taken}
+    return replace(
+        env,
+        groups=groups(env.groups),
+        ledger=Recorded(env.ledger, recorder, reads={"last_delivered": "ledger", "tenures": "ledger"}),
+        mode=Recorded(env.mode, recorder, reads={"read": "mode node"}, acts=mode),
+        fleets=fleets(env.fleets),
+        evidence=Recorded(env.evidence, recorder, reads={"read": "snapshots"}, acts=evidence),
+        proof=Recorded(env.proof, recorder, acts={"run": lambda *_: "compare snapshots"}),
+        journal=Recorded(env.journal, recorder, acts={"append": _journaled}),
+        crash=KillAt(recorder, kill_at),
+        sides={move: side(opened) for move, opened in env.sides.items()},
+    )
+
+
+def assessed(recorder: Recorder, found: Assessment) -> None:
+    """Record what assess said."""
+    rules = {finding.rule: finding.verdict.value for finding in reversed(found.findings)}
+    recorder.did(f"assess: {found.readiness}", rules=rules)
+
+
 @dataclass(slots=True)
 class Told(Bench):
     """A bench whose ports are recorded; each process ends at its own crash point, if any."""
@@ -50,38 +90,11 @@ class Told(Bench):
     def environment(self, crash: object = None) -> Environment:
         """See `Bench`."""
         del crash
-        env, recorder = Bench.environment(self), self.recorder
-        fleet = Recorded(
-            self.fleet,
-            recorder,
-            reads={"slots": "places", "observe": "change of members", "took_up": "change of members"},
-            acts={"start": _replaced},
-        )
-        mode = Recorded(
-            MemoryModeSwitch(self.world),
-            recorder,
-            reads={"read": "mode node"},
-            acts={"take": _fenced, "compare_and_set": _set, "delete": _deleted},
-        )
-        return replace(
-            env,
-            groups=Recorded(self.world, recorder, reads={"read": "group"}),
-            ledger=Recorded(self.world, recorder, reads={"last_delivered": "ledger", "tenures": "ledger"}),
-            mode=mode,
-            fleets=lambda _driver: fleet,
-            evidence=Recorded(
-                self.evidence, recorder, reads={"read": "snapshots"}, acts={"write": _snapshot_taken}
-            ),
-            proof=Recorded(self.proof, recorder, acts={"run": lambda *_: "compare snapshots"}),
-            journal=Recorded(self.journal, recorder, acts={"append": _journaled}),
-            crash=KillAt(recorder, next(self.kills, 0)),
-        )
+        return recorded(Bench.environment(self), self.recorder, next(self.kills, 0))
 
     def plan(self, **values: object) -> str:
         """Assess, plan, and return the id."""
-        found = self.app().assess(self.request(**values))
-        rules = {finding.rule: finding.verdict.value for finding in reversed(found.findings)}
-        self.recorder.did(f"assess: {found.readiness}", rules=rules)
+        assessed(self.recorder, self.app().assess(self.request(**values)))
         return Bench.plan(self, **values)
 
 
@@ -131,15 +144,15 @@ def _journaled(_result: object, entry: Entry) -> str | None:
     return made(entry) if made else None
 
 
-def rules_of(bench: Told) -> None:
+def rules_of(journal: Journal, recorder: Recorder) -> None:
     """Put the rules of each judgement beside its line."""
     judged = [
         {finding["rule"]: finding["verdict"] for finding in event.body["findings"]}
-        for record in reversed(bench.journal.recent(9))
-        for event in bench.journal.events(record.migration)
+        for record in reversed(journal.recent(9))
+        for event in journal.events(record.migration)
         if event.kind in {EventKind.JUDGED, EventKind.REHEARSED}
     ]
-    lines = [line for line in bench.recorder.lines if line["do"].startswith(("judge ", "rehearse "))]
+    lines = [line for line in recorder.lines if line["do"].startswith(("judge ", "rehearse "))]
     for line, rules in zip(lines, judged, strict=True):
         line["rules"] = dict(sorted(rules.items()))
 

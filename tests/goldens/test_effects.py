@@ -9,10 +9,7 @@ read is a line in ``renames.toml``. To record a move that has no golden yet::
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,19 +17,14 @@ from goldens import cluster_stories, group_stories
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.moves import Choice, MoveName, Until
 from groupshift.domain.protocol.model import Protocol, Way
-from support.effects import Recorder, differences
-
-HERE = Path(__file__).parent
-KEPT = HERE / "effects"
-RENAMES: Mapping[str, str] = tomllib.loads((HERE / "renames.toml").read_text())["effects"]
-Made = Mapping[str, Any]
+from support.effects import KEPT, RENAMES, Recorder, deviations, differences, document, kept, renamed
 
 
 def _of_group(make: Callable[[], group_stories.Told], story: group_stories.Story) -> Callable[[], Recorder]:
     def record() -> Recorder:
         bench = make()
         story(bench)
-        group_stories.rules_of(bench)
+        group_stories.rules_of(bench.journal, bench.recorder)
         return bench.recorder
 
     return record
@@ -99,11 +91,6 @@ KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
 }
 
 
-def _kept(name: str) -> Made:
-    found: Made = json.loads((KEPT / f"{name}.json").read_text())
-    return found
-
-
 def _story_names() -> list[tuple[str, str]]:
     return [(move, name) for move, stories in STORIES.items() for name in stories]
 
@@ -112,41 +99,27 @@ def _story_names() -> list[tuple[str, str]]:
 def test_a_move_does_and_decides_what_it_did(move: str, name: str) -> None:
     """The same changes in the same order, by at least the same reads, with the same verdicts; and a process
     can be killed at no fewer points of an act."""
-    kept, now = _kept(move)[name], STORIES[move][name]()
-    assert differences(kept["lines"], now.lines, RENAMES) == []
-    for act, points in kept["crash_points"].items():
-        renamed = " ".join(RENAMES.get(word, word) for word in act.split(" "))
-        assert set(points) <= set(now.crash_points.get(renamed, ())), act
+    assert deviations(kept(move)[name], STORIES[move][name](), RENAMES) == []
 
 
 @pytest.mark.parametrize("name", KILLED)
 def test_a_move_that_was_killed_does_what_it_did(name: str) -> None:
     """At each crash point of each act, and then gone on with by another process."""
-    kept: dict[str, list[str]] = {}
-    for each in _kept("killed")[name]:
-        kept |= dict.fromkeys(each["at"], each["do"])
+    done: dict[str, list[str]] = {}
+    for each in kept("killed")[name]:
+        done |= dict.fromkeys(each["at"], each["do"])
     now = KILLED[name]()
-    renamed = {
-        " ".join(RENAMES.get(word, word) for word in at.split(" ")): [{"do": do, "reads": []} for do in lines]
-        for at, lines in kept.items()
-    }
-    assert renamed.keys() <= now.keys()
+    wanted = {renamed(at, RENAMES): [{"do": do, "reads": []} for do in lines] for at, lines in done.items()}
+    assert wanted.keys() <= now.keys()
     wrong = {
         at: differences(lines, [{"do": do, "reads": []} for do in now[at]], RENAMES)
-        for at, lines in renamed.items()
+        for at, lines in wanted.items()
     }
     assert {at: said for at, said in wrong.items() if said} == {}
 
 
 def _recorded(stories: Mapping[str, Callable[[], Recorder]]) -> str:
-    """One line of JSON a line of a story, so that a difference can be read."""
-    parts = []
-    for name, record in stories.items():
-        made = record()
-        lines = ",\n".join("   " + json.dumps(line, sort_keys=True) for line in made.lines)
-        points = json.dumps(made.crash_points)
-        parts.append(f' {json.dumps(name)}: {{\n  "crash_points": {points},\n  "lines": [\n{lines}\n  ]\n }}')
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    return document({name: record().golden() for name, record in stories.items()})
 
 
 def _recorded_kills() -> str:

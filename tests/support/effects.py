@@ -8,17 +8,25 @@ class, a function, a file or a table of the product.
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from groupshift.ports.crash import CrashPoint
 
+GOLDENS = Path(__file__).parents[1] / "goldens"
+KEPT = GOLDENS / "effects"
+RENAMES: Mapping[str, str] = tomllib.loads((GOLDENS / "renames.toml").read_text())["effects"]
 _RULE = re.compile(r"\b[A-Z]{1,2}\d{1,2}\b")
 Line = dict[str, Any]
 """``do`` says what was done; ``reads`` what was read since the line before, sorted; ``rules`` (of a judgement
 only) the verdict by rule id."""
+Golden = Mapping[str, Any]
+"""What is kept of a story: its ``lines``, and the ``crash_points`` that each act reached."""
 
 
 @dataclass(slots=True)
@@ -46,6 +54,10 @@ class Recorder:
         """A call was refused; the rules that its message names are the reason."""
         rules = dict.fromkeys(_RULE.findall(str(error)), "refused")
         self.did(f"refuse: {type(error).__name__}", rules=rules)
+
+    def golden(self) -> Golden:
+        """What is kept of a story that was recorded here."""
+        return {"crash_points": self.crash_points, "lines": self.lines}
 
     def crash(self, act: str, point: CrashPoint) -> None:
         """A crash point of an act was reached."""
@@ -124,6 +136,37 @@ def another(at: str, known: Collection[str]) -> str:
     return at if number == 1 else f"{at} #{number}"
 
 
+def kept(name: str) -> Golden:
+    """The goldens of this name."""
+    found: Golden = json.loads((KEPT / f"{name}.json").read_text())
+    return found
+
+
+def document(stories: Mapping[str, Golden]) -> str:
+    """JSON of the goldens of stories: a row a line of a story, so that a difference can be read."""
+    parts = []
+    for name, golden in stories.items():
+        lines = ",\n".join("   " + json.dumps(line, sort_keys=True) for line in golden["lines"])
+        points = json.dumps(golden["crash_points"])
+        parts.append(f' {json.dumps(name)}: {{\n  "crash_points": {points},\n  "lines": [\n{lines}\n  ]\n }}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def deviations(golden: Golden, now: Recorder, renames: Mapping[str, str]) -> list[str]:
+    """How a story differs from its golden, a sentence each: `differences` of its lines, and acts in which a
+    process can be killed at fewer points."""
+    found = differences(golden["lines"], now.lines, renames)
+    for act, points in golden["crash_points"].items():
+        gone = set(points) - set(now.crash_points.get(renamed(act, renames), ()))
+        found += [f"{act} does not reach {names(sorted(gone))}"] if gone else []
+    return found
+
+
+def renamed(words: str, renames: Mapping[str, str]) -> str:
+    """An old line, or the name of a crash point, in the new words."""
+    return " ".join(renames.get(word, word) for word in words.split(" "))
+
+
 def differences(kept: list[Line], now: list[Line], renames: Mapping[str, str]) -> list[str]:
     """How lines differ from the kept ones, a sentence each: none, when the same was done in the same order,
     by at least the same reads, with the same verdicts of at least the same rules. ``renames`` maps old words
@@ -151,7 +194,7 @@ def differences(kept: list[Line], now: list[Line], renames: Mapping[str, str]) -
 
 
 def _renamed(line: Line, renames: Mapping[str, str]) -> Line:
-    done = {**line, "do": " ".join(renames.get(word, word) for word in line["do"].split(" "))}
+    done = {**line, "do": renamed(line["do"], renames)}
     done["reads"] = [renames.get(each, each) for each in line["reads"]]
     if "rules" in line:
         done["rules"] = {renames.get(rule, rule): verdict for rule, verdict in line["rules"].items()}

@@ -1,0 +1,242 @@
+"""What is recorded of moves with real servers: one story of each move, there and back.
+
+Servers, members and Spark are real; the product runs in this process, with its ports recorded as in the
+simulated stories. What differs from run to run is never in a line: servers have fixed ids (a controller of
+its own leads the metadata quorum, so that no election decides which broker comes last), groups and topics
+fixed names, and a story begins when the cluster says the same twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from downgrade_story import groups_at
+from goldens.cluster_stories import Told, there, there_and_back
+from goldens.group_stories import assessed, recorded, rules_of
+from groupshift.adapters.clock import SystemClock
+from groupshift.application import downgrade_run, expansion_run
+from groupshift.application.downgrade import DowngradeRequest
+from groupshift.bootstrap import App, build
+from groupshift.bootstrap.connections import connect
+from groupshift.cli.live import Agreed, LiveListener
+from groupshift.cli.runner import Runner, claim
+from groupshift.cli.terminal import Console
+from groupshift.domain.cluster_run.steps import RunStep
+from groupshift.domain.downgrade.releases import target_of
+from groupshift.domain.hazards.versions import Version
+from groupshift.domain.moves import MoveName, MoveRequest, Until, WayBack
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.protocol.model import Kind, Protocol, Way
+from groupshift.sandbox.committing import commit
+from groupshift.sandbox.down import down
+from groupshift.sandbox.home import Home
+from groupshift.sandbox.java import java_home
+from groupshift.sandbox.kafka import create_topic
+from groupshift.sandbox.kraft import KraftOptions, start_kraft
+from groupshift.sandbox.layout import Cluster
+from groupshift.sandbox.processes import wait_until
+from groupshift.sandbox.replacement import SandboxReplacement
+from groupshift.sandbox.servers import stop_all
+from groupshift.sandbox.up import UpOptions, up
+from groupshift.settings import KafkaSettings, Settings, load
+from groupshift.spark import downgrade_tools, expansion_tools
+from groupshift.spark.run_tools import RunPlace
+from protocol_fleet import FleetOptions, fleet_at, patiently, protocol_cluster
+from protocol_move import RUN_S, SETTLE_S, settings_of
+from support.effects import Recorder
+from warm_spark import warm_spark
+
+READY_S = 180.0
+TIMEOUT_S = 60.0
+GROUP = "orders-app"
+TOPIC, SIMPLE, NATIVE = "orders", "simple", "native"
+CONTROLLER = "101"
+CONFIGS = {"consumer.session.timeout.ms": "50000"}
+GROUPS = tuple(f"g{number}" for number in range(24))
+BEFORE, AFTER = 5, 8
+"""Partitions of the offsets topic."""
+
+
+def coordination(folder: Path) -> Recorder:
+    """Three old members of Scala and six partitions, with ZooKeeper: as far as the toggle, and all the way
+    back."""
+    home = Home(folder / "home")
+    try:
+        up(home, UpOptions(group=GROUP, topic=TOPIC, airflow=False), print)
+        with warm_spark(folder) as submit:
+            found = load(home.settings_file)
+            settings = replace(
+                found,
+                spark=replace(found.spark, submit=str(submit)),
+                thresholds=replace(found.thresholds, patience_s=120, settle_s=SETTLE_S),
+            )
+            return _moved(settings, _request(until=Until.TOGGLE))
+    finally:
+        down(home)
+
+
+def protocol(folder: Path) -> Recorder:
+    """Three classic members and six partitions: online to the consumer protocol, and all the way back."""
+    with (
+        warm_spark(folder) as submit,
+        protocol_cluster(folder) as cluster,
+        fleet_at(cluster.bootstrap, folder, FleetOptions(group=GROUP, topic=TOPIC)) as fleet,
+    ):
+        fleet.await_written(20)
+        values = {"move": MoveName.PROTOCOL, "to": Protocol.CONSUMER, "way": Way.ONLINE}
+        return _moved(settings_of(fleet, folder, str(submit)), _request(until=Until.ROLL, **values))
+
+
+def _request(**values: Any) -> MoveRequest:
+    return MoveRequest(group=GROUP, soak_s=0, execute=True, actor="test", run="plan", **values)
+
+
+def _moved(settings: Settings, request: MoveRequest) -> Recorder:
+    """There and all the way back, in a run each; plan and toggle are approved, doubts are not. A run that a
+    silent server ended is gone on with, as people are told to."""
+    with build(settings) as looking:
+        wait_until(lambda: patiently(lambda: looking.assess(request)).ready, READY_S, f"{GROUP} is ready")
+    recorder = Recorder()
+    env = recorded(connect(settings), recorder)
+    with App(env) as app:
+        assessed(recorder, patiently(lambda: app.assess(request)))
+        migration = patiently(lambda: app.plan(request)).migration
+        forward = _runner(app, migration, "there")
+        patiently(forward.forward, RUN_S)
+        back = _runner(app, migration, "back")
+        patiently(lambda: back.back(WayBack.OLD_MEMBERS), RUN_S)
+        rules_of(env.journal, recorder)
+    return recorder
+
+
+def _runner(app: App, migration: str, run: str) -> Runner:
+    """What drives the migration from now on; it tells on standard error what it does."""
+    return Runner(
+        app=app,
+        claimed=claim(app, migration, run, "test"),
+        decide=Agreed(),
+        listener=LiveListener(Console(stderr=True)),
+        clock=SystemClock(),
+        settle_s=SETTLE_S,
+    )
+
+
+def downgrade(folder: Path) -> Recorder:
+    """Two brokers of 4.3.1 under a controller of its own, with an empty native group that is configured: both
+    are of 3.9.2 when the process is killed before the controller, and go back; then all three go."""
+    options = KraftOptions(
+        nodes=2,
+        controllers=1,
+        heap="320m",
+        format_arguments=("--release-version", "3.9", "--feature", "group.version=1"),
+        properties={"metadata.log.max.snapshot.interval.ms": "5000", "broker.session.timeout.ms": "12000"},
+    )
+    request = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
+    with _cluster(folder, options) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 2)
+        with groups_at(cluster.bootstrap, TOPIC) as groups:
+            commit(groups.cluster, _offsets((SIMPLE, NATIVE)))
+            groups.native(NATIVE, 2).leave()
+            groups.await_kinds({SIMPLE: Kind.CLASSIC, NATIVE: Kind.CONSUMER})
+        with downgrade_tools.open_tools(*_place(folder, cluster), timeout_s=TIMEOUT_S) as tools:
+            tools.cluster.configure_group(NATIVE, CONFIGS)
+            wait_until(lambda: NATIVE in tools.views.look().group_configs, READY_S, f"{NATIVE} is configured")
+            told = Told(
+                move=downgrade_run,
+                world=cluster,
+                tools=tools,
+                make_plan=lambda ports: downgrade_run.plan_run(ports, request),
+                terms=TERMS,
+            )
+            return _killed_and_again(told, f"replace {CONTROLLER}")
+
+
+def expansion(folder: Path) -> Recorder:
+    """Three brokers of 4.3.1 under a controller of its own and 24 groups: groups that move are deleted when
+    the process is killed before partitions are made, and go back; then there, from where none is."""
+    options = KraftOptions(
+        nodes=3, controllers=1, heap="320m", properties={"offsets.topic.num.partitions": str(BEFORE)}
+    )
+    with _cluster(folder, options) as cluster:
+        create_topic(cluster.bootstrap, TOPIC, 2)
+        with groups_at(cluster.bootstrap, TOPIC) as groups:
+            commit(groups.cluster, _offsets(GROUPS))
+        with expansion_tools.open_tools(*_place(folder, cluster), timeout_s=TIMEOUT_S) as tools:
+            told = Told(
+                move=expansion_run,
+                world=cluster,
+                tools=tools,
+                make_plan=lambda ports: expansion_run.plan_run(ports, AFTER),
+                terms=TERMS,
+            )
+            return _killed_and_again(told, "create-partitions")
+
+
+STORIES: dict[str, Callable[[Path], Recorder]] = {
+    "coordination: there until toggle, and back": coordination,
+    "protocol: online to consumer, and back": protocol,
+    "downgrade: from 4.3.1 to 3.9.2, killed before the controller, and back; then there": downgrade,
+    "expansion: from 5 to 8 partitions, killed before they are made, and back; then there": expansion,
+}
+"""By what happens; each is told a folder that is its own."""
+
+
+def _told(step: RunStep, detail: str) -> None:
+    print(f"{step.key}: {detail}")
+
+
+TERMS = {"patience_s": 600.0, "told": _told}
+"""Real nodes take their time; why a run stopped is in the output of the test."""
+
+
+def _killed_and_again(told: Told, before: str) -> Recorder:
+    _await_settled(told)
+    there_and_back(told, before)
+    _await_settled(told)
+    there(told)
+    return told.recorder
+
+
+def _await_settled(told: Told) -> None:
+    """Wait until the move may begin and every rule says the same twice; nothing of that is recorded."""
+    seen: list[object] = []
+
+    def settled() -> bool:
+        planned = patiently(lambda: told.make_plan(told.tools))
+        seen.append([(each.rule, each.verdict) for each in planned.findings])
+        return planned.possible and seen[-2:] == [seen[-1]] * 2
+
+    wait_until(settled, READY_S, "the cluster may be moved and is at rest", every_s=1.0)
+
+
+def _offsets(groups: tuple[str, ...]) -> dict[str, dict[TopicPartition, tuple[int, str]]]:
+    """Two offsets of each group, with metadata."""
+    return {
+        group: {TopicPartition(TOPIC, at): (100 * number + at, group) for at in range(2)}
+        for number, group in enumerate(groups)
+    }
+
+
+@contextmanager
+def _cluster(folder: Path, options: KraftOptions) -> Iterator[Cluster]:
+    """A cluster with a home of its own; every process of it is ended, the controller last."""
+    home = Home(folder / "home").create()
+    try:
+        yield start_kraft(home, options)
+    finally:
+        stop_all(home, last=(f"{options.name}-{CONTROLLER}",))
+
+
+def _place(folder: Path, cluster: Cluster) -> tuple[RunPlace, SandboxReplacement]:
+    """Where a run of this cluster works, and what replaces its nodes."""
+    place = RunPlace(
+        kafka=KafkaSettings(bootstrap_servers=cluster.bootstrap),
+        journal=f"sqlite:///{folder / 'journal.db'}",
+        evidence=folder / "evidence",
+        java_home=str(java_home()),
+    )
+    return place, SandboxReplacement(cluster.home, cluster.options.name)
