@@ -44,7 +44,7 @@ from groupshift.sandbox.java import java_home
 
 _JOB = [sys.executable, "-m", "groupshift.spark.jobs.compare"]
 _PEER = Path(__file__).parent / "measuring" / "peer_datacompy.py"
-_NEEDED = ("datacompy[spark]==1.1.0", "pyspark==4.1.3")
+_NEEDED = ("datacompy[spark]==1.1.0", "pyspark==4.2.0")
 _LOOK_S = 0.25
 
 

@@ -57,7 +57,7 @@ class SparkCluster:
         return []
 
     def _told(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.status}/json/", timeout=5) as answer:  # noqa: S310 - our own
+        with urllib.request.urlopen(f"{self.status}/json", timeout=5) as answer:  # noqa: S310 - our own
             return dict(json.load(answer))
 
 

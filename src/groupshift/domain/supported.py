@@ -32,7 +32,7 @@ SUPPORTED = (
     Supported("kafka-python", ">=3.0.10,<3.1", ("3.0.10", "3.0.12")),
     Supported("SQLAlchemy", ">=2.0.40,<2.2", ("2.0.40", "2.1.9")),
     Supported("Airflow", ">=3.3.0,<3.4", ("3.3.2",)),
-    Supported("Spark", "==4.1.3", ("4.1.3",)),
+    Supported("Spark", "==4.2.0", ("4.2.0",)),
 )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Into:
 
     keep: Keep = Keep.ALL
     schema: str = SCHEMA
-    convert: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]] = iter
+    convert: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = iter
 
 
 AS_READ = Into()
