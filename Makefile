@@ -25,7 +25,7 @@ help:  ## print this help
 .PHONY: setup
 setup: $(READY)  ## make the virtual environment (every other target does it by itself)
 
-$(READY): requirements.lock build.lock pyproject.toml
+$(READY): requirements.lock build.lock pyproject.toml packaging/sandbox/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "groupshift needs Python 3.11 or newer; none was found on PATH."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "groupshift needs Python 3.11 or newer; $(PYTHON) is older. Set PYTHON=/path/to/python3.11."; exit 1; }
@@ -34,7 +34,7 @@ $(READY): requirements.lock build.lock pyproject.toml
 	  test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python -m pip install -q --require-hashes -r build.lock
 	@$(BIN)/uv pip install -q --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e . -e packaging/sandbox
 	@touch $@
 
 .PHONY: demo
@@ -110,7 +110,7 @@ bench: $(READY)  ## a benchmark, peer and ours in one run: make bench BENCH=togg
 
 .PHONY: chaos
 chaos: $(READY)  ## random faults on a mixed group of real members: make chaos SEED=1 MINUTES=30
-	@$(BIN)/python -m groupshift.sandbox.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),4)
+	@$(BIN)/python -m groupshift_sandbox.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),4)
 
 .PHONY: format
 format: $(READY)  ## let ruff format and fix

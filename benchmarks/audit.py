@@ -35,12 +35,12 @@ from measuring import Aim, fresh_home, median, report
 from measuring.damaged_cluster import LOG_PARTITIONS, PARTITIONS, Damaged, damages, fill, group
 from measuring.process_tree import Watched, watch
 
+from groupshift.adapters.spark_submit.java import java_binary, java_home
 from groupshift.domain.audit_log import Key
-from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_binary, java_home
-from groupshift.sandbox.kafka import KafkaOptions, start_kafka
-from groupshift.sandbox.zookeeper import ZookeeperOptions, start_zookeeper
+from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, start_kafka
+from groupshift_sandbox.zookeeper import ZookeeperOptions, start_zookeeper
 
 _AUDIT = (sys.executable, "-m", "groupshift.cli.main", "audit", "--json", "--commit-interval", "1")
 _PEER = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -58,10 +58,10 @@ from groupshift.cli.main import main as groupshift
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.processes import wait_until
 
 LIVING, BY_HAND, LATER = 12, 3, 1_000
 _TITLES = {

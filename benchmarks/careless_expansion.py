@@ -31,14 +31,14 @@ from measuring.live_groups import producing
 from measuring.live_member import LiveMember
 
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.layout import Cluster, unchanged
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.readiness import leaders_of
-from groupshift.sandbox.rolling import replace_node
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.html import Markup, join, tag
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.readiness import leaders_of
+from groupshift_sandbox.rolling import replace_node
+from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 
 BEFORE, AFTER = 55, 65
 TOPIC, PARTITIONS, REPLICAS, OFFSETS = "test_topic", 10, 2, "__consumer_offsets"

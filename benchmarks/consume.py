@@ -34,10 +34,10 @@ from measuring import Aim, fresh_home, median, report
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.coordination import Mode
 from groupshift.domain.znodes import GroupPaths
-from groupshift.sandbox.artifacts import ALL, jars
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.artifacts import ALL, jars
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 TOPIC, PARTITIONS, SIZE, BATCH = "numbers", 6, 200, 500
 WAIT_S = 120.0

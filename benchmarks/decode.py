@@ -44,10 +44,8 @@ from measuring.log_contenders import TOPIC, dump, ours, validated
 from measuring.log_files import write_log
 from measuring.log_server import end, serve
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.domain.coordinator_log import LogRecord
-from groupshift.sandbox.artifacts import TOOLS, jars
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_home
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_columns import RAW_COLUMNS, by_python
@@ -55,6 +53,8 @@ from groupshift.spark.coordinator_log import Way, decoded, decoding
 from groupshift.spark.dumped import dumped
 from groupshift.spark.segments import Into
 from groupshift.spark.task_files import write_by_tasks
+from groupshift_sandbox.artifacts import TOOLS, jars
+from groupshift_sandbox.home import Home
 
 CHECKED, FEWER, MORE = 4_000, 10, 5
 _BATCH = "50000"

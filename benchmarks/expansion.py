@@ -29,8 +29,8 @@ from typing import Any
 from measuring import Aim, fresh_home, median, report
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.application import run_engine
 from groupshift.application.expansion_run import MOVE, go_on
 from groupshift.application.expansion_work import ExpansionTools
@@ -48,15 +48,15 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
 from groupshift.ports.cluster_runs import ClusterRun
-from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_binary
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import start_kraft
 from groupshift.settings import KafkaSettings
 from groupshift.spark.expansion_tools import open_tools
 from groupshift.spark.run_tools import RunPlace
+from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import start_kraft
+from groupshift_testing.placement_views import MemoryPlacementViews
 
 NAMES, COUNT, AFTER = 500_000, 50, 100
 GROUPS, PARTITIONS, BY_THE_PEER = 1_000, 25, 20

@@ -29,7 +29,7 @@ from measuring.protocol_group import ProtocolGroup, protocol_group
 
 from groupshift.domain.protocol.broker import POLICY
 from groupshift.domain.protocol.model import Protocol
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
 
 RELEASE = "4.3.1"
 STOCK = {POLICY: "bidirectional", "group.initial.rebalance.delay.ms": "3000"}

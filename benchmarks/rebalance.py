@@ -35,16 +35,16 @@ from groupshift.domain.ownership import Interval, history
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import Created, Transaction, merge, parse
 from groupshift.domain.znodes import GroupPaths
-from groupshift.sandbox.artifacts import ALL, jars
-from groupshift.sandbox.faults import kill
-from groupshift.sandbox.fleet import FleetDefinition, Place, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift.sandbox.ledger import Delivery, read_ledger
-from groupshift.sandbox.legacy import seed_offsets
-from groupshift.sandbox.members import is_ready, member_command, member_id
-from groupshift.sandbox.processes import Command, Running, start, wait_until
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.artifacts import ALL, jars
+from groupshift_sandbox.faults import kill
+from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
+from groupshift_sandbox.ledger import Delivery, read_ledger
+from groupshift_sandbox.legacy import seed_offsets
+from groupshift_sandbox.members import is_ready, member_command, member_id
+from groupshift_sandbox.processes import Command, Running, start, wait_until
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 PARTITIONS, RATE, SETTLED_S = 12, 20.0, 90.0
 RELEASE = "1.1.1"
@@ -216,7 +216,7 @@ def make_group(name: str, home: Home, zookeeper: str, bootstrap: str) -> Group:
         client.create(GroupPaths(group).mode, Mode.KAFKA.value.encode(), makepath=True)
         client.stop()
         client.close()
-    argv = [sys.executable, "-m", "groupshift.sandbox.producer", "--bootstrap", bootstrap, "--topic", topic]
+    argv = [sys.executable, "-m", "groupshift_sandbox.producer", "--bootstrap", bootstrap, "--topic", topic]
     argv += ["--partitions", str(PARTITIONS), "--rate", str(RATE)]
     start(home, Command(name=f"producer-{name}", argv=argv))
     slots = [

@@ -35,10 +35,10 @@ from groupshift.domain.coordination import ABSENT_MODE, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.znodes import GroupPaths
-from groupshift.sandbox.artifacts import ALL, jars
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic, start_kafka
-from groupshift.sandbox.zookeeper import ZookeeperOptions, start_zookeeper
+from groupshift_sandbox.artifacts import ALL, jars
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic, start_kafka
+from groupshift_sandbox.zookeeper import ZookeeperOptions, start_zookeeper
 
 GROUPS, SMALL, MEMBERS, PARTITIONS, TOPICS = 5_000, 1_000, 4, 10, 50
 IN_FLIGHT = 50

@@ -31,14 +31,14 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_binary
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import start_kraft
+from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import start_kraft
 
 GROUPS, MANY, PARTITIONS, TOPICS = 2_000, 15_000, 10, 20
 _CELLS = 6

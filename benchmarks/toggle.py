@@ -38,16 +38,16 @@ from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
 from groupshift.domain.ownership import history
 from groupshift.domain.txnlog import merge, parse
-from groupshift.sandbox.artifacts import ALL, jars
-from groupshift.sandbox.demo_table import hand_overs
-from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift.sandbox.ledger import Delivery, overlaps, read_ledger, read_ledgers
-from groupshift.sandbox.legacy import seed_offsets
-from groupshift.sandbox.processes import stop, wait_until
-from groupshift.sandbox.up import UpOptions, start_producer
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.artifacts import ALL, jars
+from groupshift_sandbox.demo_table import hand_overs
+from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
+from groupshift_sandbox.ledger import Delivery, overlaps, read_ledger, read_ledgers
+from groupshift_sandbox.legacy import seed_offsets
+from groupshift_sandbox.processes import stop, wait_until
+from groupshift_sandbox.up import UpOptions, start_producer
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 GROUP, TOPIC, MEMBERS, RATE, RELEASE = "bench", "orders", 5, 20.0, "1.1.1"
 QUIET_S = 1.5

@@ -38,9 +38,9 @@ import pyarrow.parquet as pq
 from measuring import Aim, median, report
 from measuring.cluster_snapshots import CLASSES, TAKEN_MS, Pair, make, manifest
 
+from groupshift.adapters.own_folder import cache_root
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.domain.evidence import MANIFEST
-from groupshift.sandbox.home import cache_root
-from groupshift.sandbox.java import java_home
 
 _JOB = [sys.executable, "-m", "groupshift.spark.jobs.compare"]
 _PEER = Path(__file__).parent / "measuring" / "peer_datacompy.py"

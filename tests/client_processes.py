@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from confluent_kafka import Producer
 
-from groupshift.sandbox.client_members.commands import ClientMember, command, events_file
-from groupshift.sandbox.client_members.events import MemberEvent, read_events
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import Running, start, stop, wait_until
+from groupshift_sandbox.client_members.commands import ClientMember, command, events_file
+from groupshift_sandbox.client_members.events import MemberEvent, read_events
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import Running, start, stop, wait_until
 
 DEADLINE_S = 90.0
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from groupshift.cli.main import main
-from groupshift.sandbox.layout import Cluster
+from groupshift_sandbox.layout import Cluster
 
 
 class Runs:

@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic, start_kafka
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic, start_kafka
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 TOPIC = "orders"
 _RECORDS = 10

@@ -11,9 +11,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.domain.coordinator_log import Decoded, decode
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.processes import wait_until
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.processes import wait_until
 from protocol_story import PATIENCE_S
 
 NATIVE = {"group.protocol": "consumer"}

@@ -13,9 +13,10 @@ import pytest
 from groupshift.cli.main import main
 from groupshift.domain.cluster_rows import GONE
 from groupshift.domain.protocol.model import EMPTY
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop
+from groupshift_sandbox.artifacts import TOOLS, jars
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop
 from protocol_story import story
 
 WITHIN_S = 200
@@ -57,6 +58,7 @@ def counts(
     """Exit code and document of the verb, asked with the JMX ports of the first ``nodes`` brokers (all)."""
     asked = [part for node in cluster.brokers[:nodes] for part in ("--jmx", f"127.0.0.1:{node.jmx}")]
     command = ["protocol", "counts", "--bootstrap-servers", cluster.bootstrap, "--timeout", "60"]
+    command += ["--kafka-libs", str(jars(TOOLS))]
     code = main([*command, *asked, *more, "--json"])
     return code, json.loads(capsys.readouterr().out)
 

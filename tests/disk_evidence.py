@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from groupshift.adapters.memory.evidence import MemoryProof
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.domain.evidence import Manifest, Moment, Row
+from groupshift_testing.evidence import MemoryProof
 from simulated_move import Bench, make_bench
 
 

@@ -19,9 +19,9 @@ from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.cli.main import main
 from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop, wait_until
 from native_member import NativeMember
 
 PATIENCE_S = 90.0

@@ -17,17 +17,17 @@ from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.coordinator_log import LogRecord, commit_place, decode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.elections import lead_as_preferred
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster, unchanged
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.rolling import replace_node
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.elections import lead_as_preferred
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.rolling import replace_node
+from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from led_elsewhere import await_listed, lead_by_first, listed_often, replicas_of, turned
 from placement_story import OFFSETS, audited, said
 

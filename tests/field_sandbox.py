@@ -29,17 +29,17 @@ from groupshift.domain.moves import MoveRequest
 from groupshift.domain.phases import Phase
 from groupshift.errors import Transient
 from groupshift.ports.journal import EventKind
-from groupshift.sandbox import legacy
-from groupshift.sandbox import up as sandbox_up
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic, start_kafka
-from groupshift.sandbox.ledger import read_ledgers
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.producer import value_of
-from groupshift.sandbox.up import UpOptions
-from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.settings import Settings, load
+from groupshift_sandbox import legacy
+from groupshift_sandbox import up as sandbox_up
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic, start_kafka
+from groupshift_sandbox.ledger import read_ledgers
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.producer import value_of
+from groupshift_sandbox.up import UpOptions
+from groupshift_sandbox.zookeeper import start_zookeeper
 from protocol_fleet import patiently
 from typed_again import typed_again
 from warm_spark import warm_spark

@@ -11,7 +11,7 @@ import pytest
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.fleet import Change, ChangeStatus, FleetDriver, SlotState, Started
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 GROUP = "orders-app"
 FENCE = "orders-app-20261121"

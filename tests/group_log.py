@@ -24,9 +24,9 @@ from groupshift.domain.txnlog import (
 )
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Transient
-from groupshift.sandbox.chaos.judgement import Judged, Ran, evidence, judge
-from groupshift.sandbox.ledger import Delivery, overlaps
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.chaos.judgement import Judged, Ran, evidence, judge
+from groupshift_sandbox.ledger import Delivery, overlaps
+from groupshift_sandbox.processes import wait_until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

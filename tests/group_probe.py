@@ -14,7 +14,7 @@ from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Awareness, parse_awareness
 from groupshift.domain.znodes import GroupPaths, parse_offset
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 PATIENCE_S = 60.0
 

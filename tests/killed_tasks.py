@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from groupshift.sandbox.airflow_api import AirflowApi
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.up import start_airflow
+from groupshift_sandbox.airflow_api import AirflowApi
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.up import start_airflow
 from real_airflow import Real
 
 POLICY = '''"""A cluster policy: each task of an armed run dies once, at the worst moment."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.ledger import Delivery, Overlap, delivered, overlaps
+from groupshift_sandbox.ledger import Delivery, Overlap, delivered, overlaps
 
 
 def second_owners(deliveries: Sequence[Delivery], piped: Collection[str]) -> list[Overlap]:

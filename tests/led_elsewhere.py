@@ -16,10 +16,10 @@ from groupshift.adapters.kafka.raw.replicas import metadata_of
 from groupshift.adapters.kafka.raw.wire import BrokerError, raise_for
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Transient
-from groupshift.sandbox.elections import elect_preferred
-from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.readiness import leaders_of
+from groupshift_sandbox.elections import elect_preferred
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.readiness import leaders_of
 
 Replicas = Mapping[int, tuple[int, ...]]
 """By partition, in their order: the first is the preferred leader."""

@@ -13,7 +13,7 @@ from kio.static.constants import EntityType
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import raise_for
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 _HEARTBEAT = 68
 _SHARE_HEARTBEAT = 76

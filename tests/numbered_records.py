@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupshift.sandbox.producer import NumberedProducer
+from groupshift_sandbox.producer import NumberedProducer
 
 
 def write(bootstrap: str, topic: str, partitions: int, count: int) -> None:

@@ -23,15 +23,15 @@ from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.elections import lead_as_preferred
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.layout import Cluster, unchanged
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.readiness import leaders_of
-from groupshift.sandbox.rolling import replace_node
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.elections import lead_as_preferred
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.readiness import leaders_of
+from groupshift_sandbox.rolling import replace_node
 
 TOPIC, OFFSETS = "orders", "__consumer_offsets"
 GROUPS = [f"g{number}" for number in range(200)]

@@ -19,8 +19,8 @@ from pathlib import Path
 import psycopg
 
 from groupshift.errors import Broken
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import (
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import (
     Command,
     Running,
     free_port,

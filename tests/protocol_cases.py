@@ -26,7 +26,7 @@ from groupshift.domain.protocol.model import Kind, Protocol, Way
 from groupshift.domain.protocol.planning import KIND
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 from protocol_fleet import (
     CONFLUENT,
     PATIENCE_S,

@@ -25,8 +25,8 @@ from groupshift.domain.protocol.broker import POLICY
 from groupshift.domain.protocol.model import ProtocolGroup
 from groupshift.errors import Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Started
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, command
-from groupshift.sandbox.client_members.events import (
+from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, command
+from groupshift_sandbox.client_members.events import (
     MemberEvent,
     Owned,
     delivered,
@@ -35,14 +35,14 @@ from groupshift.sandbox.client_members.events import (
     owned,
     read_events,
 )
-from groupshift.sandbox.down import down
-from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import Running, marked, stop, wait_until
-from groupshift.sandbox.state import write_document
-from groupshift.sandbox.up import UpOptions, start_producer, start_supervisor, write_settings
+from groupshift_sandbox.down import down
+from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import Running, marked, stop, wait_until
+from groupshift_sandbox.state import write_document
+from groupshift_sandbox.up import UpOptions, start_producer, start_supervisor, write_settings
 
 PATIENCE_S = 180.0
 STOP_S = 120.0

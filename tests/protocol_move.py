@@ -18,8 +18,8 @@ from groupshift.cli.runner import Runner, claim
 from groupshift.domain.judgement import Closing
 from groupshift.domain.moves import MoveName, MoveRequest, Until, WayBack
 from groupshift.domain.protocol.model import Protocol, Way
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import Settings, parse
+from groupshift_sandbox.processes import wait_until
 from protocol_fleet import PATIENCE_S, ProtocolFleet, patiently
 from simulated_move import Watcher
 

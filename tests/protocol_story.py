@@ -17,8 +17,8 @@ from groupshift.adapters.kafka.raw.wire import BrokerError
 from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome
 from groupshift.domain.protocol.forecast import predict
 from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.processes import wait_until
 from native_member import NativeMember, ShareMember
 from release_members import StatedMember
 

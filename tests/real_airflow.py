@@ -15,14 +15,14 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import GroupView
 from groupshift.domain.moves import MoveRequest
 from groupshift.ports.journal import EventKind
-from groupshift.sandbox.airflow import PROCESSES
-from groupshift.sandbox.airflow_api import AirflowApi, Question
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import is_running, known
-from groupshift.sandbox.state import SandboxState
-from groupshift.sandbox.up import UpOptions, start_airflow, up
 from groupshift.settings import load
+from groupshift_sandbox.airflow import PROCESSES
+from groupshift_sandbox.airflow_api import AirflowApi, Question
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import is_running, known
+from groupshift_sandbox.state import SandboxState
+from groupshift_sandbox.up import UpOptions, start_airflow, up
 
 GROUP = "orders-app"
 RUN_S = 1500.0

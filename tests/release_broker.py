@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.errors import Broken
-from groupshift.sandbox.artifacts import (
+from groupshift_sandbox.artifacts import (
     BROKERS,
     LOGGING,
     SIMPLE_LOGGING,
@@ -17,13 +18,12 @@ from groupshift.sandbox.artifacts import (
     ZOOKEEPER_ERA,
     class_path,
 )
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_binary
-from groupshift.sandbox.kafka import KafkaOptions, start_kafka, zookeeper_class_path
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
-from groupshift.sandbox.logging_properties import write_logging
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, start_kafka, zookeeper_class_path
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift_sandbox.logging_properties import write_logging
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 3

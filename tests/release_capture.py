@@ -12,11 +12,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.domain.coordinator_log import Decoded, LogRecord, decode
 from groupshift.domain.coordinator_log.materialise import materialise
 from groupshift.domain.coordinator_log.state import GroupFamily, State
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_home
 from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.coordinator_columns import COLUMNS, cell
 from groupshift.spark.coordinator_log import decoded
@@ -24,6 +23,7 @@ from groupshift.spark.coordinator_state import groups, winners
 from groupshift.spark.fetched import Brokers, fetched
 from groupshift.spark.segments import read_segments, scan_segments
 from groupshift.spark.session import local_session
+from groupshift_sandbox.home import Home
 from release_answers import Answer, answers, expected
 from release_broker import PARTITIONS, TOPIC, Release, ReleaseBroker, broker_of, dumped
 from release_dump import Line, lines, shape_of

@@ -19,8 +19,8 @@ from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
 from groupshift.errors import Transient
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.processes import wait_until
 from native_member import ShareMember
 from release_broker import Release, ReleaseBroker
 from release_members import EarlyConnection, StatedMember, StreamsMember

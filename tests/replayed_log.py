@@ -40,9 +40,9 @@ from groupshift.domain.coordinator_log.releases import Coordinator, loader
 from groupshift.domain.coordinator_log.replay import lint
 from groupshift.domain.coordinator_log.replay_rules import GroupVerdict, LoadOutcome
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftOptions, await_node, start_kraft, start_node
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftOptions, await_node, start_kraft, start_node
+from groupshift_sandbox.processes import marked, stop, wait_until
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 50

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from client_processes import ClientProcess, client_processes, produce
-from groupshift.sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
-from groupshift.sandbox.client_members.events import delivered
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
+from groupshift_sandbox.client_members.events import delivered
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.processes import wait_until
 
 TOPIC, PARTITIONS, EACH = "orders", 2, 50
 Kind = tuple[str, GroupProtocol]

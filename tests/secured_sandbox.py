@@ -21,12 +21,12 @@ from confluent_kafka.admin import (
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.zookeeper.login import ZookeeperLogin
 from groupshift.errors import Rejected, Transient
-from groupshift.sandbox.certificates import Certificates, make_certificates
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.jaas import client_section, jaas_option, write_jaas
-from groupshift.sandbox.kafka import KafkaOptions, start_kafka
-from groupshift.sandbox.processes import free_port, wait_until
-from groupshift.sandbox.zookeeper import ZookeeperOptions, start_zookeeper
+from groupshift_sandbox.certificates import Certificates, make_certificates
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.jaas import client_section, jaas_option, write_jaas
+from groupshift_sandbox.kafka import KafkaOptions, start_kafka
+from groupshift_sandbox.processes import free_port, wait_until
+from groupshift_sandbox.zookeeper import ZookeeperOptions, start_zookeeper
 
 PASSWORDS = {name: f"{name}-secret-1" for name in ("orders", "broker", "operator", "stranger")}
 """Everybody's password, at ZooKeeper and at Kafka."""

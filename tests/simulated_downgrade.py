@@ -10,8 +10,6 @@ from pathlib import Path
 
 from coordinator_story import PARTITIONS, Line, classic, commit, consumer_group, record, to_classic
 from downgrade_clusters import broker, cluster, listed
-from groupshift.adapters.memory.clock import ManualClock
-from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_work import RunTerms
 from groupshift.domain.audit_log import Position
@@ -29,6 +27,8 @@ from groupshift.errors import Rejected, Transient
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.snapshot_compare import Compared
+from groupshift_testing.clock import ManualClock
+from groupshift_testing.cluster_runs import MemoryClusterRuns
 
 OWN = "groupshift-compaction-0"
 NEWER = frozenset(range(3, 9))

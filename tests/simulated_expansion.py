@@ -9,9 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.adapters.memory.clock import ManualClock
-from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
-from groupshift.adapters.memory.offset_brokers import OffsetBrokers
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.domain.cluster_rows import (
     LISTED_TOO,
@@ -33,6 +30,9 @@ from groupshift.errors import Rejected, Transient
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.offset_restoring import unheld
 from groupshift.ports.snapshot_compare import Compared
+from groupshift_testing.clock import ManualClock
+from groupshift_testing.cluster_runs import MemoryClusterRuns
+from groupshift_testing.offset_brokers import OffsetBrokers
 from simulated_downgrade import Hashes, KillAt
 from simulated_downgrade import World as DowngradeWorld
 from simulated_placement import Placed

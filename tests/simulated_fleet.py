@@ -5,18 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from groupshift.adapters.memory.clock import ManualClock
-from groupshift.adapters.memory.ensemble import (
-    MemoryBrake,
-    MemoryEnsemble,
-    MemoryEnsembleReader,
-    MemoryGroups,
-    MemoryModes,
-)
-from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
-from groupshift.adapters.memory.journal import MemoryJournal
-from groupshift.adapters.memory.ports import MemoryFleet
-from groupshift.adapters.memory.world import World
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.application.environment import Environment
 from groupshift.application.fleet_scans import FleetScans
@@ -24,6 +12,18 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.scan import GroupState
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.settings import Thresholds
+from groupshift_testing.clock import ManualClock
+from groupshift_testing.ensemble import (
+    MemoryBrake,
+    MemoryEnsemble,
+    MemoryEnsembleReader,
+    MemoryGroups,
+    MemoryModes,
+)
+from groupshift_testing.evidence import MemoryEvidence, MemoryProof
+from groupshift_testing.journal import MemoryJournal
+from groupshift_testing.ports import MemoryFleet
+from groupshift_testing.world import World
 
 
 @dataclass(slots=True)

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from groupshift.adapters.memory.clock import ManualClock
-from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
-from groupshift.adapters.memory.journal import MemoryJournal
-from groupshift.adapters.memory.ports import MemoryFleet, MemoryModeSwitch
-from groupshift.adapters.memory.world import World
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App
 from groupshift.cli.runner import Runner, claim
@@ -20,6 +15,11 @@ from groupshift.domain.moves import Choice, Gate, MoveRequest, Until, WayBack
 from groupshift.domain.plan import Stage
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.settings import Thresholds
+from groupshift_testing.clock import ManualClock
+from groupshift_testing.evidence import MemoryEvidence, MemoryProof
+from groupshift_testing.journal import MemoryJournal
+from groupshift_testing.ports import MemoryFleet, MemoryModeSwitch
+from groupshift_testing.world import World
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from groupshift.adapters.memory.offset_brokers import NotCoordinator, OffsetBrokers
 from groupshift.domain.audit_log import Position
 from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
@@ -16,6 +15,7 @@ from groupshift.domain.expansion.probing import NOBODY, Answers, probe_names
 from groupshift.domain.expansion.view import COUNT, PlacementView, TopicView
 from groupshift.domain.protocol.model import Kind
 from groupshift.ports.offset_restoring import unheld
+from groupshift_testing.offset_brokers import NotCoordinator, OffsetBrokers
 
 _LEVELS = {Coordinator.NEW: (1, 30), Coordinator.OLD: (1, 8)}
 

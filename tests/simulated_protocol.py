@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from groupshift.adapters.memory.clock import ManualClock
-from groupshift.adapters.memory.world import World
 from groupshift.domain.cluster_rows import ClusterState, LogEndRow, OffsetRow
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import GroupView
@@ -14,6 +12,8 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup, ProtocolMember
 from groupshift.domain.protocol.observation import view_of
 from groupshift.domain.protocol.view import ProtocolView
+from groupshift_testing.clock import ManualClock
+from groupshift_testing.world import World
 from protocol_groups import view
 from simulated_move import Bench, bench_of
 

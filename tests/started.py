@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import Command, Running, start, stop
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import Command, Running, start, stop
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Collection
 
 from groupshift.errors import Transient
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 
 def threads_of(name: str, *, besides: Collection[str] = ()) -> list[threading.Thread]:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 from groupshift.errors import Transient
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import wait_until
 
 
 def typed_again(home: Home, *arguments: str, patience_s: float = 1700.0) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from groupshift.sandbox.java import java_home
+from groupshift.adapters.spark_submit.java import java_home
 
 SUBMIT = """#!{python}
 import json, os, socket, sys

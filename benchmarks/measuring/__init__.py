@@ -15,8 +15,8 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
 
 _RESULTS = Path(__file__).parents[1] / "results"
 

@@ -14,16 +14,16 @@ from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.sandbox.elections import lead_as_preferred
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster, unchanged
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.rolling import replace_node
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.elections import lead_as_preferred
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.rolling import replace_node
+from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 
 BEFORE, AFTER, OFFSETS = 5, 8, "__consumer_offsets"
 TOPIC, PARTITIONS, GROUPS = "orders", 10, 300

@@ -21,8 +21,8 @@ from groupshift.domain.coordinator_log import encode_key, encode_value
 from groupshift.domain.partitions import TopicPartition as At
 from groupshift.domain.placement import partition_of
 from groupshift.domain.znodes import GroupPaths
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.kafka import create_topic
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.kafka import create_topic
 
 PARTITIONS, TOPICS, RECORDS, LOG_PARTITIONS = 10, 20, 200, 50
 TRIMMED, TRIMMED_TO = "trimmed", 100

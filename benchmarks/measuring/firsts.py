@@ -9,7 +9,7 @@ from typing import Any
 
 from groupshift.domain.ownership import Interval
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.ledger import Delivery
+from groupshift_sandbox.ledger import Delivery
 
 
 class Firsts:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from groupshift.domain.coordination import MemberKind
-from groupshift.sandbox.fleet import FleetDefinition, Place, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.members import is_ready, member_command
-from groupshift.sandbox.processes import Command, Running, is_running, send, start, wait_until
+from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.members import is_ready, member_command
+from groupshift_sandbox.processes import Command, Running, is_running, send, start, wait_until
 
 SETTLED_S = 60.0
 _CROWD_S = 180.0

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.ledger import Delivery
+from groupshift_sandbox.ledger import Delivery
 
 _TAIL = 200_000
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 from confluent_kafka import Message, Producer, TopicPartition
 
-from groupshift.sandbox.layout import Cluster
+from groupshift_sandbox.layout import Cluster
 from measuring.live_member import LiveMember
 
 LIVE, LIVE_PARTITIONS = "live", 3

@@ -18,8 +18,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
-from groupshift.sandbox.java import java_binary, java_home
+from groupshift.adapters.spark_submit.java import java_binary, java_home
+from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from measuring.coordinator_log import PARTITIONS
 
 TOPIC = "coordinator-log"

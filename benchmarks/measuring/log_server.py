@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, await_node, start_kraft, start_node
-from groupshift.sandbox.processes import marked, stop
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, await_node, start_kraft, start_node
+from groupshift_sandbox.processes import marked, stop
 from measuring.coordinator_log import PARTITIONS
 from measuring.log_contenders import TOPIC
 

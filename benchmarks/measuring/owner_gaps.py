@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.client_members.events import Owned, gaps
+from groupshift_sandbox.client_members.events import Owned, gaps
 
 Owners = Mapping[TopicPartition, Sequence[Owned]]
 """By partition, who owned it from when to when, in order of time."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.fleet.process import ProcessFleet
-from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
 from groupshift.bootstrap import App
 from groupshift.bootstrap.connections import connect
 from groupshift.cli.live import Agreed
@@ -27,16 +26,17 @@ from groupshift.domain.plan import Stage
 from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.protocol.planning import KIND
 from groupshift.ports.fleet import Change
-from groupshift.sandbox.client_members.commands import CLIENTS
-from groupshift.sandbox.client_members.events import delivered, overlapping, owned, read_events
-from groupshift.sandbox.down import down
-from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic, log_ends
-from groupshift.sandbox.processes import known, stop, wait_until
-from groupshift.sandbox.state import write_document
-from groupshift.sandbox.up import UpOptions, start_producer, start_supervisor
 from groupshift.settings import parse
+from groupshift_sandbox.client_members.commands import CLIENTS
+from groupshift_sandbox.client_members.events import delivered, overlapping, owned, read_events
+from groupshift_sandbox.down import down
+from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic, log_ends
+from groupshift_sandbox.processes import known, stop, wait_until
+from groupshift_sandbox.state import write_document
+from groupshift_sandbox.up import UpOptions, start_producer, start_supervisor
+from groupshift_testing.evidence import MemoryEvidence, MemoryProof
 from measuring.owner_gaps import all_unowned_s, longest_gaps_s
 
 MEMBERS, PARTITIONS, RATE = 5, 6, 20.0

@@ -21,8 +21,8 @@ TIMEOUT_S = 30.0
 def place_and_driver(kafka_conn_id: str, folder: str) -> tuple[RunPlace, BrokerReplacement]:
     """Of this connection, with snapshots in ``folder`` of the evidence. Raises `Rejected` for a missing or
     wrong connection, and for evidence that is no local folder."""
+    from groupshift.bootstrap.replacement import driver_of
     from groupshift.errors import Rejected
-    from groupshift.sandbox.replacement import driver_of
     from groupshift.settings import KafkaSettings
     from groupshift.spark.run_tools import RunPlace
 

@@ -15,10 +15,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from committed_offsets import Servers, committed_offsets
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.errors import Rejected
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_home
 from groupshift_airflow import audits
+from groupshift_sandbox.home import Home
 
 pytestmark = pytest.mark.timeout(600)
 

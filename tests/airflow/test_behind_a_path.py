@@ -23,7 +23,6 @@ from urllib.parse import quote, urljoin
 import pytest
 from playwright.sync_api import Browser, Frame, Page
 
-from groupshift.adapters.memory.evidence import MemoryProof
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.application.proof import REPORT_FILE, folder
 from groupshift.bootstrap import App
@@ -33,11 +32,12 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.proof import ProofRequest
-from groupshift.sandbox.airflow_api import AirflowApi
-from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.spark.html import page as report_page
 from groupshift.spark.html import section
 from groupshift.spark.offsets.document import render
+from groupshift_sandbox.airflow_api import AirflowApi
+from groupshift_sandbox.processes import free_port, wait_until
+from groupshift_testing.evidence import MemoryProof
 from simulated_move import make_bench
 
 PATH = "/team/airflow"

@@ -13,7 +13,7 @@ import pytest
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.phases import Phase
 from groupshift.ports.journal import EventKind
-from groupshift.sandbox.ledger import read_ledgers
+from groupshift_sandbox.ledger import read_ledgers
 from late_stamps import second_owners
 from real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
 

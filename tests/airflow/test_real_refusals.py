@@ -18,9 +18,9 @@ from groupshift.domain.moves import Answer, Choice
 from groupshift.domain.phases import Phase
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.journal import EventKind
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.state import SandboxState
 from groupshift.settings import load
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.state import SandboxState
 from real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start

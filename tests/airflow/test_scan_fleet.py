@@ -13,12 +13,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from groupshift.errors import Rejected
-from groupshift.sandbox.airflow_api import AirflowApi
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.state import SandboxState
-from groupshift.sandbox.up import UpOptions, start_airflow, up
+from groupshift_sandbox.airflow_api import AirflowApi
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.state import SandboxState
+from groupshift_sandbox.up import UpOptions, start_airflow, up
 from real_airflow import HEARTBEAT
 
 pytestmark = pytest.mark.timeout(1500)  # three runs and the sandbox's start

@@ -21,8 +21,8 @@ import jsonschema
 import pytest
 import yaml
 
-from groupshift.sandbox.artifacts import BROKER
 from groupshift.settings import load
+from groupshift_sandbox.artifacts import BROKER
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"

@@ -14,17 +14,58 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel of this tree, built without network."""
-    out = tmp_path_factory.mktemp("wheel")
+def _built(project: Path, out: Path) -> zipfile.ZipFile:
+    """A wheel of this tree, built without network."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)],
-        cwd=ROOT,
+        cwd=project,
         check=True,
         capture_output=True,
     )
     return zipfile.ZipFile(next(out.glob("*.whl")))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """What a service team and a platform team install."""
+    return _built(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sandbox_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """What brings the demo, the sandbox and the simulators."""
+    return _built(ROOT / "packaging" / "sandbox", tmp_path_factory.mktemp("sandbox"))
+
+
+def _packages(wheel: zipfile.ZipFile) -> set[str]:
+    return {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+def test_each_wheel_carries_its_packages_only(wheel: zipfile.ZipFile, sandbox_wheel: zipfile.ZipFile) -> None:
+    """Production has no sandbox; every file of the sandbox is in the other one."""
+    assert _packages(wheel) == {"groupshift"}
+    assert _packages(sandbox_wheel) == {"groupshift_sandbox", "groupshift_testing"}
+    listed = subprocess.run(
+        ["git", "ls-files", "src/groupshift_sandbox", "src/groupshift_testing"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = {name.removeprefix("src/") for name in listed.stdout.splitlines()}
+    assert wanted
+    assert wanted <= set(sandbox_wheel.namelist())
+
+
+def test_both_distributions_have_one_version_and_one_jdk() -> None:
+    """The sandbox asks for exactly the groupshift of its release."""
+    ours, theirs = (
+        tomllib.loads((ROOT / part / "pyproject.toml").read_text()) for part in (".", "packaging/sandbox")
+    )
+    version = ours["project"]["version"]
+    assert theirs["project"]["version"] == version
+    assert theirs["project"]["dependencies"] == [f"kafka-groupshift[airflow,spark,tool]=={version}"]
+    assert set(theirs["project"]["optional-dependencies"]["java"]) <= set(ours["dependency-groups"]["dev"])
 
 
 def test_the_wheel_carries_the_sql_files(wheel: zipfile.ZipFile) -> None:
@@ -76,7 +117,7 @@ def test_f14_the_version_says_what_is_supported_and_what_was_tried(
     """One table, printed and in the README; its ranges are those of pyproject."""
     from groupshift.cli.main import main
     from groupshift.domain.supported import SUPPORTED, markdown_table
-    from groupshift.sandbox.artifacts import BROKERS, SCALA_CONSUMERS, ZOOKEEPER_ERA
+    from groupshift_sandbox.artifacts import BROKERS, SCALA_CONSUMERS, ZOOKEEPER_ERA
 
     assert main(["--version"]) == 0
     said = capsys.readouterr().out

@@ -22,11 +22,11 @@ from groupshift.cli.runner import Runner, claim
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import MoveRequest, Until, WayBack
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.up import UpOptions, up
 from groupshift.settings import load
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.up import UpOptions, up
 from simulated_move import Watcher
 from warm_spark import warm_spark
 

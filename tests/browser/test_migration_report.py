@@ -15,9 +15,9 @@ from browser.conftest import Opened, watched
 from groupshift.bootstrap import build
 from groupshift.domain.moves import Until
 from groupshift.ports.journal import Event, EventKind
-from groupshift.sandbox.home import Home
 from groupshift.settings import load
 from groupshift.spark.account.document import render
+from groupshift_sandbox.home import Home
 from simulated_move import make_bench
 
 pytestmark = pytest.mark.timeout(2700)  # the first one waits for Chromium and a run there and back

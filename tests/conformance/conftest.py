@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 
 @pytest.fixture(scope="session")

@@ -145,7 +145,7 @@ def test_the_file_chooses_the_driver(tmp_path: Path) -> None:
     assert isinstance(replacement(nodes_file(path)), CommandReplacement)
     assert isinstance(replacement(nodes_file(None)), ManualReplacement)
     path.write_text('driver = "sandbox"\n[sandbox]\nhome = "here"\n')
-    assert nodes_file(path).sandbox == {"home": "here"}
+    assert nodes_file(path).table == {"home": "here"}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_file_chooses_the_driver(tmp_path: Path) -> None:
     [
         ("driver =", "cannot be read"),
         ('driver = "ansible"', "driver 'ansible' is none of manual, command, sandbox"),
-        ('driver = "command"\ncommand = 3', "command, sandbox and fence are tables"),
+        ('driver = "command"\ncommand = 3', "command must be a table"),
         ('driver = "command"', r"command\.start is empty"),
         ('driver = "command"\n[command]\nstart = "a"', r"command\.start is no list"),
         ('driver = "command"\n[command]\nstart = ["a", "{group}"]\nobserve = ["b"]', r"\{group\}"),

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from groupshift.adapters.memory.cluster_runs import MemoryClusterRuns
 from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
 from groupshift.ports.cluster_runs import ClusterRuns
+from groupshift_testing.cluster_runs import MemoryClusterRuns
 
 
 @pytest.fixture(params=["memory", "sqlite"])

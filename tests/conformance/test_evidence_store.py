@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.memory.evidence import MemoryEvidence
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.domain.evidence import FORM, MANIFEST, TABLES, Moment
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.spark import sources
+from groupshift_testing.evidence import MemoryEvidence
 
 WHERE = ("mig-1", "canary", Moment.BEFORE)
 LOG_ENDS = [

@@ -19,25 +19,25 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.fleet.command import CommandFleet
 from groupshift.adapters.fleet.manual import ManualFleet
 from groupshift.adapters.fleet.process import ProcessFleet, ask
-from groupshift.adapters.memory.ports import MemoryFleet
-from groupshift.adapters.memory.world import World
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.fleet import Pending, SlotState
-from groupshift.sandbox.client_members.commands import CLIENTS
-from groupshift.sandbox.down import down
-from groupshift.sandbox.fleet import FleetDefinition, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import Command, marked, start, stop, wait_until
-from groupshift.sandbox.state import write_document
 from groupshift.settings import CommandSettings
+from groupshift_sandbox.client_members.commands import CLIENTS
+from groupshift_sandbox.down import down
+from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import Command, marked, start, stop, wait_until
+from groupshift_sandbox.state import write_document
+from groupshift_testing.ports import MemoryFleet
+from groupshift_testing.world import World
 from k8s.fleet import kubernetes_fleet
 from k8s.server import fake_server
 
 SUPERVISOR = """
 import sys
-from groupshift.sandbox import supervisor
-from groupshift.sandbox.processes import Command
+from groupshift_sandbox import supervisor
+from groupshift_sandbox.processes import Command
 MEMBER = '''
 import json, os, sys, time
 with open(sys.argv[1] + ".draft", "w") as out:

@@ -17,8 +17,8 @@ from groupshift.bootstrap import build
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Started
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import KubernetesSettings, parse
+from groupshift_sandbox.processes import wait_until
 from k8s.fleet import kubernetes_fleet, settings
 from k8s.manifests import NAMESPACE
 from k8s.node import Node

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from groupshift.adapters.memory.journal import MemoryJournal
 from groupshift.adapters.sqlalchemy.database import _engine
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.journal import Journal
+from groupshift_testing.journal import MemoryJournal
 from journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
 from journal_suite import *  # noqa: F403 - the suite's tests are this module's tests
 

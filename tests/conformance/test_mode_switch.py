@@ -12,8 +12,6 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 
 from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.memory.ports import MemoryModeSwitch
-from groupshift.adapters.memory.world import World
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.application.environment import Environment
@@ -27,6 +25,8 @@ from groupshift.errors import Conflict, Rejected
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.mode import ModeSwitch
 from groupshift.settings import Thresholds
+from groupshift_testing.ports import MemoryModeSwitch
+from groupshift_testing.world import World
 from simulated_move import Bench, make_bench
 
 

@@ -17,8 +17,8 @@ from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.crash import CrashPoint, NoCrash
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import SparkSettings
+from groupshift_sandbox.processes import wait_until
 
 PROJECT = Path(__file__).resolve().parents[2]
 CLUSTER = {"master": "spark://master:7077", "python": "/opt/python"}

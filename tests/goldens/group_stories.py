@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupshift.adapters.memory.ports import Killed
 from groupshift.application.environment import Environment, GroupSide
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import Assessment, GateBrief
@@ -17,6 +16,7 @@ from groupshift.errors import GroupshiftError
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.fleet import Change
 from groupshift.ports.journal import Entry, EventKind, Journal
+from groupshift_testing.ports import Killed
 from simulated_move import Bench, make_bench
 from simulated_protocol import make_protocol_bench
 from support.effects import Recorded, Recorder, another, names

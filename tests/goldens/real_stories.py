@@ -18,6 +18,7 @@ from downgrade_story import groups_at
 from goldens.cluster_stories import Told, there, there_and_back
 from goldens.group_stories import assessed, recorded, rules_of
 from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.application import downgrade_run, expansion_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.bootstrap import App, build
@@ -31,20 +32,19 @@ from groupshift.domain.hazards.versions import Version
 from groupshift.domain.moves import MoveName, MoveRequest, Until, WayBack
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind, Protocol, Way
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.replacement import SandboxReplacement
-from groupshift.sandbox.servers import stop_all
-from groupshift.sandbox.up import UpOptions, up
 from groupshift.settings import KafkaSettings, Settings, load
 from groupshift.spark import downgrade_tools, expansion_tools
 from groupshift.spark.run_tools import RunPlace
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.replacement import SandboxReplacement
+from groupshift_sandbox.servers import stop_all
+from groupshift_sandbox.up import UpOptions, up
 from protocol_fleet import FleetOptions, fleet_at, patiently, protocol_cluster
 from protocol_move import RUN_S, SETTLE_S, settings_of
 from support.effects import Recorder

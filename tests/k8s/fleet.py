@@ -10,8 +10,8 @@ from fleet_suite import DEADLINE_S, GROUP, Fleet
 from groupshift.adapters.fleet.kubernetes import KubernetesFleet
 from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
 from groupshift.ports.fleet import SlotState
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import KubernetesSettings
+from groupshift_sandbox.processes import wait_until
 from k8s.manifests import NAMESPACE, fleet_of
 from k8s.node import Node
 from k8s.requests import Server

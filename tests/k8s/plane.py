@@ -18,7 +18,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from groupshift.sandbox.processes import free_port, wait_until
+from groupshift_sandbox.processes import free_port, wait_until
 from k8s.requests import Server
 
 CONTROLLERS = "deployment-controller,replicaset-controller,statefulset-controller"

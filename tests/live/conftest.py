@@ -21,13 +21,13 @@ from kazoo.exceptions import NoNodeError
 
 from coordinators_ready import await_coordinators
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox import kafka, legacy
-from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox.faults import Link, start_relay
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, RelayedListener, create_topic, start_kafka
-from groupshift.sandbox.kraft import KraftCluster, start_kraft
-from groupshift.sandbox.processes import (
+from groupshift_sandbox import kafka, legacy
+from groupshift_sandbox import ledger as ledgers
+from groupshift_sandbox.faults import Link, start_relay
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, RelayedListener, create_topic, start_kafka
+from groupshift_sandbox.kraft import KraftCluster, start_kraft
+from groupshift_sandbox.processes import (
     Running,
     free_port,
     is_running,
@@ -35,7 +35,7 @@ from groupshift.sandbox.processes import (
     stop,
     wait_until,
 )
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper import start_zookeeper
 from started import started
 
 RELAYED_LISTENERS = 6
@@ -279,7 +279,7 @@ def producer(cluster: Cluster, process) -> Callable[..., Running]:
     number on each partition after which it ends (None: it goes on)."""
 
     def run(topic: str, partitions: int, *, rate: float = 20.0, count: int | None = None) -> Running:
-        argv = [sys.executable, "-m", "groupshift.sandbox.producer", "--bootstrap", cluster.bootstrap]
+        argv = [sys.executable, "-m", "groupshift_sandbox.producer", "--bootstrap", cluster.bootstrap]
         argv += ["--topic", topic, "--partitions", str(partitions), "--rate", str(rate)]
         argv += [] if count is None else ["--count", str(count)]
         return process(f"producer-{topic}", argv)

@@ -30,7 +30,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.errors import Rejected, Transient
-from groupshift.sandbox.processes import free_port, wait_until
+from groupshift_sandbox.processes import free_port, wait_until
 
 
 class _Clock:

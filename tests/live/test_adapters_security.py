@@ -11,11 +11,11 @@ from coordinators_ready import await_coordinators
 from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.errors import Rejected
-from groupshift.sandbox.faults import start_relay
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.faults import start_relay
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 PASSWORD = "wonder-land-1"
 LOGIN = (

@@ -19,7 +19,7 @@ from groupshift.domain.group import CommittedOffset
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.errors import Rejected, Transient
-from groupshift.sandbox.processes import free_port
+from groupshift_sandbox.processes import free_port
 
 REGISTRATION = Registration(subscription=(("orders", 1),), timestamp="1486000000000")
 OLD = encode_registration(REGISTRATION)

@@ -15,8 +15,6 @@ from groupshift.adapters.group_reader import LiveGroupReader
 from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.ledger.files import LedgerFiles
-from groupshift.adapters.memory.evidence import MemoryEvidence, MemoryProof
-from groupshift.adapters.memory.journal import MemoryJournal
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
@@ -27,9 +25,11 @@ from groupshift.domain.assignment import Assignor, TextForm, assign
 from groupshift.domain.judgement import ActState, Assessment, Judgement
 from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName, Until
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import Thresholds
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.processes import wait_until
+from groupshift_testing.evidence import MemoryEvidence, MemoryProof
+from groupshift_testing.journal import MemoryJournal
 
 PARTITIONS, RATE, WATCH_S = 4, 50.0, 15
 OFTEN = {"auto.commit.interval.ms": "500"}

@@ -34,14 +34,14 @@ from groupshift.domain.audit_rules import Kind, Weight
 from groupshift.domain.coordinator_log import encode_key, encode_value
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift.sandbox.kraft import KraftCluster, start_kraft
-from groupshift.sandbox.processes import marked, stop, wait_until
-from groupshift.sandbox.zookeeper import start_zookeeper
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
+from groupshift_sandbox.kraft import KraftCluster, start_kraft
+from groupshift_sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.zookeeper import start_zookeeper
 from native_member import NativeMember, joined
 
 OFFSETS = "__consumer_offsets"

@@ -16,16 +16,16 @@ import pytest
 from kazoo.client import KazooClient
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import start_kraft
-from groupshift.sandbox.processes import marked, stop
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.jobs import read_coordinator_log
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import start_kraft
+from groupshift_sandbox.processes import marked, stop
 from small_disk import listing, small_disk
 
 pytestmark = pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too

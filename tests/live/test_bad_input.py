@@ -18,8 +18,8 @@ from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.settings import Settings, parse
+from groupshift_sandbox.processes import free_port, wait_until
 from patient_readers import wait_longer
 
 PARTITIONS = 2

@@ -10,11 +10,11 @@ import pytest
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.protocol.broker import PROTOCOLS
 from groupshift.ports.broker_replacement import Replacement
-from groupshift.sandbox.cluster_file import load
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import known, marked, stop
-from groupshift.sandbox.replacement import SandboxReplacement
+from groupshift_sandbox.cluster_file import load
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import known, marked, stop
+from groupshift_sandbox.replacement import SandboxReplacement
 from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from replacement_suite import Driven, change
 

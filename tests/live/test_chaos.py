@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.sandbox.chaos.judgement import evidence
-from groupshift.sandbox.chaos.run import ChaosOptions, run
-from groupshift.sandbox.chaos.schedule import Act, draw_schedule
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
+from groupshift_sandbox.chaos.judgement import evidence
+from groupshift_sandbox.chaos.run import ChaosOptions, run
+from groupshift_sandbox.chaos.schedule import Act, draw_schedule
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
 
 OPTIONS = ChaosOptions(seed=3, seconds=240.0)
 

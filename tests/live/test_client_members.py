@@ -13,11 +13,11 @@ from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol, command
-from groupshift.sandbox.client_members.events import delivered, overlapping, owned
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol, command
+from groupshift_sandbox.client_members.events import delivered, overlapping, owned
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.processes import wait_until
 
 PARTITIONS, RECORDS = 3, 20
 

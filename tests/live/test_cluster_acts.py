@@ -13,11 +13,11 @@ from groupshift.adapters.kafka.raw.cluster_acts import LiveClusterActs
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Rejected
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop, wait_until
 
 TOPIC, NATIVE, LOG = "orders", "native", 3
 SESSION, SEGMENT, GROUP_VERSION = "consumer.session.timeout.ms", "segment.ms", "group.version"

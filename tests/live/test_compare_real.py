@@ -18,15 +18,15 @@ from pyspark.sql import SparkSession
 
 from group_probe import GroupProbe
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.java import java_home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster
-from groupshift.sandbox.processes import wait_until
 from groupshift.spark.comparison.session import large_session
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.processes import wait_until
 
 pytestmark = pytest.mark.timeout(900)  # comparisons in Spark, on a machine that may do something else, too
 

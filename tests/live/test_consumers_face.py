@@ -18,8 +18,8 @@ from groupshift.consumers import configuration as member_configuration
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
-from groupshift.sandbox.processes import free_port, wait_until
-from groupshift.sandbox.producer import NumberedProducer
+from groupshift_sandbox.processes import free_port, wait_until
+from groupshift_sandbox.producer import NumberedProducer
 from reading_member import ReadingMember
 from threads_left import await_no_thread, threads_of
 

@@ -17,7 +17,7 @@ from groupshift.consumers import MigratingConsumer
 from groupshift.domain import waking
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 from reading_member import ReadingMember
 
 

@@ -16,11 +16,11 @@ from groupshift.domain.protocol.broker import Policy
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.protocol.rules_brokers import disagreements
 from groupshift.domain.protocol.view import ProtocolView
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, await_node, start_kraft, start_node
-from groupshift.sandbox.processes import known, marked, stop, wait_until
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, await_node, start_kraft, start_node
+from groupshift_sandbox.processes import known, marked, stop, wait_until
 
 GROUPS = [f"g{number}" for number in range(60)]
 

@@ -11,8 +11,8 @@ import pytest
 
 from coordinator_members import CLASSIC, NATIVE, Members, epochs, generations, records_of
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster
 from protocol_story import story
 
 PARTITIONS = 6

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.producer import NumberedProducer
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.producer import NumberedProducer
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 5

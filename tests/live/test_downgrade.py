@@ -14,11 +14,11 @@ from groupshift.adapters.kafka.raw.features import FeatureChange, update_feature
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop, wait_until
 
 SIMPLE, NATIVE, TOPIC = "[/team]/simple", "app[prod] a b#c", "orders"
 SESSION, SESSION_MS = "consumer.session.timeout.ms", "1800000"

@@ -16,12 +16,12 @@ from downgrade_story import offsets_of as committed_offsets
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster, unchanged
-from groupshift.sandbox.processes import marked, stop, wait_until
-from groupshift.sandbox.rolling import replace_node
+from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.rolling import replace_node
 from open_transaction import OpenTransaction
 from placement_story import audited
 from resuming_members import (

@@ -9,7 +9,7 @@ from groupshift.consumers.counters import Counters
 from groupshift.consumers.membership import KafkaMembership
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 
 class Failing:

@@ -8,7 +8,7 @@ from forgetful_relay import ForgetfulRelay, forgetful
 from groupshift.consumers.configuration import parse
 from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 PATIENCE_S = 60
 

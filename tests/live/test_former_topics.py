@@ -20,13 +20,13 @@ from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.coordinator_log import encode_key, encode_value
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.layout import unchanged
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.rolling import replace_node
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.layout import unchanged
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.rolling import replace_node
 
 COUNT = 5
 BEFORE = "pnZcymezThatEe9XU5FPyw"

@@ -20,12 +20,12 @@ from groupshift.cli.main import main
 from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop, wait_until
 from groupshift.spark.comparison.inputs import verify
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop, wait_until
 from native_member import NativeMember, ShareMember, joined
 from open_transaction import OpenTransaction
 

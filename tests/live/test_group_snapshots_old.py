@@ -12,12 +12,12 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.raw.wire import Api
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.artifacts import SCALA_CONSUMERS
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions, create_topic, start_kafka
-from groupshift.sandbox.processes import marked, stop, wait_until
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.artifacts import SCALA_CONSUMERS
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
+from groupshift_sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.processes import wait_until
 from streams_member import StreamsMember
 
 

@@ -14,13 +14,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.errors import Rejected, Transient
-from groupshift.sandbox.java import java_home
-from groupshift.sandbox.processes import wait_until
 from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.fetched import Brokers, fetched, log_bounds
 from groupshift.spark.segments import segments
 from groupshift.spark.session import local_session
+from groupshift_sandbox.processes import wait_until
 
 pytestmark = pytest.mark.timeout(900)  # jobs of Spark, on a machine that may do something else, too
 

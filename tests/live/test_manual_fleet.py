@@ -16,8 +16,8 @@ from groupshift.domain.judgement import ActOutcome, ActState
 from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName, Until, WayBack
 from groupshift.domain.phases import Phase
 from groupshift.errors import Conflict
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import parse
+from groupshift_sandbox.processes import wait_until
 from patient_readers import wait_longer
 
 PARTITIONS = 4

@@ -23,15 +23,15 @@ from groupshift.domain.coordinator_log import commit_place
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.ports.offset_restoring import unheld
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.layout import unchanged
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.rolling import replace_node
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.layout import unchanged
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.rolling import replace_node
 from open_transaction import OpenTransaction
 
 TOPIC = "orders"

@@ -12,14 +12,14 @@ from groupshift.application.placement import PlacementAudit
 from groupshift.cli.main import main
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.elections import lead_as_preferred
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster, unchanged
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.rolling import replace_node
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from groupshift_sandbox.elections import lead_as_preferred
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.rolling import replace_node
+from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from placement_story import (
     AFTER,
     BEFORE,

@@ -15,10 +15,10 @@ from groupshift.cli.main import main
 from groupshift.domain.protocol.answers import Event, Outcome
 from groupshift.domain.protocol.broker import POLICY
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop, wait_until
 from protocol_story import PATIENCE_S, Given, Story, story
 
 

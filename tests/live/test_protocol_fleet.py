@@ -9,8 +9,8 @@ import pytest
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.protocol.model import Kind, Protocol
 from groupshift.ports.fleet import SlotState
-from groupshift.sandbox.kraft import KraftCluster
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.processes import wait_until
 from protocol_fleet import PATIENCE_S, FleetOptions, fleet_at
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too

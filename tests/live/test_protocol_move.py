@@ -11,7 +11,7 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.phases import Phase
 from groupshift.domain.protocol.model import Kind, Protocol, Way
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.kraft import KraftCluster
+from groupshift_sandbox.kraft import KraftCluster
 from protocol_fleet import FleetOptions, fleet_at
 from protocol_move import ProtocolBench, bench_of
 from warm_spark import warm_spark

@@ -10,8 +10,8 @@ import pytest
 
 from groupshift.cli.main import main
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.client_members.commands import CLIENTS
-from groupshift.sandbox.kraft import KraftCluster
+from groupshift_sandbox.client_members.commands import CLIENTS
+from groupshift_sandbox.kraft import KraftCluster
 from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at
 from protocol_move import compared_here
 

@@ -14,10 +14,10 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.errors import Rejected, Transient
-from groupshift.sandbox.certificates import Certificates, make_certificates
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftNode, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop
+from groupshift_sandbox.certificates import Certificates, make_certificates
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftNode, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop
 
 PASSWORD = "wonder-land-1"
 PLAIN = (

@@ -12,12 +12,12 @@ from confluent_kafka import Producer
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.cli.main import main
 from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
-from groupshift.sandbox.java import java_binary
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster
+from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster
 
 RECORDS, COMMITTED = 30, 10
 pytestmark = pytest.mark.timeout(300)

@@ -17,7 +17,7 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import GroupPaths
-from groupshift.sandbox.committing import commit
+from groupshift_sandbox.committing import commit
 
 
 def test_u15_offsets_that_stay_in_kafka_are_deleted_with_execute_only(

@@ -9,7 +9,7 @@ import pytest
 
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
-from groupshift.sandbox.home import Home
+from groupshift_sandbox.home import Home
 from replayed_log import Replayed, replay
 
 pytestmark = pytest.mark.timeout(600)

@@ -37,12 +37,12 @@ from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.ports.crash import CrashPoint
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.ledger import read_ledgers
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.up import UpOptions, up
 from groupshift.settings import Settings, load
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.ledger import read_ledgers
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.up import UpOptions, up
 from protocol_fleet import patiently
 from simulated_move import Watcher
 from warm_spark import warm_spark

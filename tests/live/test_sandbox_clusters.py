@@ -12,15 +12,15 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
-from groupshift.sandbox.cluster_file import load
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.layout import to_release, with_properties
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.rolling import NodeFailed, replace_node
+from groupshift_sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
+from groupshift_sandbox.cluster_file import load
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.layout import to_release, with_properties
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.rolling import NodeFailed, replace_node
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 SIMPLE, NATIVE = ["g0", "g1"], "native"

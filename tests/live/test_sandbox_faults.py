@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient, KazooState
 
 from groupshift.errors import Rejected
-from groupshift.sandbox import faults
-from groupshift.sandbox.processes import free_port, is_running, stop, wait_until
+from groupshift_sandbox import faults
+from groupshift_sandbox.processes import free_port, is_running, stop, wait_until
 
 
 class Echo(threading.Thread):

@@ -7,8 +7,8 @@ from confluent_kafka import Producer
 
 from group_log import GroupLog
 from groupshift.domain.ownership import Ended
-from groupshift.sandbox import faults, legacy
-from groupshift.sandbox.processes import is_running, wait_until
+from groupshift_sandbox import faults, legacy
+from groupshift_sandbox.processes import is_running, wait_until
 
 
 @pytest.mark.parametrize("release", legacy.RELEASES)

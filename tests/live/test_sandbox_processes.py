@@ -12,9 +12,9 @@ import threading
 import pytest
 
 from groupshift.errors import Broken, Transient
-from groupshift.sandbox import processes
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import (
+from groupshift_sandbox import processes
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import (
     Command,
     Running,
     descendants,
@@ -30,7 +30,7 @@ from groupshift.sandbox.processes import (
     stop,
     wait_until,
 )
-from groupshift.sandbox.state import SandboxState
+from groupshift_sandbox.state import SandboxState
 
 FOREVER = "import time; time.sleep(600)"
 STUBBORN = (
@@ -152,7 +152,7 @@ def test_a_port_that_was_given_is_not_given_again_before_anything_listens(monkey
         given.extend(free_port() for _ in range(few[0], few[1] + 1))
     assert len(set(given)) == len(given) > 0
     script = (
-        "from groupshift.errors import Transient\nfrom groupshift.sandbox import processes\n"
+        "from groupshift.errors import Transient\nfrom groupshift_sandbox import processes\n"
         f"processes._PORTS = {few}\n"
         "try:\n    print(processes.free_port())\nexcept Transient:\n    print(0)"
     )

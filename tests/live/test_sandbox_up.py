@@ -18,17 +18,17 @@ from groupshift.domain.coordination import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.fleet import Change, Slot, SlotState, Started
-from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox import legacy
-from groupshift.sandbox.down import down
-from groupshift.sandbox.faults import kill
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import KafkaOptions
-from groupshift.sandbox.listening import listening_sockets
-from groupshift.sandbox.processes import Running, is_running, known, marked, start_ticks, wait_until
-from groupshift.sandbox.state import read_document
-from groupshift.sandbox.status import status
-from groupshift.sandbox.up import UpOptions, start_supervisor, up
+from groupshift_sandbox import ledger as ledgers
+from groupshift_sandbox import legacy
+from groupshift_sandbox.down import down
+from groupshift_sandbox.faults import kill
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions
+from groupshift_sandbox.listening import listening_sockets
+from groupshift_sandbox.processes import Running, is_running, known, marked, start_ticks, wait_until
+from groupshift_sandbox.state import read_document
+from groupshift_sandbox.status import status
+from groupshift_sandbox.up import UpOptions, start_supervisor, up
 
 GROUP = "orders-app"
 OPTIONS = UpOptions(airflow=False, kafka=KafkaOptions(initial_rebalance_delay_ms=0))
@@ -165,7 +165,7 @@ def test_members_outlive_a_killed_supervisor_and_are_adopted_again(home, fleet):
 
 def test_a_second_supervisor_is_refused(home, fleet):
     """Two of them would start members twice."""
-    argv = [sys.executable, "-m", "groupshift.sandbox.supervisor", "--home", str(home.root)]
+    argv = [sys.executable, "-m", "groupshift_sandbox.supervisor", "--home", str(home.root)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == Rejected.exit_code
     assert "another supervisor already serves" in done.stderr
@@ -236,7 +236,7 @@ def test_down_leaves_nothing_and_can_be_repeated(home):
 
 def _up_in_background(home: Home) -> subprocess.Popen[bytes]:
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # '&' had it ignored
-    code = f"{heed}; from groupshift.cli.sandbox import app; app(['up', '--no-airflow'])"
+    code = f"{heed}; from groupshift_sandbox.cli import app; app(['up', '--no-airflow'])"
     environment = {**os.environ, "GROUPSHIFT_HOME": str(home.root)}
     log = home.root.with_suffix(".log").open("wb")
     return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=log, stderr=log)

@@ -21,6 +21,7 @@ from groupshift.adapters.group_reader import LiveGroupReader
 from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.ensemble import KafkaEnsemble
 from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
@@ -37,15 +38,14 @@ from groupshift.domain.scan_changes import Aspect, Change
 from groupshift.domain.scan_waves import WaveRules
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.scans import ToggleState
-from groupshift.sandbox import legacy
-from groupshift.sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_binary
-from groupshift.sandbox.kafka import KafkaOptions, await_kafka, broker_properties, create_topic
-from groupshift.sandbox.logging_properties import write_logging
-from groupshift.sandbox.processes import Running, free_port, wait_until
-from groupshift.sandbox.zookeeper import serves
 from groupshift.settings import parse
+from groupshift_sandbox import legacy
+from groupshift_sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, await_kafka, broker_properties, create_topic
+from groupshift_sandbox.logging_properties import write_logging
+from groupshift_sandbox.processes import Running, free_port, wait_until
+from groupshift_sandbox.zookeeper import serves
 
 NOW = WaveRules(size=2, budget=1, stable_s=0)
 PARTITIONS = 4

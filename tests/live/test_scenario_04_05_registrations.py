@@ -10,8 +10,8 @@ from kazoo.exceptions import NoNodeError
 
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, ZookeeperConsumer
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.processes import wait_until
 from old_member_log import complaints
 from reading_member import ReadingMember
 

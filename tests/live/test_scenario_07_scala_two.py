@@ -6,8 +6,8 @@ import pytest
 
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox import ledger as ledgers
+from groupshift_sandbox.processes import wait_until
 
 COMMIT_OFTEN = {"zookeeper.session.timeout.ms": "4000"}
 

@@ -12,9 +12,9 @@ from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.assignment import TextForm, round_robin_assignment
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox import legacy
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox import legacy
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.processes import wait_until
 from reading_member import ReadingMember
 
 PARTITIONS = 3

@@ -12,9 +12,9 @@ from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.producer import NumberedProducer
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.producer import NumberedProducer
 from reading_member import ReadingMember
 
 

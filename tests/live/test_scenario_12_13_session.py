@@ -5,8 +5,8 @@ from __future__ import annotations
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox import ledger as ledgers
+from groupshift_sandbox.processes import wait_until
 
 SESSION = {"zookeeper.session.timeout.ms": "10000", "zookeeper.connection.timeout.ms": "60000"}
 

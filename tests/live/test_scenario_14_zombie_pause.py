@@ -7,8 +7,8 @@ from itertools import groupby, pairwise
 
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.sandbox.faults import paused
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.faults import paused
+from groupshift_sandbox.processes import wait_until
 from numbered_records import write
 
 SESSION_S = 6

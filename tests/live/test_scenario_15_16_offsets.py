@@ -6,9 +6,9 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.producer import NumberedProducer
+from groupshift_sandbox import ledger as ledgers
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.producer import NumberedProducer
 
 
 def write(cluster, name, partition, count):

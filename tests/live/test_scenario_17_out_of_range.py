@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 from numbered_records import write
 from reading_member import ReadingMember
 

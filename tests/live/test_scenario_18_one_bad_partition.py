@@ -14,7 +14,7 @@ from groupshift.consumers import MigratingConsumer
 from groupshift.domain.coordination import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import topic_path
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 from numbered_records import write
 from protocol_fleet import patiently
 from reading_member import ReadingMember

@@ -5,7 +5,7 @@ from __future__ import annotations
 from group_probe import PATIENCE_S, GroupProbe, exported
 from groupshift.domain.coordination import Mode
 from groupshift.domain.registration import Registration, encode_registration
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 CELLS = [b"kafka", b"zookeeper", b"kafka", b"kafka\n", b"kafka", b"KAFKA", b"kafka", b"", b"kafka", None]
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.coordination import Mode
-from groupshift.sandbox.faults import expire_session, paused
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.faults import expire_session, paused
+from groupshift_sandbox.processes import wait_until
 
 TOGGLES = 50
 APART_MS = 2_000

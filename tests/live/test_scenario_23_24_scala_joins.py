@@ -10,8 +10,8 @@ import pytest
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.coordination import Mode, ModeNode
-from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox import ledger as ledgers
+from groupshift_sandbox.processes import wait_until
 from old_member_log import rebalances
 from started import started
 

@@ -25,8 +25,8 @@ from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.scans import ToggleState
-from groupshift.sandbox.processes import free_port, wait_until
 from groupshift.settings import parse
+from groupshift_sandbox.processes import free_port, wait_until
 from protocol_fleet import patiently
 
 TIMEOUT_S = 6

@@ -7,9 +7,9 @@ import time
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe, exported
 from groupshift.domain.coordination import Mode
-from groupshift.sandbox import ledger as ledgers
-from groupshift.sandbox.ledger import Delivery
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox import ledger as ledgers
+from groupshift_sandbox.ledger import Delivery
+from groupshift_sandbox.processes import wait_until
 
 SESSION_S = 6
 

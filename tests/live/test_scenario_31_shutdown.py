@@ -8,8 +8,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer, commits, group_consumer, holdings
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.producer import NumberedProducer
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.producer import NumberedProducer
 from threads_left import await_no_thread
 
 RECORDS = 20

@@ -28,15 +28,15 @@ from groupshift.domain.moves import MoveRequest
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
-from groupshift.sandbox import legacy
-from groupshift.sandbox.certificates import make_certificates
-from groupshift.sandbox.faults import start_relay
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.processes import Running, free_port, marked, start, stop, wait_until
-from groupshift.sandbox.producer import NumberedProducer
-from groupshift.sandbox.zookeeper import ZookeeperOptions, start_zookeeper
 from groupshift.settings import parse
+from groupshift_sandbox import legacy
+from groupshift_sandbox.certificates import make_certificates
+from groupshift_sandbox.faults import start_relay
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.processes import Running, free_port, marked, start, stop, wait_until
+from groupshift_sandbox.producer import NumberedProducer
+from groupshift_sandbox.zookeeper import ZookeeperOptions, start_zookeeper
 from reading_member import ReadingMember
 from secured_sandbox import (
     GROUP_DESCRIBE,

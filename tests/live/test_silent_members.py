@@ -23,13 +23,13 @@ from groupshift.adapters.kafka.raw.features import FeatureChange, update_feature
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Broken
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.layout import unchanged
-from groupshift.sandbox.processes import is_running, marked, stop, wait_until
-from groupshift.sandbox.rolling import replace_node
+from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.layout import unchanged
+from groupshift_sandbox.processes import is_running, marked, stop, wait_until
+from groupshift_sandbox.rolling import replace_node
 from protocol_story import PARTITIONS, story
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too

@@ -18,14 +18,14 @@ from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind
 from groupshift.ports.cluster_runs import ClusterRun, RunState
-from groupshift.sandbox.cluster_file import load
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster
-from groupshift.sandbox.up import write_settings
 from groupshift.settings import load as load_settings
+from groupshift_sandbox.cluster_file import load
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.up import write_settings
 from killed_tasks import Killing, killing_airflow
 
 pytestmark = pytest.mark.timeout(9000)  # every task runs twice

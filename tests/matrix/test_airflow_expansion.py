@@ -15,11 +15,11 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.application.expansion_run import statuses
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.ports.cluster_runs import RunState
-from groupshift.sandbox.down import down
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions
-from groupshift.sandbox.up import write_settings
 from groupshift.settings import load as load_settings
+from groupshift_sandbox.down import down
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions
+from groupshift_sandbox.up import write_settings
 from killed_tasks import Killing, killing_airflow
 from placement_story import audited
 

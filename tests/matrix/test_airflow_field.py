@@ -12,10 +12,10 @@ from field_sandbox import PARTITIONS, Field, field_sandbox, prove_there_and_back
 from groupshift.bootstrap import build
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.phases import Phase
-from groupshift.sandbox.airflow_api import AirflowApi
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.up import start_airflow
 from groupshift.settings import load
+from groupshift_sandbox.airflow_api import AirflowApi
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.up import start_airflow
 from real_airflow import CONF, HEARTBEAT, Real
 
 pytestmark = pytest.mark.timeout(2400)  # longer than both runs may take, with the sandbox's start

@@ -17,8 +17,8 @@ from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import build
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.phases import Phase
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import load
+from groupshift_sandbox.processes import wait_until
 from real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
 from typed_again import typed_again
 from warm_spark import warm_spark

@@ -30,15 +30,15 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Transient
-from groupshift.sandbox.broker_log import failed_partitions
-from groupshift.sandbox.client_members.commands import CLIENTS
-from groupshift.sandbox.kraft import KraftCluster
-from groupshift.sandbox.layout import to_release
-from groupshift.sandbox.processes import Running, known, send, wait_until
-from groupshift.sandbox.rolling import replace_node
-from groupshift.sandbox.servers import log_of
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.broker_log import failed_partitions
+from groupshift_sandbox.client_members.commands import CLIENTS
+from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import to_release
+from groupshift_sandbox.processes import Running, known, send, wait_until
+from groupshift_sandbox.rolling import replace_node
+from groupshift_sandbox.servers import log_of
 from protocol_fleet import (
     CONFLUENT,
     PATIENCE_S,

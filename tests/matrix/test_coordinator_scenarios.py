@@ -20,18 +20,18 @@ from groupshift.domain.downgrade.record_bytes import LiveCommit, live_commits
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.broker import POLICY
 from groupshift.domain.protocol.model import Kind, Protocol
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster, to_release
-from groupshift.sandbox.metadata_log import await_snapshots
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.rolling import Seen, replace_node, roll
-from groupshift.sandbox.servers import stop_all
 from groupshift.settings import KafkaSettings
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, to_release
+from groupshift_sandbox.metadata_log import await_snapshots
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.rolling import Seen, replace_node, roll
+from groupshift_sandbox.servers import stop_all
 from protocol_story import Story, story
 
 pytestmark = pytest.mark.timeout(900)

@@ -17,12 +17,12 @@ from downgrade_story import Assessed, Groups, cluster_of, groups_at, new_392, of
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster
-from groupshift.sandbox.layout import to_release
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.rolling import replace_node
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster
+from groupshift_sandbox.layout import to_release
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.rolling import replace_node
 from native_member import NativeMember
 
 pytestmark = pytest.mark.timeout(900)

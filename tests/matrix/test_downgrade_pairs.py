@@ -19,17 +19,17 @@ from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.domain.downgrade.record_bytes import live_commits
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.cluster_file import load
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.servers import stop_all
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
+from groupshift_sandbox.cluster_file import load
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.servers import stop_all
+from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 
 pytestmark = pytest.mark.timeout(1200)
 

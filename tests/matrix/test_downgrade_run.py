@@ -15,12 +15,12 @@ from groupshift.domain.downgrade.run_plan import COMPACTING
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.cluster_file import load
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
-from groupshift.sandbox.layout import to_release
-from groupshift.sandbox.rolling import replace_node
+from groupshift_sandbox.cluster_file import load
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
+from groupshift_sandbox.layout import to_release
+from groupshift_sandbox.rolling import replace_node
 
 pytestmark = pytest.mark.timeout(1200)
 

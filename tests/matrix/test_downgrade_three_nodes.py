@@ -11,13 +11,13 @@ from downgrade_story import Assessed, cluster_of, groups_at, offsets_of
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftCluster, KraftOptions
-from groupshift.sandbox.layout import Cluster, to_release
-from groupshift.sandbox.metadata_log import await_snapshots
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.rolling import Seen, roll
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftCluster, KraftOptions
+from groupshift_sandbox.layout import Cluster, to_release
+from groupshift_sandbox.metadata_log import await_snapshots
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.rolling import Seen, roll
 
 pytestmark = pytest.mark.timeout(900)
 

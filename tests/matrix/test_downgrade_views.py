@@ -17,16 +17,16 @@ from groupshift.domain.downgrade.releases import LINES, line_of_version
 from groupshift.domain.downgrade.view import Asked
 from groupshift.domain.hazards.versions import Version
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import to_release
-from groupshift.sandbox.processes import known, marked, stop, wait_until
-from groupshift.sandbox.readiness import connect_to
-from groupshift.sandbox.rolling import replace_node
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import to_release
+from groupshift_sandbox.processes import known, marked, stop, wait_until
+from groupshift_sandbox.readiness import connect_to
+from groupshift_sandbox.rolling import replace_node
+from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -9,7 +9,7 @@ import pytest
 
 from expansion_story import BEFORE, home_in, runs_of, started
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.client_members.commands import CLIENTS, GroupProtocol
+from groupshift_sandbox.client_members.commands import CLIENTS, GroupProtocol
 from placement_story import audited
 from resuming_members import Kind, one_of_each, read_to_the_end, resume
 

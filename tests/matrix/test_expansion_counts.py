@@ -28,8 +28,8 @@ from expansion_story import (
 )
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
-from groupshift.sandbox.layout import Cluster, unchanged
-from groupshift.sandbox.rolling import replace_node
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.rolling import replace_node
 from placement_story import asked, audited
 
 pytestmark = pytest.mark.timeout(1_800)

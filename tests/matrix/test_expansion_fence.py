@@ -17,12 +17,12 @@ from client_processes import client_processes
 from cluster_move_runs import Runs
 from downgrade_story import offsets_of as committed_offsets
 from expansion_story import home_in
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
-from groupshift.sandbox.java import java_binary
-from groupshift.sandbox.kraft import KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster
+from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
+from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
+from groupshift_sandbox.kraft import KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster
 from placement_story import audited
 from resuming_members import TOPIC, one_of_each, read_to_the_end, renamed, resume
 

@@ -23,8 +23,8 @@ from expansion_story import (
     started,
     wanted,
 )
-from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.processes import is_running, known, wait_until
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.processes import is_running, known, wait_until
 from placement_story import audited
 
 pytestmark = pytest.mark.timeout(1_800)

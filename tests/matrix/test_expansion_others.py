@@ -16,12 +16,12 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.coordinator_calls import named_by
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.elections import lead_as_preferred
-from groupshift.sandbox.kraft import KraftOptions
-from groupshift.sandbox.layout import Cluster, unchanged, with_properties
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.rolling import replace_node
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.elections import lead_as_preferred
+from groupshift_sandbox.kraft import KraftOptions
+from groupshift_sandbox.layout import Cluster, unchanged, with_properties
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.rolling import replace_node
 from led_elsewhere import lead_by_first, replicas_of, turned
 from placement_story import (
     AFTER,

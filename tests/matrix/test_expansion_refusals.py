@@ -13,9 +13,9 @@ from expansion_story import GROUPS, TOPIC, answered, committed, logged, placed, 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.kraft import KraftOptions
-from groupshift.sandbox.layout import Cluster
-from groupshift.sandbox.processes import known, stop, wait_until
+from groupshift_sandbox.kraft import KraftOptions
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.processes import known, stop, wait_until
 from placement_story import audited
 
 pytestmark = pytest.mark.timeout(900)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counted_groups import WITHIN_S, counts, make_groups, open_cluster, verdicts
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL
 
 CASES = [
     ("3.4.0", {}, "old", False),

@@ -18,7 +18,7 @@ from fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
 from groupshift.adapters.fleet.kubernetes import KubernetesFleet
 from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
 from groupshift.errors import Rejected
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 from k8s.fleet import kubernetes_fleet, members, settings
 from k8s.manifests import NAMESPACE
 from k8s.plane import control_plane

@@ -15,16 +15,16 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from groupshift.sandbox.artifacts import ZOOKEEPER_ERA
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_home
-from groupshift.sandbox.kafka import KafkaOptions, start_kafka
-from groupshift.sandbox.processes import marked, stop
-from groupshift.sandbox.zookeeper import start_zookeeper
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.spark.batches.files import filesystem, read_parts
 from groupshift.spark.batches.headers import MAGIC
 from groupshift.spark.segments import segments
 from groupshift.spark.session import local_session
+from groupshift_sandbox.artifacts import ZOOKEEPER_ERA
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import KafkaOptions, start_kafka
+from groupshift_sandbox.processes import marked, stop
+from groupshift_sandbox.zookeeper import start_zookeeper
 
 FORMATS = {"0.9.0": 0, "0.10.0": 1, "0.11.0": 2}
 """``message.format.version`` of a topic, and the format on disk."""

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer
 from groupshift.domain.protocol.answers import Outcome
 from groupshift.domain.protocol.broker import CLASSIC_SIZE, CONSUMER_SIZE, POLICY, PROTOCOLS, Policy
 from groupshift.domain.protocol.model import Kind
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
-from groupshift.sandbox.processes import marked, stop, wait_until
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
+from groupshift_sandbox.processes import marked, stop, wait_until
 from protocol_story import PATIENCE_S, Story, story
 
 LIVE = "native, live classic"

@@ -22,8 +22,8 @@ from groupshift.domain.phases import Phase
 from groupshift.domain.protocol.model import Kind, Protocol, Way
 from groupshift.errors import Conflict
 from groupshift.ports.crash import CrashPoint
-from groupshift.sandbox.kraft import KraftCluster
 from groupshift.settings import load
+from groupshift_sandbox.kraft import KraftCluster
 from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
 from protocol_move import ProtocolBench, bench_of
 from warm_spark import warm_spark

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL
 from replayed_log import replay
 
 OLD, NEW = Coordinator.OLD, Coordinator.NEW

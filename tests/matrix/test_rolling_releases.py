@@ -14,21 +14,21 @@ from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
-from groupshift.sandbox.client_members.events import delivered
-from groupshift.sandbox.committing import commit
-from groupshift.sandbox.elections import elect_preferred
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import create_topic
-from groupshift.sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
-from groupshift.sandbox.layout import Cluster, Role, to_release, with_properties
-from groupshift.sandbox.metadata_log import await_snapshots
-from groupshift.sandbox.processes import wait_until
-from groupshift.sandbox.readiness import connect_to, leaders_of
-from groupshift.sandbox.rolling import NodeFailed, Seen, replace_node, roll
-from groupshift.sandbox.servers import stop_all
-from groupshift.sandbox.zookeeper import start_zookeeper
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
+from groupshift_sandbox.client_members.events import delivered
+from groupshift_sandbox.committing import commit
+from groupshift_sandbox.elections import elect_preferred
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import create_topic
+from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
+from groupshift_sandbox.layout import Cluster, Role, to_release, with_properties
+from groupshift_sandbox.metadata_log import await_snapshots
+from groupshift_sandbox.processes import wait_until
+from groupshift_sandbox.readiness import connect_to, leaders_of
+from groupshift_sandbox.rolling import NodeFailed, Seen, replace_node, roll
+from groupshift_sandbox.servers import stop_all
+from groupshift_sandbox.zookeeper import start_zookeeper
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 
 pytestmark = pytest.mark.timeout(900)
 

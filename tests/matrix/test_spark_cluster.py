@@ -17,15 +17,15 @@ from pyspark.sql import SparkSession
 
 from committed_offsets import Servers, committed_offsets
 from coordinator_story import PARTITIONS, T
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.application.audit import AuditOptions
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_home
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 from groupshift.spark.jobs import read_coordinator_log
 from groupshift.spark.jobs.read_coordinator_log import TABLES
 from groupshift.spark.offsets.handing import handed_over
 from groupshift.spark.offsets_audit import AuditRequest, run_audit
 from groupshift.spark.session import local_session
+from groupshift_sandbox.home import Home
 from spark.test_coordinator_job import dump, segment_files
 from spark_cluster import SparkCluster, spark_cluster, submit
 

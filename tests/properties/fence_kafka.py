@@ -1,6 +1,6 @@
 """The coordinator of a classic Kafka group, with generations, session timeouts and eager rebalances.
 
-More faithful than `groupshift.adapters.memory.membership`: members talk to it over links that fail, learn
+More faithful than `groupshift_testing.membership`: members talk to it over links that fail, learn
 of a rebalance by their heartbeats, and are evicted when they are silent.
 """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from groupshift.adapters.memory.fetch import MemoryFetch
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.identity import Identity
 from groupshift.consumers.parts import Parts, Policy
@@ -16,6 +15,7 @@ from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration, encode_registration, parse_registration
 from groupshift.ports.coordination import OffsetNode
 from groupshift.ports.fetch import Reset
+from groupshift_testing.fetch import MemoryFetch
 from properties import fence_time
 from properties.fence_kafka import SimulatedMembership
 from properties.fence_time import LONG, SimulatedThread

@@ -19,7 +19,7 @@ from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-PACKAGES = ("groupshift.consumers", "groupshift.adapters.memory")
+PACKAGES = ("groupshift.consumers", "groupshift_testing")
 LONG = 1_000
 """Calls in one go that no honest pass of a member needs."""
 

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from groupshift.adapters.memory.coordination import MemoryCoordination
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.errors import Transient
 from groupshift.ports.coordination import CoordinationListener, OffsetNode, OffsetWrite, Session
+from groupshift_testing.coordination import MemoryCoordination
 from properties import fence_time
 
 SESSION_S = 6.0

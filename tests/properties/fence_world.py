@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.adapters.memory.coordination import MemoryZookeeper
 from groupshift.domain.coordination import Mode, effective_mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import parse_awareness
+from groupshift_testing.coordination import MemoryZookeeper
 from properties import fence_time
 from properties.fence_judge import Invariant, Judge
 from properties.fence_kafka import Coordinator

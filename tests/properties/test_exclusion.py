@@ -9,9 +9,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from groupshift.adapters.memory.coordination import MemoryCoordination, MemoryZookeeper
-from groupshift.adapters.memory.fetch import MemoryFetch
-from groupshift.adapters.memory.membership import MemoryKafkaGroup, MemoryMembership
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.holdings import Parts, Policy
 from groupshift.consumers.identity import Identity
@@ -21,6 +18,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
 from groupshift.ports.fetch import Reset
+from groupshift_testing.coordination import MemoryCoordination, MemoryZookeeper
+from groupshift_testing.fetch import MemoryFetch
+from groupshift_testing.membership import MemoryKafkaGroup, MemoryMembership
 
 PARTITIONS = {"t": tuple(range(5))}
 NUMBERS = st.integers(0, 2)

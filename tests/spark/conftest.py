@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.sandbox.java import java_home
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.spark.expectations import Library
 from groupshift.spark.session import local_session
 

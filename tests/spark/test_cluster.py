@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.adapters.spark_submit.runner import LOG
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Moment
-from groupshift.sandbox.java import java_home
-from groupshift.sandbox.processes import wait_until
 from groupshift.spark.jobs import compare, validate
+from groupshift_sandbox.processes import wait_until
 from spark.cluster_snapshots import commit, commits, one_group, write
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, owner, snapshot, store
 from spark_cluster import PROPERTIES, WORKERS, SparkCluster, spark_cluster, submit

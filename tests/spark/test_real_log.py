@@ -14,13 +14,13 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.ownership import Ended, History, Interval
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.java import java_binary
-from groupshift.sandbox.processes import Command, free_port, spawn, stop, wait_until
-from groupshift.sandbox.zookeeper import serves
 from groupshift.spark.consumption import Log, read_log
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import Command, free_port, spawn, stop, wait_until
+from groupshift_sandbox.zookeeper import serves
 
 OWNERS = "/consumers/g/owners/orders"
 DEADLINE_S = 90.0

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.spark_submit.class_archive import sharing_options
-from groupshift.sandbox.java import java_binary, java_home
+from groupshift.adapters.spark_submit.java import java_binary, java_home
 
 
 def _launched(*options: str) -> str:

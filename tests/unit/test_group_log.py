@@ -9,7 +9,7 @@ import pytest
 from group_log import GroupLog
 from groupshift.domain.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.ledger import Delivery
+from groupshift_sandbox.ledger import Delivery
 
 AT = TopicPartition("orders", 0)
 OLD, NEW = "g_m1", "g_m2"

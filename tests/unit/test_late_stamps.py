@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.ledger import Delivery, overlaps
+from groupshift_sandbox.ledger import Delivery, overlaps
 from late_stamps import second_owners
 
 P0 = TopicPartition("orders", 0)

@@ -1,10 +1,30 @@
-"""A folder below the temporary one that belongs to this user alone, for what is read back and executed."""
+"""Folders of this user: one below the temporary one that nobody else writes to, the cache, and a lock."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+def cache_root() -> Path:
+    """``GROUPSHIFT_CACHE``, by default ``groupshift`` below the user's cache folder: jars, Ivy, Java shim."""
+    named = os.environ.get("GROUPSHIFT_CACHE")
+    if named:
+        return Path(named).resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "groupshift"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on ``<path>.lock``; the kernel frees it when the holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def own_folder(name: str) -> Path | None:

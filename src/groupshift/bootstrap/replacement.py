@@ -1,14 +1,11 @@
 """Who replaces the nodes of a cluster: a small TOML file becomes a driver.
 
-driver = "command"                       # command, sandbox or manual
+driver = "command"                       # manual, command, or an installed one
 [command]
 start = ["replace-node", "--node", "{node}", "--release", "{release}", "--change", "{change_id}"]
 observe = ["show-node", "{node}"]
 timeout_s = 600
 environment = ["DEPLOY_TOKEN"]
-[sandbox]
-home = "path of a sandbox"
-cluster = "kraft"
 [fence]                                  # where something keeps clients out while brokers restart
 keep_out = ["close-to-clients", "{run}"]
 let_in = ["open-to-clients", "{run}"]
@@ -20,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -27,48 +25,62 @@ from groupshift.errors import Rejected
 from groupshift.foreign_files import toml
 from groupshift.ports.broker_replacement import BrokerReplacement
 
-DRIVERS = ("manual", "command", "sandbox")
+_OWN = ("manual", "command")
+_INSTALLED = "groupshift.drivers"
+"""Entry points of further drivers: a callable of the table that has the driver's name."""
 _LONGEST_S = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesFile:
-    """What the file says: ``command``, ``sandbox`` and ``fence`` are its tables."""
+    """What the file says: ``table`` is that of the driver, ``fence`` that of the programs that keep clients
+    out."""
 
     driver: str
-    command: Mapping[str, Any]
-    sandbox: Mapping[str, Any]
+    table: Mapping[str, Any]
     fence: Mapping[str, Any]
+
+
+def driver_of(path: Path | None) -> BrokerReplacement:
+    """The driver that the file chooses, with the fence that it names. Raises `Rejected` for a file that
+    cannot be used."""
+    found = nodes_file(path)
+    return fenced(found, replacement(found))
 
 
 def nodes_file(path: Path | None) -> NodesFile:
     """The file's content; without one a person replaces the nodes. Raises `Rejected` for what cannot be
     used."""
     if path is None:
-        return NodesFile(driver="manual", command={}, sandbox={}, fence={})
+        return NodesFile(driver="manual", table={}, fence={})
     try:
         document = toml(path)
     except (OSError, ValueError) as error:
         raise Rejected(f"--nodes {path} cannot be read ({error}); give a TOML file") from error
     driver = document.get("driver", "")
-    if driver not in DRIVERS:
-        raise Rejected(f"--nodes {path}: driver {driver!r} is none of {', '.join(DRIVERS)}")
-    tables = {name: document.get(name, {}) for name in ("command", "sandbox", "fence")}
-    if not all(isinstance(each, dict) for each in tables.values()):
-        raise Rejected(f"--nodes {path}: command, sandbox and fence are tables")
-    return NodesFile(driver=driver, **tables)
+    known = [*_OWN, *sorted(entry_points(group=_INSTALLED).names)]
+    if driver not in known:
+        raise Rejected(f"--nodes {path}: driver {driver!r} is none of {', '.join(known)}")
+    tables = {name: document.get(name, {}) for name in (driver, "fence")}
+    wrong = [name for name, table in tables.items() if not isinstance(table, dict)]
+    if wrong:
+        raise Rejected(f"--nodes {path}: {' and '.join(wrong)} must be a table")
+    return NodesFile(driver=driver, table=tables[driver], fence=tables["fence"])
 
 
 def replacement(found: NodesFile) -> BrokerReplacement:
-    """The driver `manual` or `command`. Raises `Rejected` for a template that cannot be used."""
-    if found.driver != "command":
+    """The driver alone. Raises `Rejected` for a table that cannot be used."""
+    if found.driver == "manual":
         from groupshift.adapters.replacement.manual import ManualReplacement
 
         return ManualReplacement()
+    if found.driver != "command":
+        installed: BrokerReplacement = entry_points(group=_INSTALLED)[found.driver].load()(found.table)
+        return installed
     from groupshift.adapters.replacement.command import CommandReplacement, Programs
 
-    texts = {name: _texts(found.command, "command", name) for name in ("start", "observe", "environment")}
-    return CommandReplacement(Programs(**texts, timeout_s=_seconds(found.command, "command")))
+    texts = {name: _texts(found.table, "command", name) for name in ("start", "observe", "environment")}
+    return CommandReplacement(Programs(**texts, timeout_s=_seconds(found.table, "command")))
 
 
 def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.application.audit import AuditOptions
 from groupshift.cli import render
 from groupshift.cli.clusters import Groups, Servers, Timeout, ensemble, one_cluster, shown, wanted
@@ -21,7 +22,6 @@ from groupshift.domain.audit_rules import Weight
 from groupshift.domain.audit_table import summary
 from groupshift.domain.foreign_text import shell
 from groupshift.errors import Rejected
-from groupshift.sandbox.java import java_home
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
 
 if TYPE_CHECKING:

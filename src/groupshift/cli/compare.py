@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli import render
 from groupshift.cli.clusters import Bound
 from groupshift.cli.session import Json, SettingsFile, open_app
@@ -17,7 +18,6 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.snapshot_plan import refuse_other
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.sandbox.java import java_home
 
 if TYPE_CHECKING:
     from groupshift.spark.comparison.outcome import Outcome

@@ -14,6 +14,7 @@ from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_demands import demand_forward, demand_move
+from groupshift.bootstrap.replacement import driver_of
 from groupshift.cli.clusters import Servers, Timeout
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.options import Execute
@@ -37,7 +38,6 @@ from groupshift.domain.downgrade.run_plan import from_json
 from groupshift.domain.hazards.versions import Version
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
-from groupshift.sandbox.replacement import driver_of
 
 if TYPE_CHECKING:
     from groupshift.spark.run_tools import RunPlace

@@ -13,6 +13,7 @@ from groupshift.application import expansion_run
 from groupshift.application.expansion_run import MOVE, PlannedRun
 from groupshift.application.expansion_watch import watch_expansion, watched_run
 from groupshift.application.run_demands import demand_forward, demand_move
+from groupshift.bootstrap.replacement import driver_of
 from groupshift.cli.clusters import Servers, Timeout, shown
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.expansion_watch import Run, show_watched
@@ -35,7 +36,6 @@ from groupshift.cli.terminal import Console
 from groupshift.domain.expansion.run_plan import from_json
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
-from groupshift.sandbox.replacement import driver_of
 
 if TYPE_CHECKING:
     from groupshift.application.expansion_work import ExpansionTools

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.application.group_counts import Counted, count_groups
 from groupshift.bootstrap.protocol import clock, coordinator_gauges, group_lists
 from groupshift.cli import render
@@ -21,8 +22,7 @@ from groupshift.domain.addresses import one_server
 from groupshift.domain.protocol.counts import CountView
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.artifacts import TOOLS, class_path
-from groupshift.sandbox.java import java_binary
+from groupshift.errors import Rejected
 
 Jmx = Annotated[
     list[str] | None,
@@ -35,7 +35,7 @@ Libs = Annotated[
     Path | None,
     typer.Option(
         "--kafka-libs",
-        help="Kafka's folder libs; without it $KAFKA_HOME/libs, else kafka-tools as the sandbox fetches it.",
+        help="Kafka's folder libs; without it $KAFKA_HOME/libs.",
         show_default=False,
         exists=True,
         file_okay=False,
@@ -56,9 +56,10 @@ def counts(
     """Hold the brokers' counts of groups by type and state against their lists; exit code 1: they differ."""
     for each in jmx or ():
         one_server(each, "--jmx")  # before anybody is asked
+    class_path = _class_path(kafka_libs)
     kafka = named_kafka(bootstrap_servers, settings_file)
     with closing(group_lists(kafka, timeout_s=timeout)) as lists:
-        gauges = coordinator_gauges(java_binary(), _class_path(kafka_libs))
+        gauges = coordinator_gauges(java_binary(), class_path)
         found = count_groups(lists, gauges, clock(), jmx or (), within_s=within)
     judged = found.judgement
     passed = judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
@@ -75,7 +76,12 @@ def counts(
 def _class_path(kafka_libs: Path | None) -> str:
     home = os.environ.get("KAFKA_HOME")
     folder = kafka_libs or (Path(home) / "libs" if home else None)
-    return class_path(TOOLS) if folder is None else f"{folder}/*"
+    if folder is None:
+        raise Rejected(
+            "no --kafka-libs and no KAFKA_HOME: JmxTool is a class of Kafka's; name the folder libs of a "
+            "Kafka distribution with --kafka-libs"
+        )
+    return f"{folder}/*"
 
 
 def _documents(view: CountView) -> Iterator[dict[str, Any]]:

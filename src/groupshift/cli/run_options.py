@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from groupshift.adapters.spark_submit.java import java_home
 from groupshift.application.brief_text import APPROVE, REJECT, run_text
 from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.downgrade import cluster_runs
@@ -21,7 +22,6 @@ from groupshift.cli.terminal import Changes, Console, choose
 from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRuns
-from groupshift.sandbox.java import java_home
 from groupshift.settings import KafkaSettings
 
 if TYPE_CHECKING:

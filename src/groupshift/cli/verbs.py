@@ -9,12 +9,12 @@ import typer
 from groupshift.cli import render
 from groupshift.cli.audit import app as audit
 from groupshift.cli.compare import compare
-from groupshift.cli.demo import demo
 from groupshift.cli.downgrade import app as downgrade
 from groupshift.cli.evidence import report, verify_evidence
 from groupshift.cli.expansion import expansion
 from groupshift.cli.expansion_run import app as expanding
 from groupshift.cli.hazards import hazards
+from groupshift.cli.installed import add_installed
 from groupshift.cli.moving import (
     finish,
     follow_up,
@@ -39,7 +39,6 @@ from groupshift.cli.options import (
 )
 from groupshift.cli.protocol import app as protocol
 from groupshift.cli.repair import app as repair
-from groupshift.cli.sandbox import app as sandbox
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.session import Json, SettingsFile, open_app, who
 from groupshift.cli.snapshot import snapshot
@@ -73,12 +72,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     result_callback=_exit,
 )
-app.add_typer(sandbox, name="sandbox")
 app.add_typer(protocol, name="protocol")
 app.add_typer(downgrade, name="downgrade")
 app.add_typer(expanding, name="expansion")
 app.add_typer(repair, name="repair")
-app.command("demo")(demo)
 app.command("scan")(scan)
 app.command("brake")(brake)
 app.command("snapshot")(snapshot)
@@ -87,6 +84,7 @@ app.command("compare")(compare)
 app.command("hazards")(hazards)
 app.command("report")(report)
 app.command("verify-evidence")(verify_evidence)
+add_installed(app)
 
 
 @app.command("consume", add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from groupshift.adapters.group_reader import LiveGroupReader
-from groupshift.adapters.memory.clock import ManualClock
 from groupshift.domain.group import CommittedOffset, KafkaGroup
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide
 from groupshift.domain.partitions import TopicPartition
+from groupshift_testing.clock import ManualClock
 
 AT = TopicPartition("orders", 0)
 

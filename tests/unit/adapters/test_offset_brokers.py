@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.memory.offset_brokers import OffsetBrokers
 from groupshift.application.placement import audit_placement
 from groupshift.application.restore_offsets import read_back
 from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
+from groupshift_testing.offset_brokers import OffsetBrokers
 from simulated_placement import Placed
 
 GROUPS = [f"g{number}" for number in range(200)]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from groupshift.adapters.fleet.manual import ManualFleet
-from groupshift.adapters.memory.ports import CrashOnce, Killed
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import ActState
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until, WayBack
@@ -16,6 +15,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import EventKind, StepState
+from groupshift_testing.ports import CrashOnce, Killed
 from simulated_move import Bench, make_bench
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE, StageName.FINALISE)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import pytest
 
 from groupshift.adapters.kafka_group_reader import KafkaGroupReader
-from groupshift.adapters.memory.protocol_views import MemoryProtocolViews
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import begin, plan_run
 from groupshift.bootstrap import App
@@ -22,6 +21,7 @@ from groupshift.domain.protocol.broker import BrokerSettings, Policy
 from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
 from groupshift.domain.protocol.view import ProtocolView
 from groupshift.errors import Rejected
+from groupshift_testing.protocol_views import MemoryProtocolViews
 from protocol_groups import broker, classic, view
 from simulated_downgrade import Group, World, tools_of, two_of_43
 from simulated_move import Bench

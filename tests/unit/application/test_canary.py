@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from groupshift.adapters.memory.ports import CrashOnce, Killed
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
 from groupshift.domain.partitions import TopicPartition
@@ -16,6 +15,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import EventKind
+from groupshift_testing.ports import CrashOnce, Killed
 from simulated_move import Bench, make_bench
 
 CANARY = (TopicPartition("orders", 0), TopicPartition("orders", 1))

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.adapters.memory.offset_brokers import OffsetBroker
 from groupshift.application import expansion_work
 from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
 from groupshift.application.expansion_work import ExpansionTools
@@ -19,6 +18,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.ports.journal import StepState
+from groupshift_testing.offset_brokers import OffsetBroker
 from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from groupshift.adapters.memory.ports import CrashOnce, Killed, MemoryFleet
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.moves import Gate, StageName, Until, WayBack
 from groupshift.errors import Conflict
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.fleet import Change, Pending, Started
+from groupshift_testing.ports import CrashOnce, Killed, MemoryFleet
 from simulated_move import Bench, make_bench
 
 

@@ -165,7 +165,7 @@ def test_a_doubt_is_asked_and_may_be_accepted(bench: Bench) -> None:
 
 def Doubtful(evidence):  # noqa: N802 - reads as the class it stands for
     """A proof that is never sure."""
-    from groupshift.adapters.memory.evidence import MemoryProof
+    from groupshift_testing.evidence import MemoryProof
 
     class Unsure(MemoryProof):
         def run(self, request):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from groupshift.adapters.memory.clock import ManualClock
 from groupshift.application.group_counts import count_groups
 from groupshift.domain.protocol.counts import Counts, GaugedBroker
 from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
+from groupshift_testing.clock import ManualClock
 
 
 @dataclass

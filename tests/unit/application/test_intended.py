@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from groupshift.adapters.memory.ports import CrashOnce, Killed
-from groupshift.adapters.memory.world import Occupant
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import ActState, GateBrief
 from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until, WayBack
@@ -16,6 +14,8 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Void
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import EventKind, StepState
+from groupshift_testing.ports import CrashOnce, Killed
+from groupshift_testing.world import Occupant
 from simulated_move import Bench, make_bench
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.RETIRE)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.adapters.memory.evidence import MemoryEvidence
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.evidence import Moment
 from groupshift.domain.moves import Choice, Gate, StageName, Until, WayBack
@@ -15,6 +14,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Rejected
+from groupshift_testing.evidence import MemoryEvidence
 from simulated_move import Bench, make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.memory.evidence import MemoryEvidence
 from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
 from groupshift.domain.evidence import MANIFEST, Moment
@@ -16,6 +15,7 @@ from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.moves import StageName, Until
 from groupshift.domain.pack import JOURNAL, PACK, SIGNATURE, State, pack_from_json
 from groupshift.errors import Broken, Rejected
+from groupshift_testing.evidence import MemoryEvidence
 from simulated_move import Bench, make_bench
 
 VERDICT = "canary/validation-after/verdict.json"

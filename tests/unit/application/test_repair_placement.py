@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from groupshift.adapters.memory.placement_views import MemoryPlacementViews
 from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
 from groupshift.application.restore_offsets import read_back, restore_offsets
 from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
@@ -18,6 +17,7 @@ from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
 from groupshift.ports.offset_restoring import unheld
+from groupshift_testing.placement_views import MemoryPlacementViews
 from placement_clusters import Log, changed, commit, view
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.adapters.memory.offset_brokers import OffsetBrokers
 from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
 from groupshift.application.repair_shadows import ShadowTools, repair_shadows
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected, Transient
+from groupshift_testing.offset_brokers import OffsetBrokers
 from simulated_expansion import Expansible
 
 GROUPS = [f"g{number}" for number in range(24)]

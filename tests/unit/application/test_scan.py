@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.memory.ports import CrashOnce, Killed
 from groupshift.application import scan as scan_module
 from groupshift.bootstrap import App
 from groupshift.cli.runner import Runner, claim
@@ -25,6 +24,7 @@ from groupshift.ports.crash import CrashPoint
 from groupshift.ports.ensemble import EnsembleReader
 from groupshift.ports.journal import EventKind, MigrationRecord
 from groupshift.ports.scans import ToggleRecord, ToggleState
+from groupshift_testing.ports import CrashOnce, Killed
 from simulated_fleet import Fleet, make_fleet
 from simulated_move import Watcher
 

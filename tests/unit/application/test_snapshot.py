@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.adapters.memory.world import World
 from groupshift.bootstrap import App
 from groupshift.domain.chronicle import Tenure
 from groupshift.domain.evidence import Moment
 from groupshift.domain.partitions import TopicPartition
+from groupshift_testing.world import World
 from simulated_move import Bench
 
 BEHIND = 40

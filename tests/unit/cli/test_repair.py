@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.adapters.memory.offset_brokers import OffsetBrokers
 from groupshift.application.repair_placement import PlannedRepair, plan_repair
 from groupshift.application.repair_shadows import ShadowTools, repair_shadows
 from groupshift.cli.repair import clean, following
 from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.placement import partition_of
+from groupshift_testing.offset_brokers import OffsetBrokers
 from simulated_expansion import Expansible
 
 GROUPS = [f"g{number}" for number in range(24)]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.memory.coordination import MemoryCoordination, MemoryZookeeper
-from groupshift.adapters.memory.fetch import MemoryFetch
-from groupshift.adapters.memory.membership import MemoryKafkaGroup, MemoryMembership
 from groupshift.consumers.callbacks import Callbacks, Listeners, Notice
 from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.identity import Identity
@@ -16,6 +13,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
 from groupshift.ports.fetch import Reset
+from groupshift_testing.coordination import MemoryCoordination, MemoryZookeeper
+from groupshift_testing.fetch import MemoryFetch
+from groupshift_testing.membership import MemoryKafkaGroup, MemoryMembership
 
 TOPIC = "t"
 

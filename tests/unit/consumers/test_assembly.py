@@ -9,7 +9,7 @@ import pytest
 from groupshift.consumers import assembly
 from groupshift.consumers.configuration import parse
 from groupshift.errors import Rejected
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 THREADS = Path("/proc/self/task")
 CONFIG = {

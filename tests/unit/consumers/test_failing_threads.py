@@ -6,7 +6,7 @@ import pytest
 
 from groupshift.consumers.departure import leave
 from groupshift.consumers.feed import Feed
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 DEADLINE_S = 60
 

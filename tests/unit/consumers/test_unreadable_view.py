@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from groupshift.consumers import outlook
-from groupshift.sandbox.processes import wait_until
+from groupshift_sandbox.processes import wait_until
 
 DEADLINE_S = 30
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from groupshift.adapters.memory.world import World
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.fingerprint import Fingerprint, fingerprint
+from groupshift_testing.world import World
 from simulated_move import make_bench
 
 

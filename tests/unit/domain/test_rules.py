@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.adapters.memory.world import World
 from groupshift.domain import rulebook
 from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.facts import Facts, Place
@@ -18,6 +17,7 @@ from groupshift.domain.protocol import assessing
 from groupshift.domain.protocol import rulebook as protocol_rulebook
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
+from groupshift_testing.world import World
 from simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN

@@ -7,13 +7,13 @@ from itertools import combinations
 
 import pytest
 
-from groupshift.adapters.memory.world import Occupant, World
 from groupshift.domain import rules_matrix
 from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Facts
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.rules_matrix import MATRIX, Part, forbidden, parts_of
 from groupshift.domain.verdict import Verdict
+from groupshift_testing.world import Occupant, World
 from simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from groupshift.errors import Rejected
-from groupshift.sandbox import airflow
+from groupshift_sandbox import airflow
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from groupshift.errors import Conflict, Transient
-from groupshift.sandbox.airflow_api import AirflowApi, Question
-from groupshift.sandbox.processes import free_port
+from groupshift_sandbox.airflow_api import AirflowApi, Question
+from groupshift_sandbox.processes import free_port
 
 QUESTION = Question(dag="d", run="r", task="gate", map_index=-1, subject="?", body="", options=("Yes", "No"))
 LOCKED = 500

@@ -7,8 +7,8 @@ from dataclasses import replace
 from groupshift.domain.coordination import MemberKind
 from groupshift.domain.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.chaos.judgement import Judged, Pause, Ran, evidence, judge
-from groupshift.sandbox.ledger import Delivery
+from groupshift_sandbox.chaos.judgement import Judged, Pause, Ran, evidence, judge
+from groupshift_sandbox.ledger import Delivery
 
 P0 = TopicPartition("t", 0)
 OURS, OTHER, OLD = "g_c1-1", "g_c2-1", "g_s1-1"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from groupshift.errors import Rejected
-from groupshift.sandbox.broker_log import LogLines, failed_partitions, lines_that_matter, mark_start
-from groupshift.sandbox.client_members.commands import CLIENTS
-from groupshift.sandbox.cluster_file import load, save
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.layout import (
+from groupshift_sandbox.broker_log import LogLines, failed_partitions, lines_that_matter, mark_start
+from groupshift_sandbox.client_members.commands import CLIENTS
+from groupshift_sandbox.cluster_file import load, save
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.layout import (
     Cluster,
     Node,
     Role,
@@ -21,10 +21,10 @@ from groupshift.sandbox.layout import (
     with_properties,
     without_properties,
 )
-from groupshift.sandbox.metadata_log import newest_snapshot
-from groupshift.sandbox.node_properties import node_properties
-from groupshift.sandbox.servers import broker_class_path
-from groupshift.sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from groupshift_sandbox.metadata_log import newest_snapshot
+from groupshift_sandbox.node_properties import node_properties
+from groupshift_sandbox.servers import broker_class_path
+from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
 
 
 def _node(number: int, role: Role, ports: dict[str, int]) -> Node:
@@ -146,7 +146,7 @@ def test_every_client_that_is_not_ours_is_pinned_by_hashes() -> None:
     foreign = [client.split()[1] for client in CLIENTS if client.startswith("confluent")][1:]
     assert foreign == ["2.8.0"]
     for release in foreign:
-        pins = (files("groupshift.sandbox.client_members") / f"confluent-kafka-{release}.txt").read_text()
+        pins = (files("groupshift_sandbox.client_members") / f"confluent-kafka-{release}.txt").read_text()
         assert pins.splitlines()[0].startswith(f"confluent-kafka=={release} ")
         assert pins.count("==") == 1
         assert pins.count("--hash=sha256:") > 10

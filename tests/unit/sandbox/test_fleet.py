@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Rejected
-from groupshift.sandbox.fleet import (
+from groupshift_sandbox.fleet import (
     Action,
     FleetDefinition,
     FleetMemory,

@@ -10,10 +10,10 @@ import pytest
 
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Rejected
-from groupshift.sandbox.client_members.commands import CLIENTS, GroupProtocol
-from groupshift.sandbox.fleet import FleetDefinition, Place, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.members import (
+from groupshift_sandbox.client_members.commands import CLIENTS, GroupProtocol
+from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.members import (
     QUIET_S,
     client_member,
     demand_startable,

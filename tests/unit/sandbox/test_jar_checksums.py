@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.errors import Broken, Rejected
-from groupshift.sandbox import artifacts
+from groupshift_sandbox import artifacts
 
 SMALL = artifacts.Artifact(organisation="o", module="small", version="1", entry="A.class", jars=1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.ledger import Delivery, delivered, duplicates, lost, overlaps
+from groupshift_sandbox.ledger import Delivery, delivered, duplicates, lost, overlaps
 
 P0 = TopicPartition("orders", 0)
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.client_members.events import (
+from groupshift_sandbox.client_members.events import (
     MemberEvent,
     Owned,
     delivered,
@@ -15,7 +15,7 @@ from groupshift.sandbox.client_members.events import (
     read_events,
     unowned_ms,
 )
-from groupshift.sandbox.client_members.java_member import events_of, thrown_in
+from groupshift_sandbox.client_members.java_member import events_of, thrown_in
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.client_members.events import Owned
+from groupshift_sandbox.client_members.events import Owned
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"

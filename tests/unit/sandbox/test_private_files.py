@@ -10,8 +10,8 @@ import pytest
 
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.errors import Rejected
-from groupshift.sandbox import up as sandbox
-from groupshift.sandbox.home import Home
+from groupshift_sandbox import up as sandbox
+from groupshift_sandbox.home import Home
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.sandbox.client_members.events import MemberEvent, Owned, gaps
+from groupshift_sandbox.client_members.events import MemberEvent, Owned, gaps
 from protocol_fleet import account
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -12,7 +12,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.phases import Phase
 from groupshift.domain.protocol.model import Kind, Way
 from groupshift.domain.verdict import Verdict
-from groupshift.sandbox.client_members.events import MemberEvent, Owned
+from groupshift_sandbox.client_members.events import MemberEvent, Owned
 from protocol_cases import PAIRS, Case, Moved
 from protocol_fleet import Account
 

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from groupshift.errors import Broken
-from groupshift.sandbox.faults import session_password
-from groupshift.sandbox.producer import due, value_of
-from groupshift.sandbox.recorder import entry_of, record
+from groupshift_sandbox.faults import session_password
+from groupshift_sandbox.producer import due, value_of
+from groupshift_sandbox.recorder import entry_of, record
 
 
 def test_a_producer_value_becomes_a_ledger_line_with_the_sequence_as_offset():

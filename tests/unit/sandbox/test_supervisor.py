@@ -11,13 +11,13 @@ import pytest
 
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Rejected
-from groupshift.sandbox import supervisor
-from groupshift.sandbox.client_members.commands import CLIENTS
-from groupshift.sandbox.fleet import FleetDefinition, Place, SlotDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.processes import Command, marked, stop, wait_until
-from groupshift.sandbox.state import write_document
-from groupshift.sandbox.supervisor import Supervisor
+from groupshift_sandbox import supervisor
+from groupshift_sandbox.client_members.commands import CLIENTS
+from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.processes import Command, marked, stop, wait_until
+from groupshift_sandbox.state import write_document
+from groupshift_sandbox.supervisor import Supervisor
 
 NAMES = ["m1", "m2", "m3"]
 DEADLINE_S = 60.0

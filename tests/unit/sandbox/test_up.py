@@ -10,12 +10,12 @@ import pytest
 
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Transient
-from groupshift.sandbox import up
-from groupshift.sandbox.fleet import FleetDefinition
-from groupshift.sandbox.home import Home
-from groupshift.sandbox.kafka import Broker
-from groupshift.sandbox.processes import Command, Running, start_ticks
-from groupshift.sandbox.state import SandboxState, read_document
+from groupshift_sandbox import up
+from groupshift_sandbox.fleet import FleetDefinition
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kafka import Broker
+from groupshift_sandbox.processes import Command, Running, start_ticks
+from groupshift_sandbox.state import SandboxState, read_document
 
 
 @pytest.fixture

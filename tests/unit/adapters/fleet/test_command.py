@@ -16,8 +16,8 @@ from groupshift.adapters.fleet.program import run_program
 from groupshift.domain.coordination import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, Pending, Started
-from groupshift.sandbox.processes import wait_until
 from groupshift.settings import CommandSettings
+from groupshift_sandbox.processes import wait_until
 
 CHANGE = Change(
     change_id="m-1:canary", group="orders-app", slots=("m1", "m2"), to=MemberKind.AWARE, fence="m-1", token=3

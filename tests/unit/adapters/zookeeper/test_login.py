@@ -16,7 +16,7 @@ from groupshift.adapters.zookeeper.login import (
     read_tool_login,
 )
 from groupshift.errors import Rejected
-from groupshift.sandbox.certificates import Certificates, make_certificates
+from groupshift_sandbox.certificates import Certificates, make_certificates
 
 PASSWORD = "wonder-land-1"
 SASL = {"p.sasl.mechanism": "DIGEST-MD5", "p.sasl.username": "orders", "p.sasl.password": PASSWORD}

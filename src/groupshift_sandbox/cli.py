@@ -1,0 +1,257 @@
+"""``groupshift sandbox up | status | down`` and ``groupshift demo``: the real thing on this machine.
+
+Entry points of the group ``groupshift.commands``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from groupshift.bootstrap import build
+from groupshift.cli.evidence import written
+from groupshift.cli.terminal import Console, Table, styled
+from groupshift.domain.foreign_text import command, shell
+from groupshift.domain.moves import Until
+from groupshift.domain.verdict import Verdict
+from groupshift.settings import load
+from groupshift_sandbox.airflow import USERS
+from groupshift_sandbox.demo import Demo, DemoOptions, DemoResult
+from groupshift_sandbox.down import down as end_sandbox
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.status import SandboxStatus
+from groupshift_sandbox.status import status as look
+from groupshift_sandbox.up import UpOptions
+from groupshift_sandbox.up import up as bring_up
+
+app = typer.Typer(
+    name="sandbox",
+    help="Real ZooKeeper, Kafka, Scala consumers and Airflow on this machine, on 127.0.0.1 only.",
+    no_args_is_help=True,
+)
+_console = Console()
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def _interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@app.command("up")
+def up(
+    members: Annotated[int, typer.Option(help="Scala members in the group.")] = 3,
+    partitions: Annotated[int, typer.Option(help="Partitions of topic orders.")] = 6,
+    rate: Annotated[float, typer.Option(help="Records per second on each partition.")] = 20.0,
+    *,
+    airflow: Annotated[bool, typer.Option(help="Airflow too.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Bring a fresh sandbox up; what an earlier one left in this home is removed."""
+    signal.signal(signal.SIGTERM, _interrupted)
+    home = Home.from_environment()
+    progress = Console(stderr=True)
+    options = UpOptions(members=members, partitions=partitions, rate=rate, airflow=airflow)
+    bring_up(home, options, lambda line: progress.line(styled("sandbox:", "dim"), f" {line}"))
+    _show(look(home), as_json=as_json)
+
+
+@app.command("status")
+def status(*, as_json: Json = False) -> None:
+    """What runs, and where it answers; exit code 1 when not everything does."""
+    found = look(Home.from_environment())
+    _show(found, as_json=as_json)
+    if not found.up:
+        raise typer.Exit(1)
+
+
+@app.command("down")
+def down(*, as_json: Json = False) -> None:
+    """End every process of the sandbox; data, logs and evidence stay until the next up."""
+    home = Home.from_environment()
+    ended = end_sandbox(home)
+    if as_json:
+        print(json.dumps({"home": str(home.root), "ended": ended}))
+        return
+    _console.print(f"{ended} processes ended; nothing of the sandbox in {home.root} runs.")
+    _console.print("Next: groupshift sandbox up")
+
+
+def _show(found: SandboxStatus, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**asdict(found), "up": found.up}))
+        return
+    if not found.processes:
+        _console.print(f"No sandbox in {found.home}.")
+        _console.print("Next: groupshift sandbox up")
+        return
+    _console.print(_processes(found))
+    if found.slots:
+        _console.print(_members(found))
+    if "airflow" in found.addresses:
+        logins = " or ".join(f"{user} / {user}" for user in USERS)
+        _console.print(f"Airflow: {found.addresses['airflow']}  login {logins}")
+    if not found.up:
+        _console.print("Not everything runs. Next: groupshift sandbox down")
+        return
+    _console.print(f"Next: export GROUPSHIFT_SETTINGS={shell(str(found.settings))}")
+    _console.print(f"      {command('groupshift', 'assess', '--group', found.group or '')}")
+    _console.print("      groupshift sandbox down")
+
+
+def _processes(found: SandboxStatus) -> Table:
+    table = Table(f"Sandbox in {found.home}", ("process", "state", "pid", "address", "log"))
+    for process in found.processes:
+        colour = "green" if process.state == "running" else "red"
+        table.add_row(
+            process.name,
+            styled(process.state, colour),
+            str(process.pid or ""),
+            found.addresses.get(process.name, ""),
+            Path(process.log).name,
+        )
+    return table
+
+
+def _members(found: SandboxStatus) -> Table:
+    table = Table(f"Group {found.group}", ("slot", "kind", "state", "member", "pid"))
+    for slot in found.slots:
+        colour = "green" if slot["state"] == "running" else "yellow"
+        table.add_row(
+            slot["name"],
+            slot["kind"],
+            styled(slot["state"], colour),
+            slot["member_id"] or "",
+            str(slot["pid"] or ""),
+        )
+    return table
+
+
+_COLOURS = {
+    Verdict.PASS: "green",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.ERROR: "magenta",
+    Verdict.FAIL: "red",
+}
+
+
+def demo(
+    members: Annotated[int, typer.Option(help="Scala members in the group.")] = 3,
+    partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 6,
+    soak: Annotated[int, typer.Option(help="Soak in seconds.")] = 20,
+    until: Annotated[Until, typer.Option(help="The last stage of the way there.")] = Until.TOGGLE,
+) -> None:
+    """Bring everything up, move a group to Kafka coordination and back, and show the proof.
+
+    With DEMO_APPROVE=me the gates wait for you in Airflow's UI. In a terminal the UI stays up
+    until Ctrl-C. Exit code 0 only if every verdict is pass.
+    """
+    signal.signal(signal.SIGTERM, _interrupted)
+    home = Home.from_environment()
+    options = DemoOptions(
+        members=members,
+        partitions=partitions,
+        soak_s=soak,
+        until=until,
+        person=os.environ.get("DEMO_APPROVE") == "me",
+    )
+    running = Demo(home, options, _teller())
+    url = running.prepare()
+    try:
+        logins = " or ".join(f"{user} / {user}" for user in USERS)
+        _console.line("Airflow: ", styled(url, "bold"), f"  login {logins}")
+        result = running.move()
+        _show_result(result, _report(home, result.migration))
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            _keep_up(url)
+    except KeyboardInterrupt:
+        _console.print("interrupted: ending the sandbox")
+        raise typer.Exit(130) from None
+    finally:
+        end_sandbox(home)
+        _console.print("The sandbox is down; reports and logs stay until the next one comes up.")
+    raise typer.Exit(0 if result.passed else 1)
+
+
+def _teller() -> Callable[[str], None]:
+    start = time.monotonic()
+
+    def told(line: str) -> None:
+        minutes, seconds = divmod(int(time.monotonic() - start), 60)
+        _console.line(styled(f"{minutes:02d}:{seconds:02d}", "dim"), f" {line}")
+
+    return told
+
+
+def _keep_up(url: str) -> None:
+    _console.print(f"Airflow stays up at {url} until Ctrl-C.")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        _console.print("ending the sandbox")
+
+
+def _report(home: Home, migration: str) -> str:
+    """The path of the report of the whole migration, audit included."""
+    with build(load(home.settings_file)) as app:
+        return written(app, migration)[0][0]
+
+
+def _show_result(result: DemoResult, report: str) -> None:
+    _console.print(_stages(result))
+    _console.print(
+        "moved: partitions that changed owner; unowned: the longest time one of them had none;"
+        " twice: records delivered again; lost: records never delivered.",
+        style="dim",
+    )
+    _show_audit(result.audit)
+    _console.print("Reports:")
+    for row in result.rows:
+        _console.print(f"  {row.stage:12} {row.report}")
+    _console.print(f"  {'audit':12} {result.audit_report}")
+    _console.print(f"  {'everything':12} {report}")
+    if result.passed:
+        _console.line(styled("Every verdict is pass.", "green"), " Next: groupshift sandbox up")
+    else:
+        runs = ", ".join(f"{dag} ended as {state}" for dag, state in result.runs.items())
+        _console.line(
+            styled("Not every verdict is pass", "red"), f" ({runs}). Next: read the first red report above."
+        )
+
+
+def _stages(result: DemoResult) -> Table:
+    columns = (
+        "stage", "wall time", "verdict", "moved", "unowned", "twice", "lost",
+    )  # fmt: skip
+    table = Table(f"Migration {result.migration}: ZooKeeper → Kafka → ZooKeeper", columns)
+    for row in result.rows:
+        colour = _COLOURS[row.verdict]
+        table.add_row(
+            row.stage,
+            f"{row.wall_s:.0f} s",
+            styled(row.verdict.value, colour),
+            str(row.moved),
+            f"{row.unowned_ms} ms",
+            str(row.duplicates),
+            str(row.lost),
+        )
+    return table
+
+
+def _show_audit(audit: Mapping[str, Any]) -> None:
+    verdict = Verdict(audit["verdict"])
+    _console.line(
+        "Audit of every delivery: ",
+        styled(verdict.value, _COLOURS[verdict]),
+        f"  lost {audit['lost']}, delivered twice {audit['duplicates']}"
+        f" (unexplained {audit['unexplained']}), overlapping owners {audit['overlaps']}",
+    )

@@ -1,0 +1,193 @@
+"""The demo: bring a sandbox up, move its group through Airflow, take it back, prove what was delivered."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from groupshift.application.status import MigrationStatus
+from groupshift.bootstrap import App, build
+from groupshift.domain.judgement import ProofRequest
+from groupshift.domain.moves import MoveRequest, Until
+from groupshift.domain.ownership import history
+from groupshift.domain.txnlog import merge, parse
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import Broken, Transient
+from groupshift.settings import load
+from groupshift_sandbox.airflow_api import AirflowApi, Question
+from groupshift_sandbox.demo_table import StageRow, rows
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.ledger import delivered, read_ledgers
+from groupshift_sandbox.processes import known, stop, wait_until
+from groupshift_sandbox.state import SandboxState
+from groupshift_sandbox.up import UpOptions, up
+
+GROUP = "orders-app"
+TOPIC = "orders"
+_ANSWERS = ("Approve", "Keep the way back open")
+"""What the demo answers by itself; any other question means that something did not pass."""
+_OTHERWISE = "Roll back"
+_RUN_S = 1200.0
+_PERSON_S = 24 * 3600.0
+_DRAIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """``soak_s`` seconds of soak, ``canary_watch_s`` of watching the canary; ``person``: gates are left
+    to the person in the UI."""
+
+    members: int = 3
+    partitions: int = 6
+    rate: float = 20.0
+    soak_s: int = 20
+    canary_watch_s: int = 20
+    until: Until = Until.TOGGLE
+    person: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """``rows`` one a stage; ``audit`` as ``audit.json`` holds it; ``runs`` Airflow's final states."""
+
+    migration: str
+    rows: tuple[StageRow, ...]
+    audit: dict[str, Any]
+    audit_report: str
+    runs: dict[str, str]
+
+    @property
+    def passed(self) -> bool:
+        """True only when every verdict is pass, the audit's too, and both runs ended green."""
+        verdicts = {row.verdict for row in self.rows} | {Verdict(self.audit["verdict"])}
+        return bool(self.rows) and verdicts == {Verdict.PASS} and set(self.runs.values()) == {"success"}
+
+
+class Demo:
+    """One demo in one home. ``told`` gets one line for each thing that happened."""
+
+    def __init__(self, home: Home, options: DemoOptions, told: Callable[[str], None]) -> None:
+        self._home = home
+        self._options = options
+        self._told = told
+        self._asked: set[str] = set()
+
+    def prepare(self) -> str:
+        """Bring everything up; returns the address of Airflow's UI."""
+        options = self._options
+        up(
+            self._home,
+            UpOptions(members=options.members, partitions=options.partitions, rate=options.rate),
+            self._told,
+        )
+        return SandboxState(self._home).addresses()["airflow"]
+
+    def move(self) -> DemoResult:
+        """There, back, and the proof. Raises `Broken` when a run has no migration to look at."""
+        api = AirflowApi(url=SandboxState(self._home).addresses()["airflow"])
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        options = self._options
+        there = {
+            "group": GROUP,
+            "canary_watch_s": options.canary_watch_s,
+            "soak_s": options.soak_s,
+            "until": options.until.value,
+            "execute": True,
+        }
+        runs = {"migrate_coordination": self._run(api, "migrate_coordination", f"demo-{stamp}", there)}
+        with build(load(self._home.settings_file)) as app:
+            migration = self._migration(app)
+            back = {"migration": migration, "to": "old_members", "execute": True}
+            runs["roll_back"] = self._run(api, "roll_back", f"demo-{stamp}", back)
+            self._drain(app)
+            report = self._audit(app, migration)
+            status = app.status(migration)[0]
+        return DemoResult(
+            migration=migration,
+            rows=tuple(self._rows(status)),
+            audit=json.loads((report / "audit.json").read_text()),
+            audit_report=str(report / "report.html"),
+            runs=runs,
+        )
+
+    def _run(self, api: AirflowApi, dag: str, run: str, conf: dict[str, Any]) -> str:
+        """Trigger a DAG, tell its progress, answer its gates; returns the final state."""
+        wait_until(lambda: api.knows(dag), 120.0, f"Airflow knows the DAG {dag}", every_s=1.0)
+        self._told(f"{dag}: run {run} triggered  {api.url}/dags/{dag}/runs/{run}")
+        api.trigger(dag, run, conf)
+        seen: dict[str, str] = {}
+        deadline = _PERSON_S if self._options.person else _RUN_S
+        state = "queued"
+        for now in api.follow(dag, run, deadline):
+            state = now
+            for question in api.questions(dag, run):
+                self._answer(api, question)
+            self._progress(dag, api.tasks(dag, run), seen)
+        self._told(f"{dag}: {state}")
+        return state
+
+    def _answer(self, api: AirflowApi, question: Question) -> None:
+        key = f"{question.run}/{question.dag}/{question.task}"
+        if self._options.person:
+            if key not in self._asked:
+                self._told(f"waiting for you: {question.subject}  {api.url}/required_actions")
+            self._asked.add(key)
+            return
+        choice = next((each for each in _ANSWERS if each in question.options), _OTHERWISE)
+        self._told(f"gate: {question.subject}: the demo answers {choice!r}")
+        api.answer(question, choice)
+
+    def _progress(self, dag: str, tasks: dict[str, str], seen: dict[str, str]) -> None:
+        for task, state in tasks.items():
+            if state in {"success", "failed", "upstream_failed"} and seen.get(task) != state:
+                self._told(f"{dag}: {task} {'done' if state == 'success' else state}")
+            seen[task] = state
+
+    def _migration(self, app: App) -> str:
+        found = [one for one in app.status() if one.group == GROUP]
+        if not found:
+            raise Broken(f"no migration of {GROUP} was journaled; look at the run's log in Airflow")
+        return found[0].migration
+
+    def _drain(self, app: App) -> None:
+        """Stop the producer and wait until every record was delivered: the audit then sees all of it."""
+        producer = known(self._home, "producer")
+        if producer is not None:
+            stop(producer)
+        ends = app.assess(MoveRequest(group=GROUP)).view.log_ends
+
+        def everything() -> bool:
+            seen = delivered(read_ledgers(self._home.ledgers, GROUP))
+            counts = defaultdict(Counter, seen)
+            return all(counts[end.partition][end.end - 1] for end in ends if end.end)
+
+        self._told("producer stopped; waiting until every record is delivered")
+        try:
+            wait_until(everything, _DRAIN_S, "every record delivered", every_s=0.5)
+        except Transient:
+            self._told("not every record was delivered; the audit says which")
+
+    def _audit(self, app: App, migration: str) -> Path:
+        """Run the consumption audit over everything the members ever did; returns its folder."""
+        self._told("auditing every delivery against ZooKeeper's transaction log")
+        output = self._home.evidence / migration / "consumption"
+        job = resources.files("groupshift.spark.jobs") / "audit_consumption.py"
+        arguments = (
+            *("--ledgers", str(self._home.ledgers), "--zookeeper-log", str(self._home.zookeeper)),
+            *("--group", GROUP, "--output", str(output)),
+            *("--brokers", load(self._home.settings_file).kafka.bootstrap_servers),
+        )
+        app.prove(ProofRequest(job=str(job), arguments=arguments, output=str(output)))
+        return output
+
+    def _rows(self, status: MigrationStatus) -> list[StageRow]:
+        logs = sorted((self._home.zookeeper / "version-2").glob("log.*"))
+        transactions = merge(parse(path.read_bytes(), path.name) for path in logs)
+        seen = history(transactions, GROUP)
+        return rows(status, seen.intervals, read_ledgers(self._home.ledgers, GROUP))

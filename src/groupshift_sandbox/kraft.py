@@ -1,0 +1,121 @@
+"""KRaft clusters of a published release as child processes: combined nodes, or brokers beside controllers.
+
+What a node is configured with is in `node_properties`, when it is ready in `readiness`, and how it gets other
+jars or other properties in `rolling` (specs/group-coordinator.md, section 8).
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groupshift.adapters.spark_submit.java import java_binary
+from groupshift.errors import Broken
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions
+from groupshift_sandbox.processes import free_port
+from groupshift_sandbox.servers import (
+    await_node,
+    broker_class_path,
+    logging_options,
+    start_all,
+    start_node,
+    write_configuration,
+)
+
+__all__ = [
+    "CONSUMER_PROTOCOL",
+    "KraftCluster",
+    "KraftNode",
+    "KraftOptions",
+    "await_node",
+    "start_kraft",
+    "start_node",
+]
+
+_FORMAT_S = 120.0
+_FIRST_CONTROLLER = 101
+
+CONSUMER_PROTOCOL = {
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.migration.policy": "bidirectional",
+}
+"""What makes a 3.9.2 run its NEW coordinator and serve groups of type consumer; 4.x does by itself."""
+
+KraftNode, KraftCluster = Node, Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KraftOptions(ServerOptions):
+    """``nodes`` are combined, unless there are ``controllers`` of their own (ids from 101 on), of
+    ``controller_release`` (that of the brokers when empty); ``format_arguments`` go to each StorageTool
+    (``--release-version 3.9``, ``--add-scram …``)."""
+
+    release: str = "4.3.1"
+    name: str = "kraft"
+    controllers: int = 0
+    controller_release: str = ""
+    format_arguments: Sequence[str] = ()
+
+
+def start_kraft(home: Home, options: KraftOptions = KraftOptions()) -> Cluster:
+    """Format and start the nodes and wait until all are ready. Raises `Transient` when they are not in time.
+
+    The caller ends them with `processes.stop` (``marked(home)`` finds them all)."""
+    role = Role.BROKER if options.controllers else Role.COMBINED
+    controllers = [
+        _node(home, options, _FIRST_CONTROLLER + number, Role.CONTROLLER)
+        for number in range(options.controllers)
+    ]
+    brokers = [_node(home, options, number, role) for number in range(1, options.nodes + 1)]
+    cluster = Cluster(home=home, cluster_id=_cluster_id(), options=options, nodes=(*brokers, *controllers))
+
+    def prepare(cluster: Cluster, node: Node) -> None:
+        _format(cluster, node, options.format_arguments)
+
+    start_all(cluster, prepare)
+    return cluster
+
+
+def _cluster_id() -> str:
+    """A random id in the form of Kafka's, which never begins like an option of a command."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def _node(home: Home, options: KraftOptions, number: int, role: Role) -> Node:
+    name = f"{options.name}-{number}"
+    listeners = {
+        Role.CONTROLLER: ("CONTROLLER",),
+        Role.BROKER: ("PLAINTEXT", *options.listeners),
+    }.get(role, ("PLAINTEXT", "CONTROLLER", *options.listeners))
+    chosen = options.controller_release if role is Role.CONTROLLER else ""
+    return Node(
+        node_id=number,
+        name=name,
+        role=role,
+        release=chosen or options.release,
+        ports={listener: free_port() for listener in listeners},
+        folder=home.root / name,
+        jmx=free_port() if options.jmx else 0,
+    )
+
+
+def _format(cluster: Cluster, node: Node, arguments: Sequence[str]) -> None:
+    argv = [
+        java_binary(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
+        *logging_options(cluster.home, node.release), "-cp", broker_class_path(node.release),
+        "kafka.tools.StorageTool", "format", "-t", cluster.cluster_id,
+        "-c", write_configuration(cluster, node), *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=_FORMAT_S, check=False, stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip()[-600:]
+        raise Broken(f"{node.name} of Kafka {node.release} could not be formatted: {said}")

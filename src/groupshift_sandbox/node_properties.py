@@ -1,0 +1,90 @@
+"""The configuration of a node, whatever its role (specs/group-coordinator.md, section 8.1)."""
+
+from __future__ import annotations
+
+from groupshift_sandbox.layout import Cluster, Node, Role
+
+_LOGS = {"log.retention.ms": "-1", "log.cleaner.dedupe.buffer.size": "20000000"}
+_PATIENCE = {
+    "controller.quorum.election.timeout.ms": "5000",
+    "controller.quorum.fetch.timeout.ms": "10000",
+    "controller.quorum.request.timeout.ms": "10000",
+    "broker.session.timeout.ms": "30000",
+    "initial.broker.registration.timeout.ms": "180000",
+}
+"""On a machine with many times more to do than cores, the stock second or two elects for ever."""
+
+
+def node_properties(cluster: Cluster, node: Node) -> dict[str, str]:
+    """What the node is configured with; its own properties win over the cluster's, those over ours."""
+    if node.role is Role.ZOOKEEPER_MODE:
+        return _zookeeper_mode(cluster, node)
+    return _kraft(cluster, node)
+
+
+def _kraft(cluster: Cluster, node: Node) -> dict[str, str]:
+    return {
+        **_identity(cluster, node),
+        **_internal_topics(len(cluster.brokers)),
+        **_PATIENCE,
+        **_LOGS,
+        **cluster.options.properties,
+        **node.properties,
+    }
+
+
+def _identity(cluster: Cluster, node: Node) -> dict[str, str]:
+    protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **cluster.options.listeners}
+    listeners = {name: f"{name}://{node.at(name)}" for name in node.ports}
+    advertised = [where for name, where in listeners.items() if name != "CONTROLLER"]
+    voters = (f"{each.node_id}@{each.at('CONTROLLER')}" for each in cluster.voters)
+    found = {
+        "process.roles": node.role.value,
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(voters),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join(listeners.values()),
+        "listener.security.protocol.map": ",".join(f"{name}:{at}" for name, at in protocols.items()),
+        "log.dirs": str(node.folder),
+    }
+    if advertised:
+        found["advertised.listeners"] = ",".join(advertised)
+        found["inter.broker.listener.name"] = "PLAINTEXT"
+    return found
+
+
+def _zookeeper_mode(cluster: Cluster, node: Node) -> dict[str, str]:
+    protocols = {"PLAINTEXT": "PLAINTEXT", **cluster.options.listeners}
+    listeners = ",".join(f"{name}://{node.at(name)}" for name in node.ports)
+    return {
+        "broker.id": str(node.node_id),
+        "zookeeper.connect": cluster.zookeeper,
+        "zookeeper.session.timeout.ms": "30000",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": ",".join(f"{name}:{at}" for name, at in protocols.items()),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(node.folder),
+        **_internal_topics(len(cluster.brokers)),
+        **_LOGS,
+        **cluster.options.properties,
+        **node.properties,
+    }
+
+
+def _internal_topics(brokers: int) -> dict[str, str]:
+    """Internal topics on every broker, leaders where they are preferred soon after a start, and groups that
+    do not wait for a first member's friends."""
+    return {
+        "auto.create.topics.enable": "false",
+        "offsets.topic.num.partitions": "10",
+        "offsets.topic.replication.factor": str(brokers),
+        "transaction.state.log.num.partitions": "5",
+        "transaction.state.log.replication.factor": str(brokers),
+        "transaction.state.log.min.isr": str(min(brokers, 2)),
+        "share.coordinator.state.topic.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": str(brokers),
+        "share.coordinator.state.topic.min.isr": str(min(brokers, 2)),
+        "group.initial.rebalance.delay.ms": "0",
+        "leader.imbalance.check.interval.seconds": "5",
+    }

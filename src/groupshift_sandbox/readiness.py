@@ -1,0 +1,132 @@
+"""When a node is ready for the next step (specs/group-coordinator.md, section 8.3).
+
+A broker answers ApiVersions at its own port, names every broker that runs, sees every replica on a running
+broker in sync and a leader for each partition, and has loaded the coordinator's partitions that it leads. A
+controller answers at its own port; as soon as a broker can be asked, a voter must have caught up too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.raw.features import Quorum, describe_quorum
+from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
+from groupshift.adapters.kafka.raw.replicas import all_metadata, replicas_lacking
+from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
+from groupshift.adapters.kafka.raw.wire import BrokerError, UnsupportedByBroker, error_name
+from groupshift.domain.placement import partition_of
+from groupshift_sandbox.broker_log import failed_partitions
+from groupshift_sandbox.layout import Node
+
+_ANSWER_S = 5.0
+
+
+def connect_to(address: str) -> BrokerConnection:
+    """A connection to exactly this ``host:port``. Raises OSError."""
+    host, _, port = address.rpartition(":")
+    return BrokerConnection(host, int(port), Access(timeout_s=_ANSWER_S))
+
+
+def what_lacks(node: Node, running: Collection[Node], log: Path) -> str:
+    """Why the node is not ready yet; empty when it is. ``running`` are the nodes whose processes live;
+    ``log`` tells which partitions of the coordinator could not be loaded: they are not waited for."""
+    try:
+        connection = connect_to(node.address)
+    except OSError as why:
+        return f"no answer at {node.address} ({why})"
+    try:
+        if node.serves_clients:
+            return _broker_lacks(connection, node, running, log)
+    except (OSError, BrokerError, UnsupportedByBroker) as why:
+        return str(why)
+    finally:
+        connection.close()
+    return _controller_lacks(node, running)
+
+
+def _broker_lacks(connection: BrokerConnection, node: Node, running: Collection[Node], log: Path) -> str:
+    wanted = {each.node_id for each in running if each.serves_clients}
+    metadata = all_metadata(connection)
+    missing = wanted - {int(each.node_id) for each in metadata.brokers}
+    if missing:
+        return f"it does not name broker {', '.join(map(str, sorted(missing)))}"
+    found = replicas_lacking(metadata.topics, wanted)
+    if found:
+        return found
+    found = _loading(connection, node, metadata.topics, log)
+    if found:
+        return found
+    return _quorum_lacks(describe_quorum(connection), node) if node.votes else ""
+
+
+def _loading(connection: BrokerConnection, node: Node, topics: Iterable[Any], log: Path) -> str:
+    """The first of the coordinator's partitions led here that does not serve its groups yet."""
+    partitions = [each for topic in topics if topic.name == OFFSETS_TOPIC for each in topic.partitions]
+    led = {int(each.partition_index) for each in partitions if int(each.leader_id) == node.node_id}
+    probes = {group: number for number, group in _probes(len(partitions)).items() if number in led}
+    for request, asked in fetch_offsets(connection, list(probes)):
+        for group, code, _ in fetched(asked, connection.ask(request)):
+            if code and probes[group] not in failed_partitions(log):
+                return f"its groups are not served yet: {error_name(code)}"
+    return ""
+
+
+@cache
+def _probes(partitions: int) -> dict[int, str]:
+    """For each partition of the offsets topic the name of a group that nobody has."""
+    found: dict[int, str] = {}
+    tried = 0
+    while len(found) < partitions:
+        name = f"groupshift-probe-{tried}"
+        found.setdefault(partition_of(name, partitions), name)
+        tried += 1
+    return found
+
+
+def _controller_lacks(node: Node, running: Collection[Node]) -> str:
+    """Asked of any broker; while none answers, that it listens is all there is to know."""
+    for broker in running:
+        quorum = quorum_at(broker) if broker.serves_clients else None
+        if quorum is not None:
+            return _quorum_lacks(quorum, node)
+    return ""
+
+
+def quorum_at(broker: Node) -> Quorum | None:
+    """The metadata quorum as a broker tells it, or None when it does not now."""
+    try:
+        connection = connect_to(broker.address)
+    except OSError:
+        return None
+    try:
+        return describe_quorum(connection)
+    except (OSError, BrokerError, UnsupportedByBroker):
+        return None
+    finally:
+        connection.close()
+
+
+def _quorum_lacks(quorum: Quorum, node: Node) -> str:
+    end = quorum.voters.get(node.node_id, -1)
+    if end < quorum.high_watermark:
+        return f"its metadata log ends at {end}, the quorum's at {quorum.high_watermark}"
+    return ""
+
+
+def leaders_of(address: str, topic: str) -> dict[int, int]:
+    """Partition → node id of its leader (-1: none) as the broker at ``address`` tells it. Raises OSError."""
+    connection = connect_to(address)
+    try:
+        partitions: Sequence[Any] = [
+            each
+            for found in all_metadata(connection).topics
+            if found.name == topic
+            for each in found.partitions
+        ]
+        return {int(each.partition_index): int(each.leader_id) for each in partitions}
+    finally:
+        connection.close()

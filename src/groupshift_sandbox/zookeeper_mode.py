@@ -1,0 +1,56 @@
+"""Clusters of one to three brokers that run with ZooKeeper: 3.4 to 3.9, the last line that can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupshift.errors import Rejected
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions
+from groupshift_sandbox.processes import free_port
+from groupshift_sandbox.servers import start_all
+
+_LINE = "3."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperModeOptions(ServerOptions):
+    """``inter_broker`` is the version that brokers speak to each other and write by: the floor of the way
+    back (``3.4`` lets every release from 3.4.0 on read what was written)."""
+
+    release: str = "3.9.2"
+    inter_broker: str = "3.4"
+
+
+def start_zookeeper_mode(
+    home: Home, zookeeper: str, options: ZookeeperModeOptions = ZookeeperModeOptions()
+) -> Cluster:
+    """Start the brokers below a chroot of their own and wait until all are ready.
+
+    ``zookeeper`` is ``host:port``. Raises `Transient` when they are not in time, `Rejected` for a release
+    that cannot run with ZooKeeper."""
+    if not options.release.startswith(_LINE):
+        raise Rejected(f"Kafka {options.release} does not run with ZooKeeper here; choose one of 3.4 to 3.9")
+    cluster = Cluster(
+        home=home,
+        cluster_id="",
+        options=options,
+        nodes=tuple(_node(home, options, number) for number in range(1, options.nodes + 1)),
+        zookeeper=f"{zookeeper}/{options.name}",
+    )
+    start_all(cluster, lambda _cluster, node: node.folder.mkdir(exist_ok=True))
+    return cluster
+
+
+def _node(home: Home, options: ZookeeperModeOptions, number: int) -> Node:
+    name = f"{options.name}-{number}"
+    return Node(
+        node_id=number,
+        name=name,
+        role=Role.ZOOKEEPER_MODE,
+        release=options.release,
+        ports={listener: free_port() for listener in ("PLAINTEXT", *options.listeners)},
+        folder=home.root / name,
+        jmx=free_port() if options.jmx else 0,
+        properties={"inter.broker.protocol.version": options.inter_broker},
+    )
