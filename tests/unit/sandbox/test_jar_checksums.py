@@ -56,7 +56,7 @@ def test_s15_a_jar_that_the_table_does_not_have_is_not_run(cache: Path, name: st
     """Beside the right ones, on the same class path; the command that adds it is named."""
     packed(cache)
     (cache / name).write_bytes((cache / "small-1.jar").read_bytes())
-    with pytest.raises(Rejected, match=rf"{name} is not in .*python -m groupshift\.sandbox\.artifacts"):
+    with pytest.raises(Rejected, match=rf"{name} is not in .*python -m groupshift_sandbox\.artifacts"):
         artifacts.jars(SMALL)
 
 
