@@ -55,8 +55,8 @@ from rich.console import Console
 from rich.table import Table
 
 from groupshift.cli.main import main as groupshift
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

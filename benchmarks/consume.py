@@ -32,7 +32,7 @@ from kazoo.client import KazooClient
 from measuring import Aim, fresh_home, median, report
 
 from groupshift.consumers import MigratingConsumer
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.znodes import GroupPaths
 from groupshift_sandbox.artifacts import ALL, jars
 from groupshift_sandbox.home import Home

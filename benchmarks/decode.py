@@ -45,7 +45,7 @@ from measuring.log_files import write_log
 from measuring.log_server import end, serve
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.log import LogRecord
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_columns import RAW_COLUMNS, by_python

@@ -37,16 +37,21 @@ from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGroup, QuorumView
+from groupshift.domain.cluster import (
+    BrokerView,
+    ClusterView,
+    ListedGroup,
+    PlacementView,
+    QuorumView,
+    TopicView,
+)
 from groupshift.domain.expansion.counts import Mover
 from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.probing import Answers, expected, probe_names
 from groupshift.domain.expansion.run_plan import ExpansionPlan, run_plan
-from groupshift.domain.expansion.view import PlacementView, TopicView
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.placement import partition_of
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.placement import Answers, expected, partition_of, probe_names
+from groupshift.domain.step import RunAct
 from groupshift.ports.cluster_runs import ClusterRun
 from groupshift.settings import KafkaSettings
 from groupshift.spark.expansion_tools import open_tools
@@ -56,7 +61,7 @@ from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import start_kraft
-from groupshift_testing.placement_views import MemoryPlacementViews
+from groupshift_testing.offset_brokers import MemoryPlacementViews
 
 NAMES, COUNT, AFTER = 500_000, 50, 100
 GROUPS, PARTITIONS, BY_THE_PEER = 1_000, 25, 20

@@ -27,8 +27,7 @@ from typing import Any
 from measuring import Aim, fresh_home, percentile, report
 from measuring.protocol_group import ProtocolGroup, protocol_group
 
-from groupshift.domain.protocol.broker import POLICY
-from groupshift.domain.protocol.model import Protocol
+from groupshift.domain.group_protocol import POLICY, Protocol
 from groupshift_sandbox.kraft import KraftOptions, start_kraft
 
 RELEASE = "4.3.1"

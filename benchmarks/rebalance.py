@@ -30,7 +30,7 @@ from kazoo.client import KazooClient
 from measuring import Aim, fresh_home, median, report
 from measuring.ledgers import recent
 
-from groupshift.domain.coordination import MemberKind, Mode
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.ownership import Interval, history
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import Created, Transaction, merge, parse

@@ -31,7 +31,7 @@ from measuring import Aim, fresh_home, report
 
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-from groupshift.domain.coordination import ABSENT_MODE, Mode
+from groupshift.domain.modes import ABSENT_MODE, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.znodes import GroupPaths

@@ -32,8 +32,8 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
 from groupshift.adapters.spark_submit.java import java_binary
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home

@@ -34,8 +34,8 @@ from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.ownership import history
 from groupshift.domain.txnlog import merge, parse
 from groupshift_sandbox.artifacts import ALL, jars

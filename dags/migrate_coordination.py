@@ -18,7 +18,7 @@ Without **Execute** the run ends after the plan and nothing is changed. A killed
 
 from airflow.sdk import DAG, TriggerRule, chain
 
-from groupshift.domain.moves import Gate, StageName
+from groupshift.domain.plan import Gate, StageName
 from groupshift_airflow import form, gates, operators
 from groupshift_airflow.retries import DEFAULT_ARGS
 from groupshift_airflow.stages import stage, way_back

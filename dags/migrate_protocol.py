@@ -20,7 +20,7 @@ again.
 
 from airflow.sdk import DAG, TriggerRule, chain
 
-from groupshift.domain.moves import Gate, MoveName, StageName
+from groupshift.domain.plan import Gate, MoveName, StageName
 from groupshift_airflow import form, gates, operators
 from groupshift_airflow.retries import DEFAULT_ARGS
 from groupshift_airflow.stages import stage, way_back

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from coordinator_vectors import KEYS, REAL_VALUES, VALUES
-from groupshift.domain.coordinator_log import LogRecord, encode_key
+from groupshift.log import LogRecord, encode_key
 
 KEY_FIELDS = {
     "group": "g\u00e4",

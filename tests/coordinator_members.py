@@ -9,8 +9,8 @@ from typing import Any
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.domain.coordinator_log import Decoded, decode
 from groupshift.domain.placement import partition_of
+from groupshift.log import Decoded, decode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.processes import wait_until

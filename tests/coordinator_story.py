@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from coordinator_vectors import BLOBS, T, U
-from groupshift.domain.coordinator_log import Decoded, LogRecord, decode, encode_key, encode_value
 from groupshift.domain.placement import partition_of
+from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
 
 Line = tuple[int, dict[str, Any], int, dict[str, Any] | None]
 PARTITIONS = 5

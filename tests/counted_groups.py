@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from groupshift.cli.main import main
-from groupshift.domain.cluster_rows import GONE
-from groupshift.domain.protocol.model import EMPTY
+from groupshift.domain.group_protocol import EMPTY
+from groupshift.domain.rows import GONE
 from groupshift_sandbox.artifacts import TOOLS, jars
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft

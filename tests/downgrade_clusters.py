@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from groupshift.domain.downgrade.levels import METADATA
+from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup, Property, QuorumView
 from groupshift.domain.downgrade.releases import line_of_version
-from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGroup, Property, QuorumView
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.versions import METADATA, Version
 
 
 def listed(

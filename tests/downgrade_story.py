@@ -17,8 +17,8 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.cli.main import main
-from groupshift.domain.downgrade.view import ClusterView
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.cluster import ClusterView
+from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until

@@ -13,10 +13,10 @@ import pytest
 from cluster_move_runs import Runs
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log import LogRecord, commit_place, decode
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
+from groupshift.log import LogRecord, commit_place, decode
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.elections import lead_as_preferred

@@ -25,8 +25,7 @@ from kazoo.client import KazooClient
 from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import App
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.moves import MoveRequest
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import MoveRequest, Phase
 from groupshift.errors import Transient
 from groupshift.ports.journal import EventKind
 from groupshift.settings import Settings, load

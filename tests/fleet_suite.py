@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.fleet import Change, ChangeStatus, FleetDriver, SlotState, Started
 from groupshift_sandbox.processes import wait_until

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.ownership import Ended, History, history
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import parse_awareness

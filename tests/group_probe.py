@@ -10,7 +10,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
+from groupshift.domain.modes import ABSENT_MODE, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Awareness, parse_awareness
 from groupshift.domain.znodes import GroupPaths, parse_offset

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.moves import StageName
-from groupshift.domain.phases import OPEN, Phase
+from groupshift.domain.plan import OPEN, Phase, StageName
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.journal import Entry, EventKind, Journal, MigrationRecord, StepRecord, StepState
 

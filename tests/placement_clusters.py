@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from downgrade_clusters import broker, cluster
 from groupshift.domain.audit_log import Position
-from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
-from groupshift.domain.downgrade.view import BrokerView, ListedGroup
+from groupshift.domain.cluster import COUNT, BrokerView, ListedGroup, PlacementView, TopicView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.probing import Answers, expected, probe_names
 from groupshift.domain.expansion.rules import Use, ask
-from groupshift.domain.expansion.view import COUNT, PlacementView, TopicView
-from groupshift.domain.placement import partition_of
+from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.verdict import Verdict
+from groupshift.log import LogRecord, encode_key, encode_value
 
 NODES = (1, 2, 3)
 

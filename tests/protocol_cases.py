@@ -18,11 +18,11 @@ from threading import Lock
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.judgement import Assessment, Closing
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
-from groupshift.domain.protocol.model import Kind, Protocol, Way
+from groupshift.domain.plan import Phase
 from groupshift.domain.protocol.planning import KIND
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected

@@ -19,10 +19,9 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.fleet.process import ProcessFleet, ask
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group_protocol import POLICY, ProtocolGroup
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.broker import POLICY
-from groupshift.domain.protocol.model import ProtocolGroup
 from groupshift.errors import Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Started
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, command

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.protocol.broker import (
+from groupshift.domain.group_protocol import (
     ASSIGNMENT_INTERVAL,
     ASSIGNORS,
     POLICY,
     PROTOCOLS,
     SESSION,
+    BrokerLook,
     BrokerSettings,
+    Kind,
     Policy,
+    Protocol,
+    ProtocolGroup,
+    ProtocolMember,
+    ProtocolView,
 )
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup, ProtocolMember
-from groupshift.domain.protocol.view import BrokerLook, ProtocolView
 
 
 def broker(policy: Policy | None = Policy.BIDIRECTIONAL, **other: object) -> BrokerSettings:

@@ -15,9 +15,9 @@ from groupshift.bootstrap import App, build
 from groupshift.bootstrap.connections import connect
 from groupshift.cli.live import Agreed
 from groupshift.cli.runner import Runner, claim
+from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.judgement import Closing
-from groupshift.domain.moves import MoveName, MoveRequest, Until, WayBack
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.plan import MoveName, MoveRequest, Until, WayBack
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import wait_until
 from protocol_fleet import PATIENCE_S, ProtocolFleet, patiently

@@ -14,9 +14,9 @@ from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
 from groupshift.adapters.kafka.raw.wire import BrokerError
+from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup
 from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome
 from groupshift.domain.protocol.forecast import predict
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
 from native_member import NativeMember, ShareMember

@@ -11,9 +11,9 @@ from typing import Any
 
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap import build
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import MoveRequest
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import MoveRequest
 from groupshift.ports.journal import EventKind
 from groupshift.settings import load
 from groupshift_sandbox.airflow import PROCESSES

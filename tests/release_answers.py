@@ -23,7 +23,7 @@ from groupshift.adapters.kafka.raw.group_calls import (
     list_groups,
 )
 from groupshift.adapters.kafka.raw.wire import Api, raise_for
-from groupshift.domain.coordinator_log.state import GroupFamily, GroupState, State
+from groupshift.log.state import GroupFamily, GroupState, State
 
 _STREAMS_DESCRIBE = 89
 _STATIC_IDS, _MEMBER_TYPES, _STATES, _EPOCHS = 4, 1, 4, 5

@@ -13,9 +13,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.domain.coordinator_log import Decoded, LogRecord, decode
-from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.coordinator_log.state import GroupFamily, State
+from groupshift.log import Decoded, LogRecord, decode
+from groupshift.log.state import GroupFamily, State, materialise
 from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.coordinator_columns import COLUMNS, cell
 from groupshift.spark.coordinator_log import decoded

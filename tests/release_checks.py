@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from equal_maps import differences
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.coordinator_log.state import GroupFamily
+from groupshift.log import LogRecord
+from groupshift.log.state import GroupFamily
 from release_capture import Captured
 from release_dump import fields, shape_of
 

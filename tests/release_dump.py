@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from groupshift.domain.coordinator_log import Decoded
+from groupshift.log import Decoded
 
 
 class Shape(StrEnum):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.errors import Conflict, Rejected
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import Accepted, BrokerReplacement, NodeState, Replacement
 
 

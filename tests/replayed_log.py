@@ -35,11 +35,10 @@ from coordinator_story import (
 )
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
-from groupshift.domain.coordinator_log import LogRecord, decode
-from groupshift.domain.coordinator_log.releases import Coordinator, loader
-from groupshift.domain.coordinator_log.replay import lint
-from groupshift.domain.coordinator_log.replay_rules import GroupVerdict, LoadOutcome
 from groupshift.domain.placement import partition_of
+from groupshift.log import LogRecord, decode
+from groupshift.log.releases import Coordinator, loader
+from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftOptions, await_node, start_kraft, start_node
 from groupshift_sandbox.processes import marked, stop, wait_until

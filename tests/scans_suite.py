@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.scan import GroupState, Life
 from groupshift.domain.scan_changes import Aspect, Change
 from groupshift.ports.scans import Scans, ToggleRecord, ToggleState

@@ -13,17 +13,16 @@ from downgrade_clusters import broker, cluster, listed
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_work import RunTerms
 from groupshift.domain.audit_log import Position
-from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
-from groupshift.domain.cluster_snapshot import ClusterManifest
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.downgrade.record_bytes import LiveCommit
-from groupshift.domain.downgrade.view import Asked, ClusterView
+from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.protocol.broker import PROTOCOLS
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.evidence import ClusterManifest
+from groupshift.domain.group_protocol import PROTOCOLS, Kind
+from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
+from groupshift.log import LogRecord
+from groupshift.log.commit_hashes import LiveCommit
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.snapshot_compare import Compared

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from groupshift.application.expansion_work import ExpansionTools
-from groupshift.domain.cluster_rows import (
+from groupshift.domain.cluster import COUNT, ListedGroup, PlacementView, Property
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.evidence import ClusterManifest
+from groupshift.domain.expansion.agreement import disagreements
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.rows import (
     LISTED_TOO,
     ClusterState,
     Committed,
@@ -18,15 +23,9 @@ from groupshift.domain.cluster_rows import (
     OffsetRow,
     ProblemRow,
 )
-from groupshift.domain.cluster_snapshot import ClusterManifest
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.downgrade.view import ListedGroup, Property
-from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.expansion.agreement import disagreements
-from groupshift.domain.expansion.view import COUNT, PlacementView
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.offset_restoring import unheld
 from groupshift.ports.snapshot_compare import Compared

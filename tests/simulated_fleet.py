@@ -8,7 +8,7 @@ from pathlib import Path
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.application.environment import Environment
 from groupshift.application.fleet_scans import FleetScans
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.scan import GroupState
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.settings import Thresholds
@@ -22,8 +22,7 @@ from groupshift_testing.ensemble import (
 )
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof
 from groupshift_testing.journal import MemoryJournal
-from groupshift_testing.ports import MemoryFleet
-from groupshift_testing.world import World
+from groupshift_testing.world import MemoryFleet, World
 
 
 @dataclass(slots=True)

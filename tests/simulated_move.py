@@ -8,18 +8,16 @@ from dataclasses import dataclass, field
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App
 from groupshift.cli.runner import Runner, claim
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, Closing, GateBrief, Judgement
-from groupshift.domain.moves import Choice, Gate, MoveRequest, Until, WayBack
-from groupshift.domain.plan import Stage
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Choice, Gate, MoveRequest, Stage, Until, WayBack
 from groupshift.ports.crash import CrashPoints, NoCrash
 from groupshift.settings import Thresholds
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof
 from groupshift_testing.journal import MemoryJournal
-from groupshift_testing.ports import MemoryFleet, MemoryModeSwitch
-from groupshift_testing.world import World
+from groupshift_testing.world import MemoryFleet, MemoryModeSwitch, World
 
 
 @dataclass(slots=True)

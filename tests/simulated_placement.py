@@ -6,14 +6,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.audit_log import Position
-from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow, ProblemRow
+from groupshift.domain.cluster import (
+    COUNT,
+    BrokerView,
+    ClusterView,
+    ListedGroup,
+    PlacementView,
+    Property,
+    QuorumView,
+    TopicView,
+)
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.downgrade.view import BrokerView, ClusterView, ListedGroup, Property, QuorumView
-from groupshift.domain.expansion.probing import NOBODY, Answers, probe_names
-from groupshift.domain.expansion.view import COUNT, PlacementView, TopicView
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.placement import NOBODY, Answers, probe_names
+from groupshift.domain.rows import ClusterState, Committed, OffsetRow, ProblemRow
+from groupshift.log import LogRecord
+from groupshift.log.releases import Coordinator
 from groupshift.ports.offset_restoring import unheld
 from groupshift_testing.offset_brokers import NotCoordinator, OffsetBrokers
 

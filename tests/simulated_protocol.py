@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from groupshift.domain.cluster_rows import ClusterState, LogEndRow, OffsetRow
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import GroupView
+from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolMember, ProtocolView
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.observation import view_of
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup, ProtocolMember
-from groupshift.domain.protocol.observation import view_of
-from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.rows import ClusterState, LogEndRow, OffsetRow
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.world import World
 from protocol_groups import view

@@ -22,7 +22,7 @@ from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
 from groupshift.cli.evidence import written
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.moves import Until
+from groupshift.domain.plan import Until
 from groupshift.spark.output import write_parquet, write_text
 from named_pipe import named_pipe
 from simulated_move import Bench

@@ -13,7 +13,7 @@ from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
 from groupshift.application.placement import PlacementAudit, audit_placement
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.rows import OffsetRow
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.elections import lead_as_preferred

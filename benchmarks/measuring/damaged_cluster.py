@@ -17,10 +17,10 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.domain.audit_log import Key
-from groupshift.domain.coordinator_log import encode_key, encode_value
 from groupshift.domain.partitions import TopicPartition as At
 from groupshift.domain.placement import partition_of
 from groupshift.domain.znodes import GroupPaths
+from groupshift.log import encode_key, encode_value
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
 

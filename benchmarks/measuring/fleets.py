@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.members import is_ready, member_command

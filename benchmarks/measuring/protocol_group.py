@@ -16,14 +16,12 @@ from groupshift.bootstrap import App
 from groupshift.bootstrap.connections import connect
 from groupshift.cli.live import Agreed
 from groupshift.cli.runner import Runner, claim
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
+from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.judgement import ActOutcome, Judgement
-from groupshift.domain.moves import MoveName, MoveRequest, Until
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Stage
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.plan import MoveName, MoveRequest, Phase, Stage, Until
 from groupshift.domain.protocol.planning import KIND
 from groupshift.ports.fleet import Change
 from groupshift.settings import parse

@@ -23,8 +23,8 @@ from groupshift.application.brief_text import (
     run_by_hand,
     run_text,
 )
-from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.foreign_text import code, shown, visible
+from groupshift.domain.step import RunAct
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow.gates import person
 from groupshift_airflow.hooks import approval_settings
@@ -191,7 +191,7 @@ class Approval(Asking):
         """Park with the plan. Raises `Conflict` for a run that is being taken back."""
         from groupshift.application.run_demands import demand_forward
         from groupshift.application.run_engine import statuses
-        from groupshift.domain.cluster_run.progress import Stand
+        from groupshift.domain.step import Stand
 
         require_execute(context)
         with self.ours() as tools:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.step import RunAct
 from groupshift_airflow import cluster_runs
 from groupshift_airflow.cluster_runs import RunTask
 from groupshift_airflow.operators import UNKNOWN, telling
@@ -77,7 +77,7 @@ class Plan(OfDowngrades):
 
 def _coordinator(params: Any) -> Any:
     """The one that was chosen, or None for the release's own."""
-    from groupshift.domain.coordinator_log.releases import Coordinator
+    from groupshift.log.releases import Coordinator
 
     chosen = params["coordinator"]
     return None if chosen == "default" else Coordinator(chosen)
@@ -98,7 +98,7 @@ def _wanted(params: Any) -> Any:
 def _request(params: Any) -> Any:
     from groupshift.application.downgrade import DowngradeRequest
     from groupshift.domain.downgrade.releases import target_of
-    from groupshift.domain.hazards.versions import Version
+    from groupshift.domain.versions import Version
 
     return DowngradeRequest(
         target=target_of(params["to"], _coordinator(params)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.step import RunAct
 from groupshift_airflow import cluster_runs
 from groupshift_airflow.cluster_runs import RunTask
 from groupshift_airflow.operators import UNKNOWN, telling

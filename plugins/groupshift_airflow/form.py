@@ -7,9 +7,9 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from groupshift.domain.moves import Until, WayBack
+from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.planning import MAX_GROUP, MAX_WATCH_S
-from groupshift.domain.protocol.model import Protocol, Way
 
 _SCOPE = "1. Scope"
 _HOW = "2. How"

@@ -30,7 +30,7 @@ from groupshift.application.brief_text import (
 )
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActState, GateBrief, GateTerms, Judgement
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
+from groupshift.domain.plan import Answer, Choice, Gate, StageName, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Fenced, Transient
 from groupshift_airflow import links

@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from groupshift.adapters.spark_submit.shipping import submit_files
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.plan import MoveName, MoveRequest, StageName, Until
 from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 from groupshift.errors import Fenced, GroupshiftError

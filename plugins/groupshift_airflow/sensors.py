@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
 
-from groupshift.domain.moves import StageName
+from groupshift.domain.plan import StageName
 from groupshift.domain.planning import MAX_WATCH_S
 from groupshift.errors import Transient
 from groupshift_airflow.operators import UseCase

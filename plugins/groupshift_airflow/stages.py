@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import TaskGroup, TriggerRule, chain
 
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import UNDO_OF, UNDO_STAGES, MoveName, StageName
+from groupshift.domain.plan import UNDO_OF, UNDO_STAGES, MoveName, StageName
 from groupshift_airflow.gates import Act, Judge
 from groupshift_airflow.operators import Snapshot, Validate, WayBack
 from groupshift_airflow.sensors import Settled, Soak

@@ -19,7 +19,7 @@ from groupshift.domain.addresses import (
     login_problem,
     zookeeper_ensemble,
 )
-from groupshift.domain.coordination import Isolation
+from groupshift.domain.modes import Isolation
 from groupshift.errors import Rejected
 from groupshift.foreign_files import toml
 

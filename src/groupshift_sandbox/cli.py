@@ -21,7 +21,7 @@ from groupshift.bootstrap import build
 from groupshift.cli.evidence import written
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.foreign_text import command, shell
-from groupshift.domain.moves import Until
+from groupshift.domain.plan import Until
 from groupshift.domain.verdict import Verdict
 from groupshift.settings import load
 from groupshift_sandbox.airflow import USERS

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
 
 NO_EPOCH = -1

@@ -14,8 +14,8 @@ from typing import Any
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap import App, build
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.moves import MoveRequest, Until
 from groupshift.domain.ownership import history
+from groupshift.domain.plan import MoveRequest, Until
 from groupshift.domain.txnlog import merge, parse
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected
 
 READY_GRACE_S = 15.0  # how long one starting member keeps others from starting

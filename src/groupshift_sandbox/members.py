@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift_sandbox import legacy
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol, command

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.own_folder import locked
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
+from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
+from groupshift.domain.versions import Version
 from groupshift.errors import Conflict
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import (
     Accepted,
     BrokerReplacement,

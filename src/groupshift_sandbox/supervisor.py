@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.adapters.fleet.process import socket_address
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.fleet import SlotState
 from groupshift_sandbox.fleet import Action, FleetDefinition, FleetMemory, Observed, Place, Verb, next_actions

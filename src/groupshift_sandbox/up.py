@@ -14,7 +14,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 
 from groupshift.adapters.fleet.process import ask
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox import airflow, legacy
 from groupshift_sandbox.airflow_api import AirflowApi

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.domain.holder import taken_over
+from groupshift.domain.modes import taken_over
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord
 

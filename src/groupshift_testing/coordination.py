@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
+from groupshift.domain.modes import ABSENT_MODE, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import parse_awareness, parse_registration

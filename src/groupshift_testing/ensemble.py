@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
 from groupshift.domain.group import GroupView
-from groupshift.domain.holder import Holder
+from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode
 from groupshift.domain.scan import Observed
 from groupshift.domain.scan_stability import NodeTimes
 from groupshift.ports.clock import Clock
-from groupshift_testing.ports import MemoryModeSwitch
-from groupshift_testing.world import World
+from groupshift_testing.world import MemoryModeSwitch, World
 
 
 @dataclass(slots=True)

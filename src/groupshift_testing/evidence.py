@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, Row
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.pack import StoredFile
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.seal import StoredFile
 from groupshift.errors import Broken, Rejected
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.domain.holder import taken_over
-from groupshift.domain.moves import StageName
-from groupshift.domain.phases import OPEN, check_transition
+from groupshift.domain.modes import taken_over
+from groupshift.domain.plan import OPEN, StageName, check_transition
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind, MigrationRecord, StepRecord
 

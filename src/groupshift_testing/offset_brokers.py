@@ -9,20 +9,26 @@ What OLD and NEW do follows specs/group-coordinator.md §3.1 and specs/verified-
 * OLD keeps one cache by group: of two copies the one that was loaded first stays; a commit replaces an offset
   only from a higher place in the log, whatever partition that is in; and a partition that goes away takes the
   groups with it that the broker's *count* puts there.
+
+`groupshift.ports.placement_views.PlacementViews` of one view that was made before.
+
+`groupshift.ports.protocol_views.ProtocolViews` that were seen before: given one after the other.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log import LogRecord, decode, encode_key, encode_value
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.expansion.probing import NOBODY
-from groupshift.domain.placement import partition_of
+from groupshift.domain.cluster import PlacementView
+from groupshift.domain.commit_places import Topics
+from groupshift.domain.group_protocol import ProtocolView
+from groupshift.domain.placement import NOBODY, owners, partition_of
+from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Conflict, Rejected
+from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log.releases import Coordinator
 
 _COMMIT, _VERSION = 1, 3
 _Place = tuple[str, int]
@@ -246,3 +252,56 @@ def _read(records: Iterable[LogRecord]) -> Iterator[tuple[OffsetRow, int, bool]]
             metadata=str(said.get("metadata", "")),
         )
         yield row, base, each.value is None
+
+
+@dataclass(slots=True)
+class MemoryPlacementViews:
+    """``view`` at every look; each broker serves what the first count that fits its answers gives it;
+    ``asked`` are the groups that brokers were asked about directly, ``answered`` those with offsets; ``told``
+    is what there is to know of topics."""
+
+    view: PlacementView
+    answered: frozenset[str] = frozenset()
+    asked: list[str] = field(default_factory=list)
+    told: Topics = field(default_factory=Topics)
+    closed: bool = False
+
+    def look(self) -> PlacementView:
+        """See the port."""
+        return self.view
+
+    def owners(self, groups: Collection[str]) -> Mapping[str, tuple[int, ...]]:
+        """See the port."""
+        self.asked += groups
+        using = {node: counts[0] for node, counts in self.view.counted.items() if counts}
+        return {group: owners(group, using, self.view.topic.leaders) for group in groups}
+
+    def answering(self, groups: Collection[str]) -> frozenset[str]:
+        """See the port."""
+        return self.answered & set(groups)
+
+    def topics(self, names: Collection[str]) -> Topics:
+        """See the port."""
+        return Topics(now={name: each for name, each in self.told.now.items() if name in names})
+
+    def close(self) -> None:
+        """See the port."""
+        self.closed = True
+
+
+@dataclass(slots=True)
+class MemoryProtocolViews:
+    """``views`` in the order of the looks, the last one again and again; ``asked`` are the groups."""
+
+    views: Sequence[ProtocolView]
+    asked: list[str] = field(default_factory=list)
+    closed: bool = False
+
+    def look(self, group: str) -> ProtocolView:
+        """See the port."""
+        self.asked.append(group)
+        return self.views[min(len(self.asked), len(self.views)) - 1]
+
+    def close(self) -> None:
+        """See the port."""
+        self.closed = True

@@ -32,7 +32,6 @@ os.environ.update(
 )
 (HOME / "passwords.json").write_text('{"admin": "admin", "viewer": "viewer"}')
 
-from groupshift.domain.coordination import ABSENT_MODE
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import (
@@ -46,10 +45,9 @@ from groupshift.domain.judgement import (
     ProofRequest,
     StageStatus,
 )
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan, Stage
-from groupshift.domain.steps import Soak
+from groupshift.domain.modes import ABSENT_MODE
+from groupshift.domain.plan import Answer, Choice, Gate, Phase, Plan, Stage, StageName, Until
+from groupshift.domain.step import Soak
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
 from longest_first import longest_first

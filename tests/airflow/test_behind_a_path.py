@@ -29,7 +29,7 @@ from groupshift.bootstrap import App
 from groupshift.bootstrap.audits import audit_store
 from groupshift.domain.audit import Audit, Looked
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import Until, WayBack
+from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.proof import ProofRequest
 from groupshift.spark.html import page as report_page

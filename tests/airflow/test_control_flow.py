@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.moves import Until
+from groupshift.domain.plan import Until
 from groupshift.domain.verdict import Verdict
 
 pytestmark = pytest.mark.timeout(600)

@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from dag_story import Story, Told, telling
 from groupshift.adapters.replacement.manual import ManualReplacement
 from groupshift.application.downgrade_run import go_on
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import RunState
 from groupshift_airflow import downgrades
 from simulated_downgrade import Group, World, one_of_39, tools_of, two_of_43, yes

@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from dag_story import Story, Told, telling
 from groupshift.application.expansion_run import go_on, turn_back
 from groupshift.application.run_engine import Ended
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import RunState
 from groupshift_airflow import expansions
 from simulated_downgrade import yes

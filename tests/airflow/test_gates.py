@@ -12,7 +12,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.timezone import utcnow
 
-from groupshift.domain.moves import Gate, Until
+from groupshift.domain.plan import Gate, Until
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift_airflow import gates, operators

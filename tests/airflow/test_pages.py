@@ -21,14 +21,12 @@ from groupshift.application.status import MigrationStatus, StageProgress, Valida
 from groupshift.bootstrap.audits import audit_store
 from groupshift.domain.audit import Audit, Looked, Mismatch
 from groupshift.domain.audit_rules import BY_NUMBER
-from groupshift.domain.chronicle import KnownBy
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import StageName, Until
-from groupshift.domain.pack import Pack
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan, Stage
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.ownership_history import KnownBy
+from groupshift.domain.plan import Phase, Plan, Stage, StageName, Until
+from groupshift.domain.seal import Pack
+from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Event, EventKind, StepState

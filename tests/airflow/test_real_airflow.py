@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind, Mode
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import Phase
 from groupshift.ports.journal import EventKind
 from groupshift_sandbox.ledger import read_ledgers
 from late_stamps import second_owners

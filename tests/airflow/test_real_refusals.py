@@ -13,9 +13,8 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import build
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import Answer, Choice
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Answer, Choice, Phase
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.journal import EventKind
 from groupshift.settings import load

@@ -22,9 +22,9 @@ from groupshift.application import downgrade_run, expansion_run, run_engine
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_work import RunTerms, RunTools
 from groupshift.bootstrap.downgrade import cluster_runs
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.versions import Version
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRun
 from groupshift_airflow import downgrades, expansions
 from simulated_downgrade import yes

@@ -13,8 +13,8 @@ from airflow.sdk.timezone import utcnow
 
 from dag_story import Story, Told, Try, telling
 from groupshift.application.run_engine import Ended
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.errors import GroupshiftError, Rejected
+from groupshift.log.releases import Coordinator
 from groupshift_airflow import downgrades, expansions
 from simulated_downgrade import tools_of as downgrading
 from simulated_downgrade import two_of_43

@@ -20,7 +20,7 @@ from groupshift.cli.live import Agreed
 from groupshift.cli.main import main
 from groupshift.cli.runner import Runner, claim
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.moves import MoveRequest, Until, WayBack
+from groupshift.domain.plan import MoveRequest, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.settings import load
 from groupshift_sandbox.down import down

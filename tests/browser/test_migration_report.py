@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 
 from browser.conftest import Opened, watched
 from groupshift.bootstrap import build
-from groupshift.domain.moves import Until
+from groupshift.domain.plan import Until
 from groupshift.ports.journal import Event, EventKind
 from groupshift.settings import load
 from groupshift.spark.account.document import render

@@ -19,7 +19,7 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.fleet.command import CommandFleet
 from groupshift.adapters.fleet.manual import ManualFleet
 from groupshift.adapters.fleet.process import ProcessFleet, ask
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.fleet import Pending, SlotState
 from groupshift.settings import CommandSettings
@@ -29,8 +29,7 @@ from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import Command, marked, start, stop, wait_until
 from groupshift_sandbox.state import write_document
-from groupshift_testing.ports import MemoryFleet
-from groupshift_testing.world import World
+from groupshift_testing.world import MemoryFleet, World
 from k8s.fleet import kubernetes_fleet
 from k8s.server import fake_server
 

@@ -14,7 +14,7 @@ from fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
 from groupshift.adapters.fleet.kubernetes import KubernetesFleet
 from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
 from groupshift.bootstrap import build
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Started
 from groupshift.settings import KubernetesSettings, parse

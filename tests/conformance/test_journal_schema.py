@@ -12,8 +12,7 @@ from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.adapters.sqlalchemy.statements import sql, statements_of, versions
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import from_json
+from groupshift.domain.plan import Phase, from_json
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.journal import EventKind
 from journal_suite import record

@@ -16,17 +16,15 @@ from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnectio
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App
-from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode, ModeNode
 from groupshift.domain.group import GroupView
-from groupshift.domain.holder import Holder
 from groupshift.domain.judgement import ActState
-from groupshift.domain.moves import Answer, Choice, Gate, StageName
+from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode
+from groupshift.domain.plan import Answer, Choice, Gate, StageName
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.mode import ModeSwitch
 from groupshift.settings import Thresholds
-from groupshift_testing.ports import MemoryModeSwitch
-from groupshift_testing.world import World
+from groupshift_testing.world import MemoryModeSwitch, World
 from simulated_move import Bench, make_bench
 
 

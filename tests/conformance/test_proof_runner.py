@@ -14,7 +14,7 @@ from groupshift.adapters.spark_submit.runner import LOG, SparkSubmit
 from groupshift.adapters.spark_submit.shipping import shipped_code, stays_here
 from groupshift.bootstrap.connections import crash_points
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.moves import StageName
+from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.crash import CrashPoint, NoCrash
 from groupshift.settings import SparkSettings

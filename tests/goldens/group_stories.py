@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from groupshift.application.environment import Environment, GroupSide
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.judgement import Assessment, GateBrief
-from groupshift.domain.moves import Choice, Gate, MoveName, StageName, Until, WayBack
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Choice, Gate, MoveName, StageName, Until, WayBack
 from groupshift.errors import GroupshiftError
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.fleet import Change
 from groupshift.ports.journal import Entry, EventKind, Journal
-from groupshift_testing.ports import Killed
+from groupshift_testing.world import Killed
 from simulated_move import Bench, make_bench
 from simulated_protocol import make_protocol_bench
 from support.effects import Recorded, Recorder, another, names

@@ -26,12 +26,12 @@ from groupshift.bootstrap.connections import connect
 from groupshift.cli.live import Agreed, LiveListener
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.terminal import Console
-from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.moves import MoveName, MoveRequest, Until, WayBack
+from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind, Protocol, Way
+from groupshift.domain.plan import MoveName, MoveRequest, Until, WayBack
+from groupshift.domain.step import RunStep
+from groupshift.domain.versions import Version
 from groupshift.settings import KafkaSettings, Settings, load
 from groupshift.spark import downgrade_tools, expansion_tools
 from groupshift.spark.run_tools import RunPlace

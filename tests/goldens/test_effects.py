@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from goldens import cluster_stories, group_stories
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import Choice, MoveName, Until
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Choice, MoveName, Until
 from support.effects import KEPT, RENAMES, Recorder, deviations, differences, document, kept, renamed
 
 

@@ -23,9 +23,9 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.evidence import Moment
 from groupshift.domain.group import GroupView
+from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.snapshot import snapshot_rows

@@ -14,8 +14,8 @@ from kazoo.security import make_digest_acl
 
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import CommittedOffset
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.errors import Rejected, Transient

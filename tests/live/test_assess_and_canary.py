@@ -23,7 +23,7 @@ from groupshift.bootstrap import App
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.assignment import Assignor, TextForm, assign
 from groupshift.domain.judgement import ActState, Assessment, Judgement
-from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName, Until
+from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, StageName, Until
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.settings import Thresholds
 from groupshift_sandbox.kafka import create_topic

@@ -31,9 +31,9 @@ from groupshift.cli.main import main
 from groupshift.domain.audit import Audit
 from groupshift.domain.audit_log import Position
 from groupshift.domain.audit_rules import Kind, Weight
-from groupshift.domain.coordinator_log import encode_key, encode_value
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
+from groupshift.log import encode_key, encode_value
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.committing import commit

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from groupshift.bootstrap import App, build
 from groupshift.domain.judgement import Readiness
-from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName
+from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, StageName
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.protocol.broker import PROTOCOLS
+from groupshift.domain.group_protocol import PROTOCOLS
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import Replacement
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.home import Home

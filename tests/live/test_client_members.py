@@ -10,8 +10,8 @@ from client_processes import DEADLINE_S, client_processes, produce
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import ClusterState
 from groupshift.errors import Rejected
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol, command
 from groupshift_sandbox.client_members.events import delivered, overlapping, owned

@@ -10,8 +10,8 @@ from downgrade_story import groups_at
 from groupshift.adapters.kafka.raw import churn
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.cluster_acts import LiveClusterActs
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Rejected
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home

@@ -20,7 +20,7 @@ from group_probe import GroupProbe
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.spark.comparison.session import large_session
 from groupshift_sandbox.committing import commit

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer, ZookeeperConsumer, holdings, membership
 from groupshift.consumers import configuration as member_configuration
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.processes import free_port, wait_until

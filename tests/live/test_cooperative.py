@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from group_probe import GroupProbe
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 
 ASSIGNOR = "partition.assignment.strategy"
 LONG = {"session.timeout.ms": "60000"}

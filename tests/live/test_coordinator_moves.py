@@ -10,12 +10,10 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.group_protocol import Kind, Policy, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.broker import Policy
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.protocol.rules_brokers import disagreements
-from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

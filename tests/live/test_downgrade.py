@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from downgrade_story import QUIET, Assessed, groups_at
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
 from groupshift.cli.main import main
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

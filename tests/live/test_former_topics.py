@@ -16,10 +16,10 @@ from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.application.restore_offsets import restore_offsets
 from groupshift.cli.main import main
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log import encode_key, encode_value
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.log import encode_key, encode_value
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

@@ -17,8 +17,8 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.cli.main import main
-from groupshift.domain.cluster_rows import ClusterState, GroupRow, OffsetRow
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
 from groupshift.errors import Transient
 from groupshift.spark.comparison.inputs import verify
 from groupshift_sandbox.committing import commit

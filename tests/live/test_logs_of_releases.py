@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import release_checks as checks
-from groupshift.domain.coordinator_log.records import DecodeStatus
+from groupshift.log.decode import DecodeStatus
 from release_broker import RELEASES
 from release_capture import capture, spark_session
 

@@ -11,10 +11,9 @@ import pytest
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.bootstrap import App, build
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import ActOutcome, ActState
-from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, Phase, StageName, Until, WayBack
 from groupshift.errors import Conflict
 from groupshift.settings import parse
 from groupshift_sandbox.processes import wait_until

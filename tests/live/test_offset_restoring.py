@@ -18,10 +18,10 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.application.restore_offsets import read_back, restore_offsets
-from groupshift.domain.cluster_rows import Committed, OffsetRow
-from groupshift.domain.coordinator_log import commit_place
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import Committed, OffsetRow
+from groupshift.log import commit_place
 from groupshift.ports.offset_restoring import unheld
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers

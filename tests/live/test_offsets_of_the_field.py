@@ -12,7 +12,7 @@ import pytest
 
 from field_sandbox import GROUP, PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 from groupshift.bootstrap import build
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Phase
 from groupshift_sandbox.processes import wait_until
 
 pytestmark = pytest.mark.timeout(1800)  # some ten proofs in Spark, on a machine that may be busy

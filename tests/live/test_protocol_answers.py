@@ -12,9 +12,8 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
 from groupshift.adapters.kafka.raw.wire import BrokerError
 from groupshift.cli.main import main
+from groupshift.domain.group_protocol import POLICY, Kind
 from groupshift.domain.protocol.answers import Event, Outcome
-from groupshift.domain.protocol.broker import POLICY
-from groupshift.domain.protocol.model import Kind
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.protocol.model import Kind, Protocol
+from groupshift.domain.group_protocol import Kind, Protocol
+from groupshift.domain.modes import MemberKind
 from groupshift.ports.fleet import SlotState
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.phases import Phase
-from groupshift.domain.protocol.model import Kind, Protocol, Way
+from groupshift.domain.group_protocol import Kind, Protocol, Way
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.kraft import KraftCluster
 from protocol_fleet import FleetOptions, fleet_at

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.cli.main import main
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.kraft import KraftCluster
 from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at

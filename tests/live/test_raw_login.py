@@ -12,7 +12,7 @@ import pytest
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.rows import ClusterState
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.certificates import Certificates, make_certificates
 from groupshift_sandbox.home import Home

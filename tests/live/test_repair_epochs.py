@@ -14,7 +14,7 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.cli.main import main
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.rows import OffsetRow
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster

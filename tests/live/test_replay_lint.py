@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
+from groupshift.log.releases import Coordinator
+from groupshift.log.replay import LoadOutcome
 from groupshift_sandbox.home import Home
 from replayed_log import Replayed, replay
 

@@ -31,9 +31,8 @@ from groupshift.cli.live import Agreed
 from groupshift.cli.runner import Runner, claim
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.judgement import Closing
-from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import MoveRequest, Phase, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.ports.crash import CrashPoint

@@ -10,8 +10,8 @@ from client_processes import client_processes, produce
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit

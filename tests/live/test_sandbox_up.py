@@ -14,7 +14,7 @@ import pytest
 
 from group_log import GroupLog
 from groupshift.adapters.fleet.process import ProcessFleet, ask
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.fleet import Change, Slot, SlotState, Started

@@ -27,12 +27,11 @@ from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
 from groupshift.adapters.zookeeper.groups import ZookeeperGroups
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.bootstrap import build_scans
-from groupshift.domain.coordination import Mode
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Readiness
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Phase, StageName
 from groupshift.domain.scan import GroupState, Life
 from groupshift.domain.scan_changes import Aspect, Change
 from groupshift.domain.scan_waves import WaveRules

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until

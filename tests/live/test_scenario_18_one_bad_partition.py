@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import topic_path
 from groupshift_sandbox.processes import wait_until

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from group_probe import PATIENCE_S, GroupProbe, exported
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift_sandbox.processes import wait_until
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift_sandbox.processes import wait_until
 
 SLOW_MS = 10_000  # in each direction: 20 s there and back

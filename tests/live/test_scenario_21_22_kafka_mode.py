@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift_sandbox.faults import expire_session, paused
 from groupshift_sandbox.processes import wait_until
 

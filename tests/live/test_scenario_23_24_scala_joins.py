@@ -9,7 +9,7 @@ import pytest
 
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
 from old_member_log import rebalances

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer

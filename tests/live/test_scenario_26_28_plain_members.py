@@ -20,8 +20,8 @@ from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.application import scan_toggle
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App, build_scans
-from groupshift.domain.coordination import Mode
-from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
+from groupshift.domain.modes import Mode
+from groupshift.domain.plan import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.scans import ToggleState

@@ -6,7 +6,7 @@ import time
 
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe, exported
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.ledger import Delivery
 from groupshift_sandbox.processes import wait_until

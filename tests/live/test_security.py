@@ -22,10 +22,9 @@ from groupshift.bootstrap import App, build
 from groupshift.consumers import MigratingConsumer, librdkafka
 from groupshift.consumers.coordination import FOR_EVER
 from groupshift.consumers.relogin import Relogin
-from groupshift.domain.coordination import ABSENT_MODE, Mode
-from groupshift.domain.holder import Holder
-from groupshift.domain.moves import MoveRequest
+from groupshift.domain.modes import ABSENT_MODE, Holder, Mode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import MoveRequest
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.settings import parse

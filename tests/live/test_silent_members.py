@@ -20,8 +20,8 @@ from client_processes import ClientProcess, client_processes, produce
 from downgrade_story import Assessed
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of
-from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Broken
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
 from groupshift_sandbox.home import Home

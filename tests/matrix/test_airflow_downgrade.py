@@ -14,9 +14,9 @@ from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new
 from groupshift.application.downgrade_run import statuses
 from groupshift.application.run_engine import StepStatus
 from groupshift.bootstrap.downgrade import cluster_runs
-from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.step import RunAct
 from groupshift.ports.cluster_runs import ClusterRun, RunState
 from groupshift.settings import load as load_settings
 from groupshift_sandbox.cluster_file import load

@@ -10,8 +10,8 @@ import pytest
 
 from field_sandbox import PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 from groupshift.bootstrap import build
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Phase
 from groupshift.settings import load
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import wait_until

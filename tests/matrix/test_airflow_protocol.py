@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.phases import Phase
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Phase
 from groupshift.ports.journal import EventKind
 from killed_tasks import Killing, killing_airflow
 from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster

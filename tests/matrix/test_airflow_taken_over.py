@@ -15,8 +15,8 @@ import pytest
 
 from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import build
-from groupshift.domain.coordination import MemberKind, Mode
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import Phase
 from groupshift.settings import load
 from groupshift_sandbox.processes import wait_until
 from real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow

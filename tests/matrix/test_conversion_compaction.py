@@ -19,17 +19,16 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.cluster_acts import LiveClusterActs
 from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.coordinator_log import Decoded, decode
-from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.coordinator_log.replay import lint
-from groupshift.domain.coordinator_log.replay_rules import GroupVerdict, LoadOutcome
 from groupshift.domain.downgrade.run_plan import COMPACTING
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Transient
+from groupshift.log import Decoded, decode
+from groupshift.log.releases import Coordinator
+from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
+from groupshift.log.state import materialise
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.broker_log import failed_partitions

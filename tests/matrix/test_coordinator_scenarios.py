@@ -16,10 +16,9 @@ from downgrade_story import Assessed, cluster_of, groups_at
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.bootstrap.downgrade import cluster_acts
 from groupshift.cli.main import main
-from groupshift.domain.downgrade.record_bytes import LiveCommit, live_commits
+from groupshift.domain.group_protocol import POLICY, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.broker import POLICY
-from groupshift.domain.protocol.model import Kind, Protocol
+from groupshift.log.commit_hashes import LiveCommit, live_commits
 from groupshift.settings import KafkaSettings
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers

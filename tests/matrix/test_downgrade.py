@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from downgrade_story import Assessed, Groups, cluster_of, groups_at, new_392, offsets_of
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.domain.protocol.model import Kind
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster

@@ -16,9 +16,9 @@ from downgrade_story import SNAPSHOTS, cluster_of, groups_at, new_392
 from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.domain.downgrade.record_bytes import live_commits
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind
+from groupshift.log.commit_hashes import live_commits
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.cluster_file import load

@@ -12,9 +12,9 @@ from cluster_move_runs import Runs
 from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.adapters.kafka.raw.alter_configs import topic_configs
 from groupshift.domain.downgrade.run_plan import COMPACTING
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
-from groupshift.domain.protocol.model import Kind
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic

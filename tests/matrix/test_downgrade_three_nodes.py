@@ -9,8 +9,8 @@ import pytest
 
 from downgrade_story import Assessed, cluster_of, groups_at, offsets_of
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions

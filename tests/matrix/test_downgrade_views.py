@@ -12,11 +12,10 @@ from groupshift.adapters.kafka.raw import downgrade_calls
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
 from groupshift.adapters.kafka.raw.wire import BrokerError
-from groupshift.domain.downgrade.levels import METADATA, changes_between
+from groupshift.domain.cluster import Asked
 from groupshift.domain.downgrade.releases import LINES, line_of_version
-from groupshift.domain.downgrade.view import Asked
-from groupshift.domain.hazards.versions import Version
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.versions import METADATA, Version, changes_between
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

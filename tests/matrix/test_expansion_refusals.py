@@ -12,7 +12,7 @@ from downgrade_story import cluster_of, groups_at
 from expansion_story import GROUPS, TOPIC, answered, committed, logged, placed, runs_of, wanted
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.kraft import KraftOptions
 from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import known, stop, wait_until

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 import release_checks as checks
-from groupshift.domain.coordinator_log.records import DecodeStatus
+from groupshift.log.decode import DecodeStatus
 from release_broker import RELEASES
 from release_capture import Captured, capture, spark_session
 from release_dump import NOT_PRINTED, shape_of

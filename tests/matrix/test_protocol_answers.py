@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from groupshift.domain.group_protocol import CLASSIC_SIZE, CONSUMER_SIZE, POLICY, PROTOCOLS, Kind, Policy
 from groupshift.domain.protocol.answers import Outcome
-from groupshift.domain.protocol.broker import CLASSIC_SIZE, CONSUMER_SIZE, POLICY, PROTOCOLS, Policy
-from groupshift.domain.protocol.model import Kind
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until

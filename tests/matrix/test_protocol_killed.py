@@ -16,10 +16,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from groupshift.bootstrap import App, build
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import Answer, Choice, Gate, StageName
-from groupshift.domain.phases import Phase
-from groupshift.domain.protocol.model import Kind, Protocol, Way
+from groupshift.domain.group_protocol import Kind, Protocol, Way
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName
 from groupshift.errors import Conflict
 from groupshift.ports.crash import CrashPoint
 from groupshift.settings import load

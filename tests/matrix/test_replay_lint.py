@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.log.releases import Coordinator
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL
 from replayed_log import replay

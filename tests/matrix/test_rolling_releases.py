@@ -11,9 +11,9 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, Commit, GroupProtocol
 from groupshift_sandbox.client_members.events import delivered
 from groupshift_sandbox.committing import commit

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Protocol
 
-from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import parse_awareness
 

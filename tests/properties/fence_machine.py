@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from properties.fence_judge import Invariant
 from properties.fence_members import AwareMember, OldMember
 from properties.fence_world import SLICE_S, World

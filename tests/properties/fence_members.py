@@ -15,7 +15,7 @@ from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration, encode_registration, parse_registration
 from groupshift.ports.coordination import OffsetNode
 from groupshift.ports.fetch import Reset
-from groupshift_testing.fetch import MemoryFetch
+from groupshift_testing.membership import MemoryFetch
 from properties import fence_time
 from properties.fence_kafka import SimulatedMembership
 from properties.fence_time import LONG, SimulatedThread

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.domain.coordination import Mode, effective_mode
+from groupshift.domain.modes import Mode, effective_mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import parse_awareness
 from groupshift_testing.coordination import MemoryZookeeper

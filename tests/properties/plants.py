@@ -17,10 +17,9 @@ from groupshift.consumers.identity import Identity
 from groupshift.consumers.parts import Parts, Policy
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.assignment import Assignor, assign, threads_by_topic
-from groupshift.domain.coordination import Mode
-from groupshift.domain.leases import NEVER, Lease
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reconcile import CoordinationView, Decision
+from groupshift.domain.reconcile import NEVER, CoordinationView, Decision, Lease
 from groupshift.errors import Conflict
 from groupshift.ports.coordination import OffsetNode, OffsetWrite
 from properties import fence_time

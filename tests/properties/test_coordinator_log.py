@@ -17,7 +17,7 @@ from kio.serial import entity_writer
 
 import coordinator_encoder as peer
 from coordinator_damage import KEY_FIELDS, damaged_records
-from groupshift.domain.coordinator_log import (
+from groupshift.log import (
     Decoded,
     DecodeStatus,
     LogRecord,
@@ -25,9 +25,9 @@ from groupshift.domain.coordinator_log import (
     encode_key,
     encode_value,
 )
-from groupshift.domain.coordinator_log.embedded import ASSIGNMENT, SUBSCRIPTION, read_blob
-from groupshift.domain.coordinator_log.types import TYPES
-from groupshift.domain.coordinator_log.writing import encode_blob
+from groupshift.log.codec import encode_blob
+from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
+from groupshift.log.schema import TYPES
 
 LAYOUTS = {"current": peer.CURRENT, "early-access": peer.EARLY}
 CASES = [(layout, *numbers) for layout, table in LAYOUTS.items() for numbers in table]

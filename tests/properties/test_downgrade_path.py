@@ -6,12 +6,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift.domain.coordinator_log.releases import LOADERS, Coordinator
-from groupshift.domain.downgrade.levels import LEVELS, METADATA
 from groupshift.domain.downgrade.path import Compaction, Current, Standing, path
 from groupshift.domain.downgrade.releases import LINES, Target, target_of
-from groupshift.domain.hazards.versions import Span, Version, met
+from groupshift.domain.versions import LEVELS, METADATA, Span, Version, met
 from groupshift.errors import Rejected
+from groupshift.log.releases import LOADERS, Coordinator
 
 NAMES = (
     "group.version",

@@ -18,7 +18,7 @@ from groupshift.application.downgrade_run import begin, go_on, plan_run, turn_ba
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_engine import Ended
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.versions import Version
 from groupshift.errors import Transient
 from groupshift.ports.cluster_runs import ClusterRun
 from groupshift.ports.crash import CrashPoint, NoStepCrash, StepCrashPoints

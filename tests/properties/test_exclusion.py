@@ -13,14 +13,13 @@ from groupshift.consumers.delivery import Delivery
 from groupshift.consumers.holdings import Parts, Policy
 from groupshift.consumers.identity import Identity
 from groupshift.consumers.reconciler import Reconciler
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
 from groupshift.ports.fetch import Reset
 from groupshift_testing.coordination import MemoryCoordination, MemoryZookeeper
-from groupshift_testing.fetch import MemoryFetch
-from groupshift_testing.membership import MemoryKafkaGroup, MemoryMembership
+from groupshift_testing.membership import MemoryFetch, MemoryKafkaGroup, MemoryMembership
 
 PARTITIONS = {"t": tuple(range(5))}
 NUMBERS = st.integers(0, 2)

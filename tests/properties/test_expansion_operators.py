@@ -14,8 +14,8 @@ from groupshift.application.expansion_run import begin, go_on, plan_run, turn_ba
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.placement import audit_placement
 from groupshift.application.run_engine import RunOutcome
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.errors import GroupshiftError
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import RunState
 from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
 from groupshift.application.run_engine import Ended
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.step import RunAct
 from groupshift.errors import Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.crash import CrashPoint, NoStepCrash, StepCrashPoints
 from kill_once import KillOnce
 from simulated_downgrade import KillAt, Killed, yes

@@ -18,10 +18,10 @@ from groupshift.application.expansion_watch import watch_expansion
 from groupshift.application.expansion_work import Expanding
 from groupshift.application.run_engine import Ended, Move
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
+from groupshift.domain.step import RunAct, RunStep
 from groupshift.errors import GroupshiftError, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import RunStepRecord
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, tools_of

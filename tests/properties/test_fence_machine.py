@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from properties.fence_judge import Invariant, Violation
 from properties.fence_machine import EVERYTHING, Fence, Weather
 from properties.fence_time import simulated

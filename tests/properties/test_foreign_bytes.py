@@ -21,10 +21,9 @@ from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Node
 from groupshift.adapters.zookeeper.mode import as_mode
 from groupshift.domain import znodes
-from groupshift.domain.assignment import threads_by_topic
+from groupshift.domain.assignment import parse_assignment, threads_by_topic
 from groupshift.domain.group import CommittedOffset, KafkaGroup
-from groupshift.domain.group_map import parse_assignment
-from groupshift.domain.holder import Holder, parse_holder
+from groupshift.domain.modes import Holder, parse_holder
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
 from groupshift.domain.ownership import _Replay
 from groupshift.domain.reconcile import CoordinationView, Member, Situation, decide

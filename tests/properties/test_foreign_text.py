@@ -20,8 +20,8 @@ from markdown_it import MarkdownIt
 from groupshift.adapters.fleet.manual import instruction_for
 from groupshift.application.brief_text import findings_table, step_text
 from groupshift.cli import hazards, render, run_show, scan_render
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.fleet import Change
 from groupshift.spark import html, picture

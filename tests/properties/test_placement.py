@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.repair_placement import plan_repair, repair
 from groupshift.application.repair_shadows import ShadowTools, repair_shadows
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.expansion.repair import Mend
+from groupshift.log.releases import Coordinator
 from groupshift_testing.offset_brokers import OffsetBrokers
 from simulated_placement import Placed
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groupshift.domain.protocol.answers import Case, Event, Outcome
-from groupshift.domain.protocol.broker import (
+from groupshift.domain.group_protocol import (
     ASSIGNMENT_INTERVAL,
     CLASSIC_SIZE,
     CONSUMER_SIZE,
     POLICY,
     PROTOCOLS,
     BrokerSettings,
+    Kind,
     Policy,
+    Protocol,
+    ProtocolGroup,
+    ProtocolMember,
+    Way,
 )
+from groupshift.domain.protocol.answers import Case, Event, Outcome
 from groupshift.domain.protocol.forecast import emptied, forecast, predict, way_back
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup, ProtocolMember, Way
 
 NAMES = st.sampled_from(["i1", "i2", None])
 ASSIGNORS = st.frozensets(st.sampled_from(["range", "roundrobin", "cooperative-sticky"]), max_size=2)

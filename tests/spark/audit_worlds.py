@@ -13,11 +13,11 @@ from coordinator_vectors import U
 from groupshift.domain.audit import Reading
 from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
 from groupshift.domain.audit_log import KEPT
-from groupshift.domain.cluster_rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
-from groupshift.domain.coordination import Mode
-from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
+from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
+from groupshift.log import LogRecord, encode_key, encode_value
 
 PARTITIONS = 40
 MUTE = frozenset({3, 17})

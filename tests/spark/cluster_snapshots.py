@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES
-from groupshift.domain.evidence import MANIFEST, ColumnType
+from groupshift.domain.evidence import CLUSTER_TABLES, MANIFEST, ColumnType
 
 Rows = list[dict[str, Any]]
 Tables = dict[str, Rows]

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence, schema_of
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.equality import AllowedChanges, MemberChange
 from groupshift.domain.evidence import MANIFEST, TABLES, ColumnType, Moment
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import StageName
 
 Rows = list[dict[str, Any]]
 Snapshot = dict[str, Rows]

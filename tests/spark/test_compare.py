@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
-from groupshift.domain.cluster_rows import (
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.rows import (
     AssignmentRow,
     ClusterState,
     GroupRow,
@@ -20,8 +21,7 @@ from groupshift.domain.cluster_rows import (
     MemberRow,
     OffsetRow,
 )
-from groupshift.domain.cluster_rows import SubscriptionRow as Subscribed
-from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.rows import SubscriptionRow as Subscribed
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.comparison.comparing import DIFFERENCES, VERDICT, Request, compare
 from groupshift.spark.comparison.outcome import Outcome

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from batch_encoder import Record, batch
 from coordinator_story import PARTITIONS, T, commit, consumer_group, gone, record
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.log import LogRecord
 from groupshift.spark.jobs.read_coordinator_log import main
 
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")

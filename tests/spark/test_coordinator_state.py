@@ -25,10 +25,9 @@ from coordinator_story import (
     target,
     to_classic,
 )
-from groupshift.domain.coordinator_log import LogRecord, decode
-from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.coordinator_log.retention import retention_risks
-from groupshift.domain.coordinator_log.state import State
+from groupshift.log import LogRecord, decode
+from groupshift.log.retention import retention_risks
+from groupshift.log.state import State, materialise
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.segments import SCHEMA, segments

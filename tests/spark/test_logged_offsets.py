@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from batch_encoder import Record, batch
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
 from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.log import LogRecord, encode_key, encode_value
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.comparison.rows import committed
 from groupshift.spark.coordinator_log import decoding

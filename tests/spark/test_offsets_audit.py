@@ -12,7 +12,7 @@ from groupshift.domain.audit import Looked, Reading, audit
 from groupshift.domain.audit_facts import FACTS, Fact
 from groupshift.domain.audit_log import read_log
 from groupshift.domain.audit_rules import BY_NUMBER
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.log import LogRecord
 from groupshift.spark.offsets.comparison import look
 from groupshift.spark.offsets.transforms import statement
 from spark.audit_worlds import MINUTE, world

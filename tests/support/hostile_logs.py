@@ -13,11 +13,10 @@ import pyarrow as pa
 from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from coordinator_vectors import KEYS, VALUES
 from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
-from groupshift.domain.coordinator_log.decoding import decode
-from groupshift.domain.coordinator_log.records import LogRecord
-from groupshift.domain.group_map import parse_assignment
+from groupshift.domain.assignment import parse_assignment
 from groupshift.domain.txnlog import parse
 from groupshift.errors import Broken, Rejected
+from groupshift.log.decode import LogRecord, decode
 from groupshift.spark.batches.headers import read_headers
 from groupshift.spark.batches.inflation import Origin
 from groupshift.spark.batches.records import read_records

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.coordinator_log import Decoded, LogRecord, decode, encode_key, encode_value
-from groupshift.domain.coordinator_log.materialise import materialise
+from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
+from groupshift.log.state import materialise
 from groupshift.spark.coordinator_columns import COLUMNS, cell
 from release_broker import RELEASES
 from release_capture import Captured

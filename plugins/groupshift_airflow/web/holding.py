@@ -13,7 +13,7 @@ from airflow.utils.state import DagRunState
 from sqlalchemy import select
 
 from groupshift.application.event_text import event_text
-from groupshift.domain.phases import OPEN
+from groupshift.domain.plan import OPEN
 from groupshift.ports.journal import EventKind
 from groupshift_airflow.links import airflow_path, required_actions, run_path
 from groupshift_airflow.web.view import moment

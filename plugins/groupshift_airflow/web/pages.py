@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from groupshift.application.status import MigrationStatus
 from groupshift.domain.foreign_text import visible
-from groupshift.domain.phases import OPEN
+from groupshift.domain.plan import OPEN
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from groupshift.application.event_text import event_text
-from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
+from groupshift.domain.step import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 from groupshift.ports.journal import Event, EventKind
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from groupshift.adapters.parquet.writing import unwritable
-from groupshift.domain.downgrade.record_bytes import LiveCommit
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import made_anew, read
+from groupshift.log.commit_hashes import LiveCommit
 
 _FORM = 1
 

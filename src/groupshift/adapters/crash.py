@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from enum import StrEnum
 
-from groupshift.domain.moves import StageName
+from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected
 from groupshift.ports.crash import CrashPoint
 

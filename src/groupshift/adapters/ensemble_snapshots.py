@@ -8,7 +8,13 @@ from typing import TypeVar
 
 from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-from groupshift.domain.cluster_rows import (
+from groupshift.domain.observation import (
+    ZookeeperRows,
+    ZookeeperSide,
+    coordinated_by_zookeeper,
+    zookeeper_rows,
+)
+from groupshift.domain.rows import (
     AssignmentRow,
     ClusterState,
     GroupRow,
@@ -19,13 +25,7 @@ from groupshift.domain.cluster_rows import (
     ReadFrom,
     SubscriptionRow,
 )
-from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.znodes import refuse_other_cluster
-from groupshift.domain.zookeeper_rows import (
-    ZookeeperRows,
-    coordinated_by_zookeeper,
-    zookeeper_rows,
-)
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import Progress
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from groupshift.domain.group import GroupView
-from groupshift.domain.protocol.model import Kind
-from groupshift.domain.protocol.observation import view_of
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.observation import view_of
 from groupshift.ports.group_snapshots import GroupSnapshots
 from groupshift.ports.protocol_views import ProtocolViews
 

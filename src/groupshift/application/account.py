@@ -13,13 +13,12 @@ from groupshift.application.proof import VERDICT_FILE, folder
 from groupshift.application.records import Migration, findings_from, load
 from groupshift.application.status import MigrationStatus, status
 from groupshift.domain.canary import NEVER, Look
-from groupshift.domain.chronicle import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.evidence import Moment, Row, Store
 from groupshift.domain.leftover import Leftover
-from groupshift.domain.pack import REPORT, Approval, StoredFile, values_of
+from groupshift.domain.ownership_history import KnownBy, Position, Sighting, Tenure, audited, seen
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan
+from groupshift.domain.plan import Phase, Plan
+from groupshift.domain.seal import REPORT, Approval, StoredFile, values_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, GroupshiftError
 from groupshift.ports.journal import Event, EventKind

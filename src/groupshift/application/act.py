@@ -17,10 +17,8 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import LOOK_AGAIN_S, patient
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import ActOutcome, ActState, Judgement
-from groupshift.domain.moves import Gate, StageName
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Stage
-from groupshift.domain.steps import ReplaceMembers, Soak
+from groupshift.domain.plan import Gate, Phase, Stage, StageName
+from groupshift.domain.step import ReplaceMembers, Soak
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.crash import CrashPoint

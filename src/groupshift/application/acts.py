@@ -10,13 +10,11 @@ from typing import Any
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
 from groupshift.application.taken import change_of, taken_up
-from groupshift.domain.coordination import MemberKind, Mode, ModeNode
-from groupshift.domain.fingerprint import members
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.holder import Holder
-from groupshift.domain.moves import StageName
-from groupshift.domain.plan import Stage
-from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
+from groupshift.domain.group import members
+from groupshift.domain.modes import Holder, MemberKind, Mode, ModeNode
+from groupshift.domain.plan import Stage, StageName
+from groupshift.domain.step import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from groupshift.errors import Conflict
 from groupshift.ports.fleet import Change, Occupant, Pending
 

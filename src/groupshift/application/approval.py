@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
 from groupshift.domain.evidence import Moment
-from groupshift.domain.fingerprint import Fingerprint, changes, fingerprint
-from groupshift.domain.group import GroupView
-from groupshift.domain.moves import Choice, Gate
-from groupshift.domain.plan import Stage
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group import Fingerprint, GroupView, changes, fingerprint
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.plan import Choice, Gate, Stage
 from groupshift.errors import Conflict, Rejected, Void
 from groupshift.ports.journal import Event, EventKind
 from groupshift.settings import ApprovalSettings

@@ -7,7 +7,7 @@ from groupshift.application.observe import LOOK_AGAIN_S, look
 from groupshift.domain.access import findings as identities
 from groupshift.domain.books import BOOKS
 from groupshift.domain.judgement import Assessment, Judgement
-from groupshift.domain.moves import MoveName, MoveRequest
+from groupshift.domain.plan import MoveName, MoveRequest
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 

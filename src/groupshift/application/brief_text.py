@@ -9,17 +9,14 @@ from itertools import dropwhile, takewhile
 
 from groupshift.application.approval import voided
 from groupshift.application.records import Migration, findings_from
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
-from groupshift.domain.fingerprint import Fingerprint
 from groupshift.domain.foreign_text import code, shown, visible
+from groupshift.domain.group import Fingerprint
+from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.judgement import GateTerms, Judgement, Option
-from groupshift.domain.moves import Choice, Gate, StageName
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan, Stage
-from groupshift.domain.protocol.model import Protocol, Way
-from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Choice, Gate, Phase, Plan, Stage, StageName
+from groupshift.domain.step import DeleteModeNode, ReplaceMembers, RunAct, RunStep, SetMode, Soak, Step
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import Event, EventKind
 

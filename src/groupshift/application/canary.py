@@ -8,10 +8,9 @@ from groupshift.domain import rules_canary
 from groupshift.domain.canary import Look, look_of
 from groupshift.domain.facts import Facts
 from groupshift.domain.judgement import StageStatus
-from groupshift.domain.moves import StageName
-from groupshift.domain.plan import Stage
+from groupshift.domain.plan import Stage, StageName
 from groupshift.domain.rules_canary import CanaryLimits
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Finding
 from groupshift.ports.journal import Entry, EventKind
 from groupshift.settings import Thresholds

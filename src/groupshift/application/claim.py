@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.application.environment import Environment
-from groupshift.domain.holder import Holder, taken_over
-from groupshift.domain.moves import MoveName
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import from_json
+from groupshift.domain.modes import Holder, taken_over
+from groupshift.domain.plan import MoveName, Phase, from_json
 from groupshift.errors import Fenced, Rejected
 from groupshift.ports.journal import EventKind
 

@@ -8,8 +8,7 @@ from groupshift.application.leftovers import left_behind
 from groupshift.application.pack import seal
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import Closing
-from groupshift.domain.moves import Choice, Gate, StageName
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Choice, Gate, Phase, StageName
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind
 

@@ -9,8 +9,8 @@ from groupshift.application.proof import REPORT_FILE, folder
 from groupshift.application.records import load
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.moves import StageName
-from groupshift.domain.pack import AUDITED
+from groupshift.domain.plan import StageName
+from groupshift.domain.seal import AUDITED
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Entry, EventKind
 

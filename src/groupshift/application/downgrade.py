@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.coordinator_log import Decoded, LogRecord, decode
+from groupshift.domain.cluster import ClusterView
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import Inventory
@@ -13,11 +13,11 @@ from groupshift.domain.downgrade.log import LogFacts, log_facts
 from groupshift.domain.downgrade.path import Path
 from groupshift.domain.downgrade.releases import Target
 from groupshift.domain.downgrade.steps import DowngradeStep, steps
-from groupshift.domain.downgrade.view import ClusterView
-from groupshift.domain.hazards.versions import Version
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Verdict
+from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
+from groupshift.log import Decoded, LogRecord, decode
 from groupshift.ports.audits import LogProgress
 from groupshift.ports.downgrade_views import DowngradeViews
 from groupshift.ports.log_copies import OffsetsLog

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from groupshift.application.run_account import RunAccount, account
 from groupshift.application.run_stretches import Stretch, stretches_of
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.downgrade.run_plan import RunPlan, from_json
 from groupshift.domain.downgrade.undoing import way_back
+from groupshift.domain.step import RunAct, RunStep
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 
 DowngradeAccount = RunAccount[RunPlan]

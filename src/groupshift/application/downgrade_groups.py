@@ -7,15 +7,14 @@ from typing import Any
 
 from groupshift.application.downgrade_work import Work
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.coordinator_log.replay_rules import LoadOutcome
+from groupshift.domain.cluster import ClusterView
 from groupshift.domain.downgrade.inventory import InventoryGroup, inventory
 from groupshift.domain.downgrade.releases import GROUP, SHARE, STREAMS
-from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.facts import sentence_list
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
+from groupshift.log.replay import LoadOutcome
 from groupshift.ports.cluster_runs import RunStepRecord
 
 _CHURN_S = 1.0

@@ -7,10 +7,9 @@ from typing import Any
 
 from groupshift.application.downgrade_work import Work
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.answered import no_go
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Transient
 from groupshift.ports.cluster_runs import RunStepRecord

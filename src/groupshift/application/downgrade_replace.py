@@ -7,13 +7,12 @@ from typing import Any
 
 from groupshift.application.downgrade_work import Work
 from groupshift.application.run_work import Handler, Look
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.cluster import BrokerView, ClusterView
 from groupshift.domain.downgrade.path import Standing, standing
 from groupshift.domain.downgrade.releases import Target, line_of_version, target_of
 from groupshift.domain.downgrade.run_plan import RunPlan
-from groupshift.domain.downgrade.view import BrokerView, ClusterView
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.step import RunAct, RunStep, Seen
+from groupshift.domain.versions import Version
 from groupshift.errors import Transient
 from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.cluster_runs import RunStepRecord

@@ -17,13 +17,13 @@ from groupshift.application.downgrade_work import DowngradeTools, Work
 from groupshift.application.records import findings_data
 from groupshift.application.run_engine import Move, RunOutcome, StepStatus
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.cluster_run.steps import RunStep, asked_with
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.answered import obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.run_plan import RunPlan, asked_for, from_json, run_plan, to_json
 from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.judgement import Judgement
+from groupshift.domain.step import RunStep, asked_with
 from groupshift.domain.verdict import Finding
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns

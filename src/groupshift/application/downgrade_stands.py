@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from groupshift.application.downgrade_replace import alike, change_of, tells
 from groupshift.application.downgrade_work import Work
-from groupshift.domain.cluster_run.progress import Journaled, Stand
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.step import Journaled, RunAct, RunStep, Stand
 from groupshift.ports.broker_replacement import NodeState
 from groupshift.ports.cluster_runs import RunStepRecord
 from groupshift.ports.journal import StepState

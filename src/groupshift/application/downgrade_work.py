@@ -10,7 +10,7 @@ from groupshift.application.run_work import RunTools, RunWork
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import RunPlan, met
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.versions import Version
 from groupshift.ports.cluster_acts import ClusterActs
 from groupshift.ports.downgrade_views import DowngradeViews
 

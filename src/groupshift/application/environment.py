@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.coordination import Isolation
-from groupshift.domain.holder import Holder
-from groupshift.domain.moves import MoveName
+from groupshift.domain.modes import Holder, Isolation
+from groupshift.domain.plan import MoveName
 from groupshift.ports.access import Access, NobodyAsks
 from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from groupshift.application.expansion_work import COUNTED
 from groupshift.application.run_account import RunAccount, account, result_of
 from groupshift.application.run_stretches import Stretch, stretches_of
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.expansion.run_plan import ExpansionPlan, from_json, way_back
+from groupshift.domain.step import RunAct, Stand
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 
 ExpansionAccount = RunAccount[ExpansionPlan]

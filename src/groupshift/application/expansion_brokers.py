@@ -12,10 +12,9 @@ from typing import Any
 from groupshift.application.expansion_groups import await_listed, movers_now, undrained
 from groupshift.application.expansion_work import COUNTED, Expanding, naming
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.cluster import COUNT
 from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan
-from groupshift.domain.expansion.view import COUNT
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.cluster_runs import RunStepRecord

@@ -12,7 +12,7 @@ from typing import Any
 
 from groupshift.application.expansion_work import COUNTED, Expanding
 from groupshift.application.run_work import Handler
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.step import RunAct, RunStep
 from groupshift.errors import Conflict
 from groupshift.ports.cluster_runs import RunStepRecord
 from groupshift.ports.journal import StepState

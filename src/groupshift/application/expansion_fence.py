@@ -10,7 +10,7 @@ from typing import Any
 
 from groupshift.application.expansion_work import Expanding
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.step import RunAct, RunStep
 from groupshift.errors import Rejected
 from groupshift.ports.broker_replacement import ClientFence
 from groupshift.ports.cluster_runs import RunStepRecord

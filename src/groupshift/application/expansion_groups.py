@@ -14,15 +14,14 @@ from groupshift.application.expansion_work import Expanding, naming, sized
 from groupshift.application.restore_offsets import demand_answers, unlike
 from groupshift.application.run_snapshots import changes
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.cluster import PlacementView
 from groupshift.domain.expansion.agreement import agreement
 from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.expansion.rules_groups import busy_groups, transacting
 from groupshift.domain.expansion.run_plan import SNAPSHOT, against, run_plan
-from groupshift.domain.expansion.view import PlacementView
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.cluster_runs import RunStepRecord
 

@@ -13,9 +13,8 @@ from groupshift.application.expansion_counts import still_placed
 from groupshift.application.expansion_work import Expanding
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion.run_plan import against
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import RunStepRecord
 

@@ -14,14 +14,13 @@ from groupshift.application.expansion_counts import placing, still_placed
 from groupshift.application.expansion_work import COUNTED, DROPPED, Expanding, batches
 from groupshift.application.restore_offsets import NotRestored, demand_answers, read_back, unlike
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.places import Elsewhere
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.ports.cluster_runs import RunStepRecord
 from groupshift.ports.offset_restoring import refusal_of
 

@@ -21,9 +21,9 @@ from groupshift.application.records import findings_data
 from groupshift.application.run_demands import demand_move
 from groupshift.application.run_engine import Move, RunOutcome, StepStatus
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.cluster_run.steps import RunAct, RunStep, asked_with
 from groupshift.domain.expansion import run_plan as plans
 from groupshift.domain.expansion.run_plan import ExpansionPlan
+from groupshift.domain.step import RunAct, RunStep, asked_with
 from groupshift.domain.verdict import Finding
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.audits import LogProgress

@@ -13,10 +13,10 @@ from pathlib import Path
 from groupshift.application.expansion_work import ExpansionTools, dropped_by
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.restore_offsets import demand_answers
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.cluster import retention_ms
 from groupshift.domain.expansion import run_plan as plans
-from groupshift.domain.expansion.view import retention_ms
+from groupshift.domain.rows import OffsetRow
+from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.audits import LogProgress
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState

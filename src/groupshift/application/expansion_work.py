@@ -9,13 +9,12 @@ from pathlib import Path
 
 from groupshift.application.placement import plan_expansion
 from groupshift.application.run_work import Key, RunTools, RunWork
-from groupshift.domain.cluster_rows import OffsetRow, ProblemRow
-from groupshift.domain.cluster_run.progress import Journaled, Stand
 from groupshift.domain.cluster_run.proofs import unproven
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan, run_plan
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow, ProblemRow
+from groupshift.domain.step import Journaled, RunAct, RunStep, Stand
 from groupshift.ports.cluster_runs import RunStepRecord
 from groupshift.ports.log_verification import LogVerification
 from groupshift.ports.offset_restoring import OffsetRestoring

@@ -7,8 +7,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import Closing
-from groupshift.domain.moves import StageName, Until
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Phase, StageName, Until
 from groupshift.domain.rulebook import BEFORE
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind, StepState

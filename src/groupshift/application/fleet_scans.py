@@ -9,7 +9,7 @@ from typing import Self
 from groupshift.application.environment import Environment
 from groupshift.application.scan import ScanReport, Told, scan
 from groupshift.application.scan_waves import Shown, WaveReport, Waves
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.scan import GroupState
 from groupshift.domain.scan_changes import Change
 from groupshift.domain.scan_waves import Candidate, WaveRules, ordered, unfit, wanted_back

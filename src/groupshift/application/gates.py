@@ -15,8 +15,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import look
 from groupshift.application.records import Migration, load
 from groupshift.domain.judgement import ASK, GateBrief, GateTerms
-from groupshift.domain.moves import Answer, Choice, Gate, StageName
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName
 from groupshift.domain.rules import ask
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind

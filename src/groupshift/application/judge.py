@@ -15,9 +15,8 @@ from groupshift.application.proof import VERDICT_FILE, baseline, folder
 from groupshift.application.records import Migration, findings_data, findings_from, load
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Judgement
-from groupshift.domain.moves import StageName
-from groupshift.domain.pack import values_of
-from groupshift.domain.plan import Stage
+from groupshift.domain.plan import Stage, StageName
+from groupshift.domain.seal import values_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.journal import Entry, EventKind

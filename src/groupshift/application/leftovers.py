@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Row, Store
 from groupshift.domain.group import GroupView
 from groupshift.domain.leftover import Leftover, against_removal, leftover, offsets_of
-from groupshift.domain.moves import MoveName
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import MoveName, Phase
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.offset_restoring import OffsetRestoring
 

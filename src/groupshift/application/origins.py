@@ -14,7 +14,7 @@ from typing import Any
 
 from groupshift.application.run_account import folder_of
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.pack import AUDITED, REWRITTEN, Demand, Origins, StoredFile, entries_of
+from groupshift.domain.seal import AUDITED, REWRITTEN, Demand, Origins, StoredFile, entries_of
 from groupshift.errors import Broken
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.journal import EventKind

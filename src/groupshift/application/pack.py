@@ -12,7 +12,7 @@ from groupshift.application.journal_export import events_data, exported
 from groupshift.application.origins import of_events, of_steps, own_files
 from groupshift.application.records import Migration, load
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.pack import (
+from groupshift.domain.seal import (
     JOURNAL,
     OWN,
     PACK,

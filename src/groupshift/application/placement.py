@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from groupshift.domain.cluster import PlacementView
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.counts import Cost, Mover, worth_comparing
 from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force, told_counts
@@ -13,7 +14,6 @@ from groupshift.domain.expansion.known_bugs import bugs
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.places import LoggedPlaces, PartitionLoad
 from groupshift.domain.expansion.rules import Use, ask
-from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected

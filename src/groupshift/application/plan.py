@@ -11,16 +11,14 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
 from groupshift.application.records import canonical, load
 from groupshift.domain.books import BOOKS
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_text import path_name
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Assessment, Planned
-from groupshift.domain.moves import MoveName, MoveRequest, StageName
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan, to_json
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import MoveName, MoveRequest, Phase, Plan, StageName, to_json
 from groupshift.domain.rules_canary import INTERVALS
 from groupshift.domain.rules_offsets import leftovers, resets
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.journal import Entry, EventKind, MigrationRecord

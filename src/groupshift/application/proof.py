@@ -16,13 +16,11 @@ from groupshift.domain.equality import (
     records_per_interval,
     restored_changes,
 )
-from groupshift.domain.evidence import Moment
+from groupshift.domain.evidence import Moment, PlanOf, refuse_older
 from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.log_gaps import answers_data, gaps
-from groupshift.domain.moves import StageName
-from groupshift.domain.plan import Stage
-from groupshift.domain.snapshot_plan import PlanOf, refuse_older
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.plan import Stage, StageName
+from groupshift.domain.step import ReplaceMembers
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Entry, EventKind
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from groupshift.domain.group_protocol import Kind, Protocol, ProtocolView, Way
 from groupshift.domain.hazards import Met, Role
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.protocol import preflight
@@ -12,9 +13,7 @@ from groupshift.domain.protocol.answers import Answer
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.forecast import forecast
 from groupshift.domain.protocol.known_bugs import known_bugs
-from groupshift.domain.protocol.model import Kind, Protocol, Way
 from groupshift.domain.protocol.settled import Wanted, settled
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
 from groupshift.ports.clock import Clock

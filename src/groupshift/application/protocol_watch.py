@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from groupshift.domain.group_protocol import Kind, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.protocol.silence import UNANSWERED, MemberLook, MemberWatch
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import Clock

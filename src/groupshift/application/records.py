@@ -11,10 +11,19 @@ from groupshift.application.claim import demand_held
 from groupshift.application.environment import Environment
 from groupshift.domain.books import BOOKS, Book, Wanted
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import MoveName, MoveRequest, StageName, Until
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan, Stage, from_json, step_from_data, step_to_data
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.plan import (
+    MoveName,
+    MoveRequest,
+    Phase,
+    Plan,
+    Stage,
+    StageName,
+    Until,
+    from_json,
+    step_from_data,
+    step_to_data,
+)
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import Event, EventKind, MigrationRecord, StepRecord
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from groupshift.application.restore_offsets import NotRestored, Restored, read_back, unlike
-from groupshift.domain.cluster_rows import GONE, ClusterState, OffsetRow, ProblemRow
 from groupshift.domain.commit_places import EPOCHS, Stray
-from groupshift.domain.protocol.model import EMPTY
+from groupshift.domain.group_protocol import EMPTY
+from groupshift.domain.rows import GONE, ClusterState, OffsetRow, ProblemRow
 from groupshift.ports.group_snapshots import ClusterGroups, GroupSnapshots
 from groupshift.ports.offset_restoring import OffsetRestoring
 

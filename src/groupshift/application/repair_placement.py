@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.restore_offsets import NotRestored, Restored, restore_offsets, unlike
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log.other_writers import sentence
+from groupshift.domain.cluster import retention_ms
 from groupshift.domain.expansion.repair import Mend, Repair, repairs
-from groupshift.domain.expansion.view import retention_ms
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
+from groupshift.log.other_writers import sentence
 from groupshift.ports.audits import LogProgress
 from groupshift.ports.group_snapshots import ClusterGroups, GroupSnapshots
 from groupshift.ports.log_copies import OffsetsLog

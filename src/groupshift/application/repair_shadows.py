@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from groupshift.application.repair_placement import PlannedRepair, Repaired
 from groupshift.application.restore_offsets import NotRestored, Restored
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.expansion.agreement import logged_offsets
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.expansion.rules_groups import busy_groups
+from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.log_copies import OffsetsLog
 from groupshift.ports.log_erasing import LogErasing

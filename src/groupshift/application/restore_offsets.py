@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow
+from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
 from groupshift.ports.group_snapshots import CommittedOffsets
 from groupshift.ports.offset_restoring import OffsetRestoring, refusal_of

@@ -5,10 +5,8 @@ from __future__ import annotations
 from groupshift.application.environment import Environment
 from groupshift.application.observe import facts
 from groupshift.application.records import Migration, load, stage_data
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import MoveName, WayBack
-from groupshift.domain.phases import TRANSITIONS, Phase
-from groupshift.domain.plan import Stage
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import TRANSITIONS, MoveName, Phase, Stage, WayBack
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change
 from groupshift.ports.journal import Entry, EventKind

@@ -9,8 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from groupshift.application.run_engine import StepStatus
 from groupshift.application.run_work import STOPPED, AnyPlan
-from groupshift.domain.cluster_run.progress import Seen, Stand, ends
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.step import RunAct, RunStep, Seen, Stand, ends
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.application.run_work import RunWork
-from groupshift.domain.cluster_run.steps import RunStep
-from groupshift.domain.downgrade.record_bytes import LiveCommit, differences, live_commits
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.step import RunStep
+from groupshift.log.commit_hashes import LiveCommit, differences, live_commits
 
 _RESTARTING = frozenset({Comparison.PROTOCOL, Comparison.PROTOCOL_BACK})
 """What restarted consumers do in between: they commit where they are when they stop."""

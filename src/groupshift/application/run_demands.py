@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.application.run_work import STOPPED, RunTools
-from groupshift.domain.holder import taken_over
+from groupshift.domain.modes import taken_over
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
 

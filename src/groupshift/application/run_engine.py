@@ -20,8 +20,7 @@ from groupshift.application.run_work import (
     RunWork,
     asked_before,
 )
-from groupshift.domain.cluster_run.progress import AFTER, Doing, Journaled, Next, Seen, Stand, ends, next_of
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.step import AFTER, Doing, Journaled, Next, RunAct, RunStep, Seen, Stand, ends, next_of
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState, RunStepRecord
 from groupshift.ports.crash import CrashPoint

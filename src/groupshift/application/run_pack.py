@@ -1,7 +1,7 @@
 """Sealing the evidence of a run that changes a cluster, and holding it against its files and the journal.
 
 Layout: ``<evidence>/<moves>/<run>/{pack.json, journal.json, report.html, <snapshot>-<claim>/…}``, as that
-of a migration (`groupshift.domain.pack`), with ``pack.sig`` where a key was given.
+of a migration (`groupshift.domain.seal`), with ``pack.sig`` where a key was given.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from groupshift.application.pack import (
 )
 from groupshift.application.run_account import decisions
 from groupshift.application.run_accounts import account_of
-from groupshift.domain.pack import JOURNAL, PACK, REWRITTEN, SIGNATURE, Approval, Pack, doubts
+from groupshift.domain.seal import JOURNAL, PACK, REWRITTEN, SIGNATURE, Approval, Pack, doubts
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunStepRecord
 from groupshift.ports.evidence import EvidenceStore

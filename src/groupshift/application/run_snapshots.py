@@ -10,10 +10,9 @@ from typing import Any
 from groupshift.application.run_commits import committing, differing_commits, keep_commits
 from groupshift.application.run_work import HOLDS, REQUESTER, Handler, Look, Question, RunWork
 from groupshift.application.snapshot_cluster import snapshot_cluster
-from groupshift.domain.cluster_rows import LISTED_TOO, ProblemRow
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
 from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field
+from groupshift.domain.rows import LISTED_TOO, ProblemRow
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict
 from groupshift.ports.cluster_runs import RunState, RunStepRecord

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from groupshift.application.run_account import P, RunAccount
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.step import RunAct, RunStep, Stand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

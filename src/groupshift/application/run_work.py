@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from groupshift.application.approval import require_approver
-from groupshift.domain.cluster_rows import ProblemRow
-from groupshift.domain.cluster_run.progress import Seen
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.holder import taken_over
+from groupshift.domain.modes import taken_over
+from groupshift.domain.rows import ProblemRow
+from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Fenced
 from groupshift.ports.broker_replacement import BrokerReplacement
 from groupshift.ports.clock import Clock

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from groupshift.domain.moves import StageName
+from groupshift.domain.plan import StageName
 from groupshift.domain.scan import GroupState, Life, Observed, StageReadiness, state_of
 from groupshift.domain.scan_changes import Change, appeared, difference
 from groupshift.domain.verdict import Finding, Verdict

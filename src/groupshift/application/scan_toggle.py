@@ -17,16 +17,13 @@ from groupshift.application.finalise import keep
 from groupshift.application.observe import facts
 from groupshift.application.plan import migration_id
 from groupshift.application.records import canonical
-from groupshift.domain.coordination import Mode
-from groupshift.domain.holder import Holder
 from groupshift.domain.judgement import Judgement
-from groupshift.domain.moves import StageName, Until, WayBack
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan, to_json
+from groupshift.domain.modes import Holder, Mode
+from groupshift.domain.plan import Phase, Plan, StageName, Until, WayBack, to_json
 from groupshift.domain.planning import stage_of
 from groupshift.domain.rulebook import AFTER, BEFORE, MODE_WANTED
 from groupshift.domain.rules import ask
-from groupshift.domain.steps import SetMode
+from groupshift.domain.step import SetMode
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.journal import Entry, EventKind, MigrationRecord

@@ -9,7 +9,7 @@ from groupshift.application import scan_toggle
 from groupshift.application.environment import Environment
 from groupshift.application.observe import LOOK_AGAIN_S
 from groupshift.application.scan_toggle import Toggle
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.scan_waves import Progress, WaveRules, check, next_wave
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.ports.ensemble import Brake

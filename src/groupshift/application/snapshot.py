@@ -9,13 +9,13 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import LOOK_AGAIN_S, patient
 from groupshift.application.records import Migration, load
 from groupshift.domain.books import Wanted
-from groupshift.domain.coordination import Isolation
 from groupshift.domain.equality import nobody_at
 from groupshift.domain.evidence import Manifest, Moment
 from groupshift.domain.group import GroupView
 from groupshift.domain.log_gaps import Gap, LogAnswer, isolation_of
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import Isolation
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import StageName
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind

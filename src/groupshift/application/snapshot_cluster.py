@@ -6,9 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from groupshift.application.environment import Environment
-from groupshift.domain.cluster_rows import ClusterState
-from groupshift.domain.cluster_snapshot import ClusterManifest
-from groupshift.domain.snapshot_plan import PlanOf, refuse_older
+from groupshift.domain.evidence import ClusterManifest, PlanOf, refuse_older
+from groupshift.domain.rows import ClusterState
 from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots, Progress
 
 

@@ -6,7 +6,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.records import Migration, findings_data, load
 from groupshift.domain.judgement import Judgement, StageStatus
-from groupshift.domain.moves import StageName
+from groupshift.domain.plan import StageName
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Entry, EventKind
 

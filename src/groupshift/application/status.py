@@ -8,9 +8,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.proof import REPORT_FILE, folder
 from groupshift.application.records import Migration, load
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import StageName, Until
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Stage
+from groupshift.domain.plan import Phase, Stage, StageName, Until
 from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import Event, EventKind, StepState

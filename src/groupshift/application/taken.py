@@ -7,9 +7,9 @@ from typing import Any
 
 from groupshift.application.environment import Environment
 from groupshift.application.records import Migration
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Stage
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.step import ReplaceMembers
 from groupshift.ports.fleet import Change
 
 Data = Mapping[str, Any]

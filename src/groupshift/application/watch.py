@@ -11,11 +11,10 @@ from groupshift.application.records import Migration, load
 from groupshift.application.taken import change_of, seen_in_group
 from groupshift.domain.facts import Facts
 from groupshift.domain.judgement import Judgement, StageStatus
-from groupshift.domain.moves import StageName
-from groupshift.domain.plan import Stage
+from groupshift.domain.plan import Stage, StageName
 from groupshift.domain.rulebook import JOINED
 from groupshift.domain.rules import ask
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 
 

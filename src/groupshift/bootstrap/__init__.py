@@ -35,8 +35,7 @@ from groupshift.application.pack import Progress, Verification
 from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap.connections import connect, connect_scans
-from groupshift.domain.evidence import Manifest, Moment
-from groupshift.domain.holder import Holder
+from groupshift.domain.evidence import Manifest, Moment, PlanOf
 from groupshift.domain.judgement import (
     ASK,
     ActOutcome,
@@ -50,11 +49,10 @@ from groupshift.domain.judgement import (
     StageStatus,
 )
 from groupshift.domain.leftover import Leftover
-from groupshift.domain.moves import Answer, Gate, MoveRequest, StageName, WayBack
-from groupshift.domain.pack import REPORT, Pack
-from groupshift.domain.plan import Stage
+from groupshift.domain.modes import Holder
+from groupshift.domain.plan import Answer, Gate, MoveRequest, Stage, StageName, WayBack
+from groupshift.domain.seal import REPORT, Pack
 from groupshift.domain.secrets import without_login
-from groupshift.domain.snapshot_plan import PlanOf
 from groupshift.ports.offset_restoring import OffsetRestoring
 from groupshift.ports.signature import Verifier
 from groupshift.settings import Settings

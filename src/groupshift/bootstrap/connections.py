@@ -13,8 +13,8 @@ from groupshift.application.fleet_scans import FleetScans
 from groupshift.bootstrap.fleets import fleet
 from groupshift.bootstrap.protocol import protocol_views
 from groupshift.bootstrap.snapshots import group_snapshots
-from groupshift.domain.coordination import Isolation
-from groupshift.domain.moves import MoveName
+from groupshift.domain.modes import Isolation
+from groupshift.domain.plan import MoveName
 from groupshift.ports.access import Access
 from groupshift.ports.clock import Clock
 from groupshift.ports.crash import CrashPoints, NoCrash

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupshift.domain.cluster_rows import ReadFrom
+from groupshift.domain.rows import ReadFrom
 from groupshift.ports.group_snapshots import ClusterGroups, ClusterSnapshotStore, GroupSnapshots
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 

@@ -15,7 +15,7 @@ from groupshift.cli.clusters import Bound
 from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.cli.terminal import Console, Table, progress_bar
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.snapshot_plan import refuse_other
+from groupshift.domain.evidence import refuse_other
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 

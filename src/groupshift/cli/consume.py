@@ -27,7 +27,7 @@ from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, Zookee
 from groupshift.consumers.plain import PlainConsumer
 from groupshift.domain.foreign_json import decimal, shown
 from groupshift.domain.foreign_text import visible
-from groupshift.domain.protocol.model import Protocol as GroupProtocol
+from groupshift.domain.group_protocol import Protocol as GroupProtocol
 from groupshift.domain.registration import consumer_id
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.foreign_files import made_anew

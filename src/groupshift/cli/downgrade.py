@@ -18,12 +18,11 @@ from groupshift.cli.downgrade_run import BrokersOnly, back, run, status
 from groupshift.cli.run_report import report_of
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, Table
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.downgrade.levels import METADATA, name_of
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.hazards.versions import Version
 from groupshift.domain.verdict import Verdict, counted
+from groupshift.domain.versions import METADATA, Version, name_of
+from groupshift.log.releases import Coordinator
 from groupshift.settings import KafkaSettings
 
 To = Annotated[str, typer.Option("--to", metavar="RELEASE", help="The older release, such as 3.9.2.")]

@@ -32,11 +32,11 @@ from groupshift.cli.run_options import (
 from groupshift.cli.run_show import finish, show_back, show_planned, show_run
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import from_json
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.versions import Version
 from groupshift.errors import Rejected, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from groupshift.cli.session import Json, SettingsFile, has_settings, open_app
 from groupshift.cli.session import settings as parsed_settings
 from groupshift.cli.terminal import Console, Table, progress_bar, styled
 from groupshift.domain.foreign_text import command, visible
-from groupshift.domain.pack import SIGNATURE, Pack, State
+from groupshift.domain.seal import SIGNATURE, Pack, State
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.signature import Verifier
 

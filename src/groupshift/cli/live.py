@@ -12,8 +12,7 @@ from groupshift.cli.render import verdict_text
 from groupshift.cli.terminal import Changes, Console, choose, joined, styled
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, ActState, GateBrief, Judgement
-from groupshift.domain.moves import Choice, Gate
-from groupshift.domain.plan import Stage
+from groupshift.domain.plan import Choice, Gate, Stage
 from groupshift.domain.verdict import counted
 from groupshift.errors import Rejected
 

@@ -18,8 +18,7 @@ from groupshift.cli.session import account, open_app, who
 from groupshift.cli.terminal import Console, styled
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.judgement import Closing
-from groupshift.domain.moves import MoveRequest, WayBack
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import MoveRequest, Phase, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.settings import Settings
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from groupshift.domain.moves import MoveRequest, Until
+from groupshift.domain.plan import MoveRequest, Until
 from groupshift.settings import DRIVERS
 
 Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.", show_default=False)]

@@ -14,9 +14,9 @@ from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
 from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, Table, styled
+from groupshift.domain.cluster import configured
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules_groups import busy_groups
-from groupshift.domain.expansion.view import configured
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.settings import KafkaSettings
 

@@ -25,10 +25,9 @@ from groupshift.cli.protocol_watch import watch
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.foreign_text import shell, visible
+from groupshift.domain.group_protocol import ProtocolView, Way
 from groupshift.domain.hazards.named import broker_versions, client_versions
-from groupshift.domain.protocol.model import Way
 from groupshift.domain.protocol.settled import Wanted
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
 
 Members = Annotated[

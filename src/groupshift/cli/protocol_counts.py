@@ -19,8 +19,8 @@ from groupshift.cli.looking import named_kafka
 from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.addresses import one_server
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.protocol.counts import CountView
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 

@@ -11,8 +11,8 @@ from groupshift.cli.moving import finish, runner_of, show_plan, signed
 from groupshift.cli.options import Canary, Driver, Execute, Group, Soak
 from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.moves import MoveName, MoveRequest, Until
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.plan import MoveName, MoveRequest, Until
 
 To = Annotated[Protocol, typer.Option("--to", help="The protocol that members are to speak.")]
 Offline = Annotated[

@@ -18,8 +18,7 @@ from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.evidence import Moment
 from groupshift.domain.foreign_text import json_text, visible
 from groupshift.domain.judgement import Assessment, Closing, Planned, Readiness
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan
+from groupshift.domain.plan import Phase, Plan
 from groupshift.domain.verdict import NOT_ASKED, Finding, Verdict
 
 COLOUR = {

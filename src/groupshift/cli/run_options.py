@@ -19,7 +19,7 @@ from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.moving import run_name
 from groupshift.cli.session import settings, who
 from groupshift.cli.terminal import Changes, Console, choose
-from groupshift.domain.cluster_run.steps import RunStep
+from groupshift.domain.step import RunStep
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import ClusterRuns
 from groupshift.settings import KafkaSettings

@@ -88,7 +88,7 @@ def _page(runs: ClusterRuns, found: ClusterRun, folder: Path) -> tuple[tuple[str
     """(path, text, whether it is sealed) of the page, and whether it was altered since; one that is sealed is
     not written again. Raises `Broken` where a sealed one is gone."""
     with needing_spark():
-        from groupshift.domain.pack import REPORT
+        from groupshift.domain.seal import REPORT
         from groupshift.spark.run_report.sealing import written
     evidence, steps = run_evidence(folder), runs.steps(found.run)
     if SEALED not in steps:

@@ -12,9 +12,8 @@ from groupshift.application.run_engine import Ended, Move, RunOutcome, StepStatu
 from groupshift.application.run_work import AnyPlan
 from groupshift.cli import render
 from groupshift.cli.terminal import Console, Table
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunStep
 from groupshift.domain.foreign_text import command
+from groupshift.domain.step import RunStep, Stand
 from groupshift.domain.verdict import Finding
 from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
 

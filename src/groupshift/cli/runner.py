@@ -15,10 +15,8 @@ from groupshift.application.status import StageProgress
 from groupshift.bootstrap import App
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, ActState, Closing, GateBrief, Judgement, StageStatus
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, WayBack
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Stage
-from groupshift.domain.steps import Soak
+from groupshift.domain.plan import Answer, Choice, Gate, Phase, Stage, StageName, WayBack
+from groupshift.domain.step import Soak
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Rejected, Transient, Void
 from groupshift.ports.clock import Clock

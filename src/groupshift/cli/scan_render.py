@@ -18,10 +18,10 @@ from groupshift.application.scan import ScanReport
 from groupshift.application.scan_waves import WaveReport
 from groupshift.cli.render import next_command, plain, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, styled
-from groupshift.domain.coordination import Mode
 from groupshift.domain.foreign_text import command, json_text, visible
 from groupshift.domain.judgement import Readiness
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import Mode
+from groupshift.domain.plan import StageName
 from groupshift.domain.scan import GroupState, Life
 from groupshift.domain.scan_changes import Change, members_text
 from groupshift.domain.scan_text import state_data

@@ -23,10 +23,9 @@ from groupshift.cli.clusters import (
 )
 from groupshift.cli.session import Json, SettingsFile, open_app, settings
 from groupshift.cli.terminal import Console, Table
-from groupshift.domain.cluster_rows import GONE, ClusterState, ReadFrom
-from groupshift.domain.cluster_snapshot import ClusterManifest
+from groupshift.domain.evidence import ClusterManifest, PlanOf
 from groupshift.domain.foreign_text import shell, visible
-from groupshift.domain.snapshot_plan import PlanOf
+from groupshift.domain.rows import GONE, ClusterState, ReadFrom
 from groupshift.errors import Rejected
 from groupshift.ports.group_snapshots import GroupSnapshots
 from groupshift.settings import KafkaSettings, ZookeeperSettings

@@ -45,7 +45,7 @@ from groupshift.cli.snapshot import snapshot
 from groupshift.cli.terminal import Console
 from groupshift.domain.evidence import Moment
 from groupshift.domain.foreign_text import command
-from groupshift.domain.moves import MoveRequest, StageName, Until, WayBack
+from groupshift.domain.plan import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.secrets import without_login
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected

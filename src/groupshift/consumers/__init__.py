@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupshift.consumers.migrating import MigratingConsumer
 from groupshift.consumers.streams import ConsumerStatus, Stream
 from groupshift.consumers.zookeeper import ZookeeperConsumer
-from groupshift.domain.group_map import GroupAssignment
+from groupshift.domain.assignment import GroupAssignment
 from groupshift.domain.topic_filter import Blacklist, Whitelist
 
 __all__ = [

@@ -10,9 +10,9 @@ from groupshift.consumers.holdings import Holdings
 from groupshift.consumers.outlook import Outlook
 from groupshift.consumers.parts import Parts
 from groupshift.consumers.presence import Presence
-from groupshift.domain.coordination import Mode
-from groupshift.domain.disagreement import advice, schemes_of_keepers
+from groupshift.domain.modes import Mode
 from groupshift.domain.reconcile import Decision, Member
+from groupshift.domain.stale_members import advice, schemes_of_keepers
 from groupshift.errors import Conflict, Transient
 
 _LOG = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import time
 
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.parts import Parts, Policy
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 
 _UNPROVEN_S = 0.2
 _NEVER_SOONER_THAN_S = 30.0

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.domain.group_map import GroupAssignment
+from groupshift.domain.assignment import GroupAssignment
 from groupshift.domain.partitions import TopicPartition
 
 _LOG = logging.getLogger(__name__)

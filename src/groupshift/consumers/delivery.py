@@ -21,8 +21,8 @@ from groupshift.consumers.buffers import Buffers
 from groupshift.consumers.chunks import Chunk, Open
 from groupshift.consumers.given import PARENT, Given
 from groupshift.consumers.open_partitions import OpenPartitions
-from groupshift.domain.leases import NEVER, Lease
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import NEVER, Lease
 from groupshift.ports.fetch import Record
 
 _CAPACITY = 20_000

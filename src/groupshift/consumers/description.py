@@ -15,8 +15,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from groupshift.consumers.librdkafka import connecting
+from groupshift.domain.assignment import parse_assignment
 from groupshift.domain.group import KafkaGroup, KafkaMember
-from groupshift.domain.group_map import parse_assignment
 from groupshift.errors import Transient
 
 _STABLE = "Stable"

@@ -9,10 +9,9 @@ import time
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.outlook import Outlook
 from groupshift.consumers.parts import Parts
-from groupshift.domain.assignment import map_to_threads, threads_by_topic
-from groupshift.domain.coordination import Mode
+from groupshift.domain.assignment import GroupAssignment, kafka_threads, map_to_threads, threads_by_topic
 from groupshift.domain.group import KafkaGroup
-from groupshift.domain.group_map import GroupAssignment, kafka_threads
+from groupshift.domain.modes import Mode
 from groupshift.domain.reconcile import Member, zookeeper_assignment
 from groupshift.errors import GroupshiftError, Rejected
 

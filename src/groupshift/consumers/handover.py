@@ -9,7 +9,7 @@ from collections.abc import Collection
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.holdings import Holdings
 from groupshift.consumers.parts import Parts, Policy
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 

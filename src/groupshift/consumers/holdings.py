@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from groupshift.consumers.lookups import Lookups
 from groupshift.consumers.parts import Parts, Policy
 from groupshift.domain.assignment import stream_of
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.coordination import OffsetNode, OffsetWrite

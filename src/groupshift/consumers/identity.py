@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration
 

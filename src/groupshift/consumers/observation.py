@@ -9,7 +9,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from groupshift.domain.coordination import ABSENT_MODE, ModeNode
+from groupshift.domain.modes import ABSENT_MODE, ModeNode
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import Registration, parse_awareness, parse_registration
 from groupshift.domain.znodes import BROKER_TOPICS, GroupPaths, parse_partitions, topic_path

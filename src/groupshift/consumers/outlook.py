@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.parts import Parts
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Decision, Member, Situation, decide
 from groupshift.domain.registration import Pattern

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.domain.addresses import joined, kafka_servers, login_problem
-from groupshift.domain.protocol.model import Protocol
+from groupshift.domain.group_protocol import Protocol
 from groupshift.errors import Broken, Rejected, Transient
 
 _FATAL = -150

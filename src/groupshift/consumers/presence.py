@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.identity import Identity
 from groupshift.consumers.parts import Parts
-from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift.ports.membership import MembershipListener
 
 

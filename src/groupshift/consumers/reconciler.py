@@ -24,7 +24,7 @@ from groupshift.consumers.outlook import Outlook
 from groupshift.consumers.parts import Parts, Policy
 from groupshift.consumers.presence import Presence
 from groupshift.consumers.waker import Waker
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.coordination import OffsetWrite, Session

@@ -13,7 +13,7 @@ from typing import Any
 
 from groupshift.consumers.counters import Counters
 from groupshift.consumers.streams import ConsumerStatus
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 
 

@@ -10,11 +10,19 @@ from dataclasses import replace
 
 from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.parts import Parts, Policy
-from groupshift.domain.coordination import Mode
-from groupshift.domain.disagreement import advice, schemes_of_losers
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
-from groupshift.domain.waking import Vigil, due, entrusted, neglected, responsible, watch
+from groupshift.domain.stale_members import (
+    Vigil,
+    advice,
+    due,
+    entrusted,
+    neglected,
+    responsible,
+    schemes_of_losers,
+    watch,
+)
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0

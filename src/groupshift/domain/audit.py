@@ -16,7 +16,7 @@ from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
 from groupshift.domain.audit_log import Key, LogSide, Position
 from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, AuditRule, Kind, Weight
 from groupshift.domain.audit_sources import Sources, untold
-from groupshift.domain.cluster_rows import GONE, ClusterState
+from groupshift.domain.rows import GONE, ClusterState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.audit_log import Key, Written
-from groupshift.domain.cluster_rows import LogEndRow, OffsetRow
 from groupshift.domain.commit_places import Stray
-from groupshift.domain.coordination import Mode
-from groupshift.domain.coordinator_log import DecodeStatus
-from groupshift.domain.coordinator_log.retention import retention_risks
-from groupshift.domain.coordinator_log.state import Commit, ForeignCommit, GroupState
+from groupshift.domain.modes import Mode
+from groupshift.domain.rows import LogEndRow, OffsetRow
+from groupshift.log import DecodeStatus
+from groupshift.log.retention import retention_risks
+from groupshift.log.state import Commit, ForeignCommit, GroupState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from groupshift.domain.coordinator_log import Decoded, DecodeStatus, LogRecord, decode
-from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.coordinator_log.state import State
 from groupshift.domain.placement import partition_of
+from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
+from groupshift.log.state import State, materialise
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
 from groupshift.domain.audit_log import Key, LogSide
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.commit_places import ZERO_ID, Stray
-from groupshift.domain.coordinator_log import DecodeStatus
-from groupshift.domain.coordinator_log.state import Commit, ForeignCommit
+from groupshift.domain.rows import ClusterState
+from groupshift.log import DecodeStatus
+from groupshift.log.state import Commit, ForeignCommit
 
 ENOUGH_TO_BE_SILENT = 2
 """Live commits of a partition of the log, none of them answered, from which on it is served empty."""

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 from groupshift.domain import planning as coordination
 from groupshift.domain import rulebook
-from groupshift.domain.coordination import Mode
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import Gate, MoveName, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.plan import Plan, Stage
+from groupshift.domain.group_protocol import Aim
+from groupshift.domain.modes import Mode
+from groupshift.domain.plan import Gate, MoveName, MoveRequest, Plan, Stage, StageName, Until, WayBack
 from groupshift.domain.protocol import assessing
 from groupshift.domain.protocol import planning as protocol
 from groupshift.domain.protocol import rulebook as protocol_rules
-from groupshift.domain.protocol.model import Aim
 from groupshift.domain.rules import ask
-from groupshift.domain.steps import Step
+from groupshift.domain.step import Step
 from groupshift.domain.verdict import Finding
 
 MakePlan = Callable[[MoveRequest, GroupView, tuple[Place, ...]], Plan]

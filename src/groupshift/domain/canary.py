@@ -13,8 +13,8 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.facts import Facts, OffsetTable
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 
 NEVER = -1

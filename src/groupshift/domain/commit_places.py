@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from groupshift.domain.cluster_rows import OffsetRow
+    from groupshift.domain.rows import OffsetRow
 
 FORMER = "former"
 """The topic id of a commit that its coordinator answers by name and not by the topic's id: it belongs to a

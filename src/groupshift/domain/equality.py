@@ -28,11 +28,10 @@ from enum import StrEnum
 from math import ceil
 from typing import Any
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.evidence import Moment, Row
-from groupshift.domain.moves import StageName
-from groupshift.domain.plan import Stage
-from groupshift.domain.steps import ReplaceMembers, SetMode
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import Stage, StageName
+from groupshift.domain.step import ReplaceMembers, SetMode
 
 RULES_VERSION = 1
 

@@ -1,21 +1,39 @@
 """What a snapshot consists of: tables, columns and keys as data, shared by every writer and reader.
 
 `SCHEMA` defines each column once, for every move; the tables of a stage's snapshot (`TABLES`) and those of a
-cluster's (`groupshift.domain.cluster_snapshot`) are selections. Writers, readers and Spark schemas are made
+cluster's (`groupshift.domain.evidence`) are selections. Writers, readers and Spark schemas are made
 from these; nothing else names a column type. Layout on disk (architecture.md, "How data flows" 4)::
 
     <evidence>/<migration>/<stage>/<moment>/<table>.parquet + manifest.json
     <evidence>/<migration>/<stage>/validation/{verdict.json, differences.parquet, report.html}
+
+A snapshot of all groups of a cluster: its tables, and what its manifest promises.
+
+Layout: one folder with ``manifest.json`` and Parquet files, several to a table where it is large (a file
+is the unit in which a comparison is resumed; a million rows is a good size)::
+
+    {"version": 1, "cluster_id": "...", "taken_at_ms": 0, "unique_keys": true,
+     "read_from": "kafka",                                # or zookeeper, in-force; absent: kafka
+     "plan": {"migration": "...", "hash": "...", "made_at_ms": 0},       # null without a plan
+     "files": [{"table": "offsets", "file": "offsets-00000.parquet", "rows": 0, "bytes": 0, "sha256": "..."}],
+     "versions": {"groupshift": "0.1.0"}}
+
+Only ``offsets`` must be there. A table or a nullable column that is absent on either side is not
+compared, and the verdict says so.
+
+Whether a snapshot belongs to a plan: taken after it was made, and for none other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from groupshift.domain.foreign_json import shown_value, whole_number
+from groupshift.domain.rows import ReadFrom
 from groupshift.errors import Rejected
 
 
@@ -263,3 +281,100 @@ def refuse_newer(where: str, form: int) -> None:
             f"{where} is of form {form}, this release reads forms up to {FORM}: use the release that "
             "wrote it, or a newer one"
         )
+
+
+KEY = ("group", "topic", "partition")
+
+CLUSTER_TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        part(
+            "offsets",
+            "group topic partition offset leader_epoch metadata commit_timestamp_ms expire_timestamp_ms "
+            "topic_id record_sha256",
+            key="group topic partition",
+        ),
+        part(
+            "groups",
+            "group type state protocol_type protocol generation assignment_epoch coordinator",
+            key="group",
+        ),
+        part(
+            "members",
+            "group member_id client_id instance_id host member_epoch member_type",
+            key="group member_id",
+        ),
+        part("subscriptions", "group member_id topic", key="group member_id topic"),
+        part("assignments", "group member_id topic partition", key="group member_id topic partition"),
+        part("log_ends", key="topic partition"),
+        part("brokers", key="node_id"),
+        part("problems", key="group problem"),
+    )
+}
+"""Every table of a cluster snapshot, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterManifest:
+    """What a cluster snapshot holds. ``digest`` is the SHA-256 of the manifest's bytes; ``unique_keys``
+    is the writer's word that it saw every key once; ``plan_made_at_ms`` is None without a plan,
+    ``migration`` then empty."""
+
+    cluster_id: str
+    taken_at_ms: int
+    digest: str
+    files: tuple[FileEntry, ...]
+    unique_keys: bool = False
+    read_from: ReadFrom = ReadFrom.KAFKA
+    migration: str = ""
+    plan_hash: str = ""
+    plan_made_at_ms: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def of_table(self, name: str) -> tuple[FileEntry, ...]:
+        """The files of one table, in their order."""
+        return tuple(entry for entry in self.files if entry.table == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOf:
+    """The plan of a migration as the journal keeps it: its SHA-256, and when it was made (epoch ms)."""
+
+    migration: str
+    hash: str
+    made_at_ms: int
+
+
+def refuse_older(what: str, taken_at_ms: int, plan: PlanOf) -> None:
+    """Raise `Rejected` when ``what`` (the beginning of the sentence) was taken before its plan was made."""
+    if taken_at_ms < plan.made_at_ms:
+        raise Rejected(
+            f"{what} was taken at {clock(taken_at_ms)}, before its plan of {clock(plan.made_at_ms)} "
+            f"(migration {plan.migration}) was made: it says nothing about this move; take it again"
+        )
+
+
+def refuse_other(what: str, manifest: ClusterManifest, plan: PlanOf) -> None:
+    """As `refuse_older`, and when the snapshot says that it was taken for another plan."""
+    refuse_older(what, manifest.taken_at_ms, plan)
+    if manifest.plan_hash and manifest.plan_hash != plan.hash:
+        raise Rejected(
+            f"{what} was taken for the plan {manifest.plan_hash[:12]}… of migration "
+            f"{manifest.migration or '?'}, that of migration {plan.migration} is {plan.hash[:12]}…: "
+            "name the snapshots of this migration"
+        )
+
+
+def refuse_mixed(before: ClusterManifest, after: ClusterManifest) -> None:
+    """Raise `Rejected` when two snapshots say that they were taken for two plans."""
+    if before.plan_hash and after.plan_hash and before.plan_hash != after.plan_hash:
+        raise Rejected(
+            f"the snapshots were taken for two plans ({before.plan_hash[:12]}… of migration "
+            f"{before.migration or '?'}, {after.plan_hash[:12]}… of {after.migration or '?'}): "
+            "compare two of one migration"
+        )
+
+
+def clock(at_ms: int) -> str:
+    """A time as a person reads it."""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.group_protocol import Aim
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Aim
 from groupshift.domain.verdict import Verdict
 
 

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import Choice, Gate
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Plan
+from groupshift.domain.plan import Choice, Gate, Phase, Plan
 from groupshift.domain.verdict import Finding, Verdict, worst
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group import CommittedOffset, GroupView
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]

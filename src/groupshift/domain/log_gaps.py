@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from groupshift.domain.coordination import Isolation, MemberKind
 from groupshift.domain.equality import Snapshot
 from groupshift.domain.evidence import Row
+from groupshift.domain.modes import Isolation, MemberKind
 from groupshift.domain.partitions import TopicPartition
 
 

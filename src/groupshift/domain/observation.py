@@ -1,15 +1,21 @@
 """The two halves of a group view, as each system answers, and how they become one `GroupView`.
 
 Source: specs/zookeeper-coordination.md §§1, 3, 8.10 (F6, F7), 8.9 (D11).
+
+A look at a group's brokers and a live snapshot of it become one `GroupView`.
+
+Groups that ZooKeeper coordinates, as rows of the one schema of cluster snapshots.
+
+Source: specs/zookeeper-coordination.md §§1.2, 1.4, 3, 6. ZooKeeper knows no group type, protocol, generation,
+leader epoch or metadata; what it does not know is null.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.coordination import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.foreign_json import shown
 from groupshift.domain.group import (
     CommittedOffset,
@@ -21,8 +27,20 @@ from groupshift.domain.group import (
     NoOffset,
     Owner,
 )
+from groupshift.domain.group_protocol import Kind, Protocol, ProtocolMember, ProtocolView
+from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode, ModeNode, effective_mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Pattern, Registration
+from groupshift.domain.rows import (
+    GONE,
+    AssignmentRow,
+    ClusterState,
+    GroupRow,
+    MemberRow,
+    OffsetRow,
+    ProblemRow,
+    SubscriptionRow,
+)
 from groupshift.domain.topic_filter import compile_filter
 from groupshift.errors import Rejected
 
@@ -206,3 +224,165 @@ def _members(zookeeper: ZookeeperSide, kafka: KafkaSide) -> tuple[Member, ...]:
     )
     everyone = (*registered, *plain_members(zookeeper, kafka))
     return tuple(sorted(everyone, key=lambda member: member.member_id))
+
+
+def view_of(look: ProtocolView, state: ClusterState | None) -> GroupView:
+    """``state`` is a snapshot of this group alone; None where the group is none that moves.
+
+    A member whose protocol the coordinator does not tell (3.9) is taken for a native one: only groups of
+    type consumer have such."""
+    group = look.group
+    return GroupView(
+        group=group.group,
+        taken_at_ms=look.taken_at_ms,
+        exists=group.kind is not Kind.ABSENT,
+        mode=ABSENT_MODE,
+        members=tuple(sorted((_member(each) for each in group.members), key=lambda each: each.member_id)),
+        kafka=KafkaGroup(
+            state=group.state,
+            protocol=group.protocol,
+            members=tuple(
+                KafkaMember(
+                    member_id=member.member_id,
+                    client_id=member.client_id,
+                    host=member.host,
+                    assignment=member.assigned,
+                )
+                for member in sorted(group.members, key=lambda each: each.member_id)
+            ),
+        ),
+        kafka_offsets=_offsets(state),
+        log_ends=_log_ends(look, state),
+        problems=tuple(each.problem for each in state.problems if not each.of_leftover) if state else (),
+        brokers=tuple(str(broker.node_id) for broker in look.brokers),
+        protocol=look,
+        snapshot=state,
+    )
+
+
+def _member(member: ProtocolMember) -> Member:
+    topics = member.topics or tuple(sorted({at.topic for at in member.assigned}))
+    return Member(
+        member_id=member.member_id,
+        kind=MemberKind.PLAIN if member.speaks is Protocol.CLASSIC else MemberKind.NATIVE,
+        client_id=member.client_id,
+        host=member.host,
+        subscription=tuple((topic, 1) for topic in sorted(topics)),
+    )
+
+
+def _offsets(state: ClusterState | None) -> tuple[CommittedOffset, ...]:
+    rows = state.offsets if state else ()
+    found = (
+        CommittedOffset(
+            partition=TopicPartition(row.topic, row.partition), offset=row.offset, metadata=row.metadata or ""
+        )
+        for row in rows
+        if row.offset >= 0
+    )
+    return tuple(sorted(found, key=lambda at: at.partition))
+
+
+def _log_ends(look: ProtocolView, state: ClusterState | None) -> tuple[LogEnd, ...]:
+    """Of the topics that members subscribe to or have; with no member, of those with offsets. A topic that
+    was consumed once is nobody's, and is not looked at."""
+    members = look.group.members
+    wanted = {topic for member in members for topic in member.topics}
+    wanted |= {at.topic for member in members for at in member.assigned}
+    rows = [row for row in (state.log_ends if state else ()) if not wanted or row.topic in wanted]
+    return tuple(
+        LogEnd(partition=TopicPartition(row.topic, row.partition), start=row.log_start, end=row.log_end)
+        for row in rows
+    )
+
+
+ZOOKEEPER = "zookeeper"
+"""The type of a group that ZooKeeper coordinates."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ZookeeperRows:
+    """Rows by table; see `groupshift.domain.rows`."""
+
+    groups: list[GroupRow] = field(default_factory=list)
+    members: list[MemberRow] = field(default_factory=list)
+    subscriptions: list[SubscriptionRow] = field(default_factory=list)
+    assignments: list[AssignmentRow] = field(default_factory=list)
+    offsets: list[OffsetRow] = field(default_factory=list)
+    problems: list[ProblemRow] = field(default_factory=list)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Every topic that a group commits, owns or subscribes to."""
+        return frozenset(
+            row.topic for rows in (self.subscriptions, self.assignments, self.offsets) for row in rows
+        )
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Those of them that no member subscribes to or owns."""
+        read = {row.topic for rows in (self.subscriptions, self.assignments) for row in rows}
+        return self.topics - read
+
+
+def coordinated_by_zookeeper(side: ZookeeperSide) -> bool:
+    """Whether ZooKeeper knows the group and decides who owns what in it now (§8.3)."""
+    mode = effective_mode(side.mode, side.ids, side.migration_ids)
+    return side.exists and mode is Mode.ZOOKEEPER
+
+
+def zookeeper_rows(sides: Mapping[str, ZookeeperSide], known: Collection[str]) -> ZookeeperRows:
+    """The rows of these groups, in the order of their keys; an absent one is a group that is `GONE`.
+
+    ``known`` are the topics of the cluster, over which a wildcard subscription is expanded."""
+    rows = ZookeeperRows()
+    for group, side in sorted(sides.items()):
+        state = ("Stable" if side.members else "Empty") if side.exists else GONE
+        rows.groups.append(GroupRow(group=group, type=ZOOKEEPER, state=state))
+        _member_rows(rows, group, side, known)
+        rows.assignments += sorted(
+            (
+                AssignmentRow(
+                    group=group,
+                    member_id=owner.member_id,
+                    topic=owner.partition.topic,
+                    partition=owner.partition.partition,
+                )
+                for owner in side.owners
+            ),
+            key=lambda row: (row.member_id, row.topic, row.partition),
+        )
+        rows.offsets += [
+            OffsetRow(
+                group=group, topic=at.partition.topic, partition=at.partition.partition, offset=at.offset
+            )
+            for at in sorted(side.offsets, key=lambda at: at.partition)
+        ]
+        rows.problems += [ProblemRow(group=group, problem=text) for text in side.every_problem]
+    return rows
+
+
+def _member_rows(rows: ZookeeperRows, group: str, side: ZookeeperSide, known: Collection[str]) -> None:
+    for member in sorted(side.members, key=lambda member: member.member_id):
+        rows.members.append(
+            MemberRow(
+                group=group,
+                member_id=member.member_id,
+                client_id=member.client_id,
+                host=member.host,
+                member_type=member.kind.value,
+            )
+        )
+        registration = Registration(subscription=member.subscription, pattern=Pattern(member.pattern))
+        try:
+            topics = sorted(registration.topics(known))
+        except Rejected as wrong:
+            text = (
+                f"member {member.member_id} of group {group!r} subscribes by a pattern that cannot be "
+                f"evaluated ({wrong}): which topics it wants is unknown; restart it with another one"
+            )
+            rows.problems.append(ProblemRow(group=group, problem=text))
+            continue
+        rows.subscriptions += [
+            SubscriptionRow(group=group, member_id=member.member_id, topic=topic) for topic in topics
+        ]

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_json import decimal
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import (
     Change,

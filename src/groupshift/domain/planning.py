@@ -6,13 +6,12 @@ import re
 from math import ceil
 
 from groupshift.domain import rulebook
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Place
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import Gate, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.plan import CanaryTerms, Plan, Stage
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import CanaryTerms, Gate, MoveRequest, Plan, Stage, StageName, Until, WayBack
 from groupshift.domain.rules_storage import shares
-from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
+from groupshift.domain.step import DeleteModeNode, ReplaceMembers, SetMode, Soak, Step
 
 MAX_GROUP = 249
 """How long a group id may be: as long as the name of a topic."""

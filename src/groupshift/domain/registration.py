@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from groupshift.domain.coordination import Mode, ModeNode
 from groupshift.domain.foreign_json import NODE_BYTES, load_json, shown, shown_value
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.topic_filter import LONGEST_NAME, compile_filter
 from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import StageName, Until
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import StageName, Until
 
 ASSESS = (
     *("C01", "C02", "C03", "C04", "C05", "C06", "C07", "C28", "C09", "C10", "C11", "C18", "C20"),

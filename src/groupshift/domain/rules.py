@@ -13,8 +13,8 @@ from groupshift.domain import rules_group as group
 from groupshift.domain import rules_members as members
 from groupshift.domain import rules_offsets as offsets
 from groupshift.domain import rules_storage as storage
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.protocol import rules_move as protocol
 from groupshift.domain.verdict import Finding, Verdict
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts, sentence_list
 from groupshift.domain.foreign_json import shown
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.rules_matrix import forbidden, parts_of
 from groupshift.domain.verdict import Verdict
 

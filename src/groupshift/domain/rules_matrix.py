@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
+from groupshift.domain.modes import MemberKind, Mode
 
 
 class Part(StrEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts, sentence_list
 from groupshift.domain.group import GroupView, Member
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.verdict import Verdict
 
 COOPERATIVE = "cooperative-sticky"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from groupshift.domain.assignment import Assignment, Assignor, TextForm, assign, consumer_of, threads_by_topic
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Complaint, Facts, OffsetTable, sentence_list
 from groupshift.domain.group import GroupView, Member
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Pattern, Registration
 from groupshift.domain.rules_matrix import Part, forbidden, parts_of

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Facts, OffsetTable, sentence_list
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Judgement, Readiness
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import StageName
 from groupshift.domain.rulebook import BEFORE
 from groupshift.domain.rules import ask
 from groupshift.domain.scan_look import HeldPartition, earlier_view, look_at

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from groupshift.domain.coordination import ABSENT_MODE, MemberKind
 from groupshift.domain.facts import OffsetTable
 from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
+from groupshift.domain.modes import ABSENT_MODE, MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rules_storage import worth_a_second_look
 

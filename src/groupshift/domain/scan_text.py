@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from groupshift.domain.coordination import Mode
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import StageName
 from groupshift.domain.scan import GroupState, Life, StageReadiness
 from groupshift.domain.scan_look import HeldPartition
 from groupshift.domain.scan_stability import Rest

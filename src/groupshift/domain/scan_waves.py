@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from groupshift.domain.coordination import Mode
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import Mode
+from groupshift.domain.plan import StageName
 from groupshift.domain.scan import GroupState, Life
 
 MAX_STABLE_S = 30 * 24 * 3600

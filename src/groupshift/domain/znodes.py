@@ -64,7 +64,7 @@ class GroupPaths:
 
     @property
     def fence(self) -> str:
-        """Who may write the mode node (see `groupshift.domain.holder`)."""
+        """Who may write the mode node (see `groupshift.domain.modes`)."""
         return f"{self.root}/migration/fence"
 
     def id_of(self, consumer_id: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from groupshift.domain.audit import Audit, Looked, Reading
 from groupshift.domain.audit_case import ZookeeperGroup
 from groupshift.domain.audit_log import Position
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.log import LogRecord
 
 LogProgress = Callable[[int, int], None]
 """Called with how much of the log has been read, and of how much, in offsets."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.log.releases import Coordinator
 
 
 class NodeState(StrEnum):

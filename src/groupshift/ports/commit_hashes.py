@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from groupshift.domain.downgrade.record_bytes import LiveCommit
+from groupshift.log.commit_hashes import LiveCommit
 
 
 class CommitHashes(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from groupshift.domain.moves import StageName
+from groupshift.domain.plan import StageName
 
 
 class CrashPoint(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from groupshift.domain.downgrade.view import ClusterView
+from groupshift.domain.cluster import ClusterView
 
 
 class DowngradeViews(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from groupshift.domain.evidence import Manifest, Moment, Row
-from groupshift.domain.pack import StoredFile
+from groupshift.domain.seal import StoredFile
 
 
 class EvidenceStore(Protocol):

@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
-from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow
-from groupshift.domain.cluster_snapshot import ClusterManifest
-from groupshift.domain.snapshot_plan import PlanOf
+from groupshift.domain.evidence import ClusterManifest, PlanOf
+from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many are done, and of how many."""
@@ -55,7 +54,7 @@ class ClusterGroups(GroupSnapshots, CommittedOffsets, Protocol):
 
 
 class ClusterSnapshotStore(Protocol):
-    """Keeps cluster snapshots in folders (see `groupshift.domain.cluster_snapshot`)."""
+    """Keeps cluster snapshots in folders (see `groupshift.domain.evidence`)."""
 
     def refuse(self, folder: Path) -> None:
         """Raise `Rejected` when ``folder`` cannot become a snapshot: it is there and not empty."""

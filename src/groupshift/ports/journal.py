@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from groupshift.domain.moves import StageName
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Phase, StageName
 
 
 class EventKind(StrEnum):
@@ -123,7 +122,7 @@ class Journal(Protocol):
         ...
 
     def open_of(self, group: str) -> MigrationRecord | None:
-        """The open migration of the group (see `groupshift.domain.phases.OPEN`), if any."""
+        """The open migration of the group (see `groupshift.domain.plan.OPEN`), if any."""
         ...
 
     def of_group(self, group: str) -> tuple[MigrationRecord, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from groupshift.domain.chronicle import Tenure
+from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 
 

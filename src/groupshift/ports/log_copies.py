@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from groupshift.domain.audit_log import Position
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.log import LogRecord
 from groupshift.ports.audits import LogProgress
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from groupshift.domain.coordination import Mode, ModeNode
-from groupshift.domain.holder import Holder
+from groupshift.domain.modes import Holder, Mode, ModeNode
 
 
 class ModeSwitch(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.rows import OffsetRow
 
 
 class Refusals(dict[str, str]):

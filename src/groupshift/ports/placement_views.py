@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from groupshift.domain.cluster import PlacementView
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.expansion.view import PlacementView
 
 
 class PlacementViews(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.group_protocol import ProtocolView
 
 
 class ProtocolViews(Protocol):

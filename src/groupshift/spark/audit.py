@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from groupshift.domain.coordination import Isolation, MemberKind
 from groupshift.domain.log_gaps import Gap, GapRead, LogAnswer, isolation_of
+from groupshift.domain.modes import Isolation, MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.spark.checks import statement

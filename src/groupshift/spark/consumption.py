@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
 from groupshift.domain import ownership, txnlog
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_json import load_json
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.ownership import History, Interval
-from groupshift.domain.pack import is_beside
+from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
 from groupshift.spark.checks import statement

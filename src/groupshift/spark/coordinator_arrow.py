@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.coordinator_log.types import TYPES
+from groupshift.log import LogRecord
+from groupshift.log.schema import TYPES
 from groupshift.spark.batches import coordinator_records as cr
 from groupshift.spark.coordinator_columns import COLUMNS, RAW_COLUMNS, by_python
 

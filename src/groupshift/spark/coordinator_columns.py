@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from groupshift.domain.coordinator_log import Decoded, LogRecord, decode
+from groupshift.log import Decoded, LogRecord, decode
 
 RAW = "partition int, offset long, timestamp_ms long, key binary, value binary"
 RAW_COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")

@@ -5,7 +5,7 @@ decoded ones have the columns of `DECODED`. Source: specs/group-coordinator.md Â
 
 * `Way.SQL`: `sql/coordinator_log/decode.sql` decodes keys of known types, tombstones and commits. It vouches
   (column ``sure``) only for rows of which it can account for each byte; all others go to
-  `groupshift.domain.coordinator_log.decode` in Arrow batches: values with nested arrays (types 2 to 24),
+  `groupshift.log.decode` in Arrow batches: values with nested arrays (types 2 to 24),
   unknown types, versions or tags, damaged or left-over bytes, and group names beyond ASCII (SQL has no hash
   over UTF-16 code units).
 * `Way.COMPILED`: all records pass once, in Arrow batches, through compiled code that knows the usual record
@@ -25,9 +25,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.coordinator_log.types import TYPES
 from groupshift.errors import Rejected
+from groupshift.log import LogRecord
+from groupshift.log.schema import TYPES
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_arrow import compiled_batches
 from groupshift.spark.coordinator_columns import DECODED, RAW_COLUMNS, by_python

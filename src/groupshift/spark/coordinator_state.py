@@ -17,10 +17,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain.coordinator_log import LogRecord, decode
-from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.coordinator_log.retention import retention_risks
-from groupshift.domain.coordinator_log.state import State
+from groupshift.log import LogRecord, decode
+from groupshift.log.retention import retention_risks
+from groupshift.log.state import State, materialise
 from groupshift.spark.coordinator_log import statement
 
 WINNERS = ("partition", "offset", "timestamp_ms", "key", "value")
@@ -92,7 +91,7 @@ def foreign(commits: DataFrame) -> DataFrame:
 def groups(winners: DataFrame, partitions: int) -> DataFrame:
     """One row per group with records at home: family, epoch, members, subscriptions, what was removed.
 
-    The rules are those of `groupshift.domain.coordinator_log`, in one task per partition of the log.
+    The rules are those of `groupshift.log`, in one task per partition of the log.
     """
     return _by_partition(winners, partitions, _GROUPS, _group_rows)
 

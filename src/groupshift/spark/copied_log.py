@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from groupshift.domain.audit_log import Position
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.log import LogRecord
 from groupshift.ports.audits import LogProgress
 from groupshift.spark.batches.files import filesystem, read_parts
 from groupshift.spark.batches.inflation import Origin

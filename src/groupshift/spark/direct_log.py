@@ -13,7 +13,7 @@ from typing import Any
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, UnsupportedByBroker, fill
 from groupshift.domain.audit_log import Position
-from groupshift.domain.coordinator_log import LogRecord
+from groupshift.log import LogRecord
 from groupshift.ports.audits import LogProgress
 from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.fetched import Bounds, Brokers, log_bounds, read_partition

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.evidence import TABLES, Store, Table
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.offline_docs import make_offline
 from groupshift.spark.verdicts import Offence, Ruled, ruled

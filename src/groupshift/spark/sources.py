@@ -22,7 +22,7 @@ from groupshift.domain.evidence import (
     refuse_newer,
 )
 from groupshift.domain.foreign_json import FILE_BYTES, load_object, whole_number
-from groupshift.domain.pack import is_beside
+from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened, read
 from groupshift.spark.schemas import deviations, struct_of

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from groupshift.domain.coordinator_log import encode_key, encode_value
+from groupshift.log import encode_key, encode_value
 from groupshift.spark.batches.checksums import crc32c
 from groupshift.spark.batches.headers import read_headers
 from groupshift.spark.batches.inflation import Origin

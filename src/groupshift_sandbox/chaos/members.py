@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift_sandbox import faults
 from groupshift_sandbox.chaos.schedule import Fleet
 from groupshift_sandbox.faults import Link, start_relay

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 
 GAP_S = (3.0, 8.0)
 """Between two faults."""

@@ -13,8 +13,8 @@ import pytest
 
 from groupshift.adapters.parquet import cluster_snapshots
 from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
-from groupshift.domain.cluster_rows import BrokerRow, ClusterState, GroupRow, OffsetRow, ProblemRow
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES
+from groupshift.domain.evidence import CLUSTER_TABLES
+from groupshift.domain.rows import BrokerRow, ClusterState, GroupRow, OffsetRow, ProblemRow
 from groupshift.errors import Broken, Rejected, Transient
 
 OFFSETS = [

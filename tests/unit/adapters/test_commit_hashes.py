@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.commit_hashes import CommitHashFiles
-from groupshift.domain.downgrade.record_bytes import LiveCommit
 from groupshift.errors import Broken, Rejected
+from groupshift.log.commit_hashes import LiveCommit
 
 COMMIT = LiveCommit(group="größe", topic="t", partition=1, log_partition=2, log_offset=3, sha256="ab")
 

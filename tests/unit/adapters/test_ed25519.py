@@ -17,8 +17,8 @@ from groupshift.adapters.ed25519 import Ed25519Signer, Ed25519Verifier
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
-from groupshift.domain.moves import Until
-from groupshift.domain.pack import PACK, SIGNATURE, State
+from groupshift.domain.plan import Until
+from groupshift.domain.seal import PACK, SIGNATURE, State
 from groupshift.errors import Rejected
 from simulated_move import Bench, make_bench
 

@@ -21,7 +21,7 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.application.pack import verify_folder
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ProofRequest
-from groupshift.domain.pack import Pack, StoredFile, pack_from_json
+from groupshift.domain.seal import Pack, StoredFile, pack_from_json
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.settings import SparkSettings, load

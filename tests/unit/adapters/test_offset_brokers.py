@@ -6,10 +6,10 @@ import pytest
 
 from groupshift.application.placement import audit_placement
 from groupshift.application.restore_offsets import read_back
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
+from groupshift.log.releases import Coordinator
 from groupshift_testing.offset_brokers import OffsetBrokers
 from simulated_placement import Placed
 

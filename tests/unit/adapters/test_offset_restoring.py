@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, messages
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.rows import OffsetRow
 
 
 def test_f03_an_offset_of_a_former_topic_reaches_no_broker() -> None:

@@ -18,8 +18,8 @@ from groupshift.domain.partitions import TopicPartition
 def test_f02_a_log_that_cannot_be_asked_is_not_proven(properties: dict[str, str]) -> None:
     """The client refuses its own properties; each gap says so, and none is lost or proven."""
     from groupshift.adapters.kafka.record_log import KafkaRecordLog
-    from groupshift.domain.coordination import Isolation
     from groupshift.domain.log_gaps import Gap, LogAnswer
+    from groupshift.domain.modes import Isolation
 
     gaps = [
         Gap(partition=TopicPartition("orders", 0), start=4, end=6, isolation=level) for level in Isolation

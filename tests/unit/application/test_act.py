@@ -7,15 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from groupshift.adapters.fleet.manual import ManualFleet
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import ActState
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until, WayBack
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import EventKind, StepState
-from groupshift_testing.ports import CrashOnce, Killed
+from groupshift_testing.world import CrashOnce, Killed
 from simulated_move import Bench, make_bench
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE, StageName.FINALISE)

@@ -12,16 +12,21 @@ from groupshift.adapters.kafka_group_reader import KafkaGroupReader
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import begin, plan_run
 from groupshift.bootstrap import App
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.cluster import ClusterView
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.view import ClusterView
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.moves import MoveName
-from groupshift.domain.protocol.broker import BrokerSettings, Policy
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
-from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.group_protocol import (
+    BrokerSettings,
+    Kind,
+    Policy,
+    Protocol,
+    ProtocolGroup,
+    ProtocolView,
+)
+from groupshift.domain.plan import MoveName
+from groupshift.domain.rows import ClusterState
+from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
-from groupshift_testing.protocol_views import MemoryProtocolViews
+from groupshift_testing.offset_brokers import MemoryProtocolViews
 from protocol_groups import broker, classic, view
 from simulated_downgrade import Group, World, tools_of, two_of_43
 from simulated_move import Bench

@@ -7,15 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName, Until
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import EventKind
-from groupshift_testing.ports import CrashOnce, Killed
+from groupshift_testing.world import CrashOnce, Killed
 from simulated_move import Bench, make_bench
 
 CANARY = (TopicPartition("orders", 0), TopicPartition("orders", 1))

@@ -14,13 +14,12 @@ from groupshift.application.downgrade_run import begin, go_on, plan_run, statuse
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.step import RunAct, RunStep, Stand
+from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Rejected
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRun, RunState
 from simulated_downgrade import OWN, Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
 

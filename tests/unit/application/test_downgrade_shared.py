@@ -16,14 +16,14 @@ from groupshift.application.downgrade_demands import Wanted, demand_same
 from groupshift.application.downgrade_run import begin, go_on, plan_run, statuses, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_engine import Ended
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.cluster import ClusterView
 from groupshift.domain.downgrade.known_bugs import bugs
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.view import ClusterView
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.step import RunAct
 from groupshift.domain.verdict import Verdict
+from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.cluster_runs import ClusterRun, RunState
 from groupshift.ports.crash import CrashPoint

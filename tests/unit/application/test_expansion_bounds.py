@@ -10,11 +10,10 @@ import pytest
 from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
 from groupshift.cli.main import main
-from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, Committed, ProblemRow
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.expansion.probing import probe_names
-from groupshift.domain.placement import partition_of
+from groupshift.domain.placement import partition_of, probe_names
+from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, ProblemRow
 from groupshift.errors import Rejected
+from groupshift.log.releases import Coordinator
 from placement_clusters import leading
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, tools_of

@@ -10,9 +10,9 @@ import pytest
 from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.step import RunAct
 from groupshift.errors import Conflict
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import Accepted, ForPerson, Replacement
 from simulated_downgrade import yes
 from simulated_expansion import Expansible, committed, equal, tools_of

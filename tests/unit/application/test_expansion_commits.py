@@ -11,11 +11,11 @@ import pytest
 from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.expansion_work import ExpansionTools, sized
 from groupshift.application.run_engine import Ended, RunOutcome
-from groupshift.domain.cluster_rows import ClusterState, Committed, OffsetRow, ProblemRow
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import ClusterState, Committed, OffsetRow, ProblemRow
+from groupshift.domain.step import RunAct
+from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log.releases import Coordinator
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 

@@ -13,12 +13,11 @@ from groupshift.application.expansion_account import account_of
 from groupshift.application.expansion_run import begin, go_on, plan_run, statuses, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.expansion.view import COUNT, PlacementView
+from groupshift.domain.cluster import COUNT, PlacementView
 from groupshift.domain.placement import partition_of
+from groupshift.domain.step import RunAct, Stand
 from groupshift.errors import Conflict
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
 from groupshift.ports.journal import StepState
 from groupshift.ports.placement_views import PlacementViews

@@ -11,11 +11,11 @@ from groupshift.application import expansion_work
 from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
+from groupshift.domain.step import RunAct
 from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.log import LogRecord
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.ports.journal import StepState
 from groupshift_testing.offset_brokers import OffsetBroker

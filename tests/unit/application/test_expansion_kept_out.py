@@ -9,9 +9,9 @@ import pytest
 from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.broker_replacement import ClientFence
 from groupshift.ports.cluster_runs import RunState
 from simulated_downgrade import KillAt, Killed, yes

@@ -11,14 +11,13 @@ from groupshift.application.expansion_run import begin, demand_same, go_on, plan
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.cluster import COUNT
 from groupshift.domain.expansion.run_plan import from_json
-from groupshift.domain.expansion.view import COUNT
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.domain.step import RunAct, Stand
 from groupshift.errors import Conflict, Rejected
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRun, RunState
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of

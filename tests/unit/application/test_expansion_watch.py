@@ -11,10 +11,10 @@ from groupshift.application.expansion_watch import Fallen, watch_expansion, watc
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended
 from groupshift.cli.expansion_watch import show_watched
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRun
 from placement_clusters import commit
 from simulated_downgrade import yes

@@ -13,7 +13,7 @@ import pytest
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.application.run_engine import Ended
 from groupshift.domain.judgement import GateBrief
-from groupshift.domain.moves import Choice, Gate, StageName, Until, WayBack
+from groupshift.domain.plan import Choice, Gate, StageName, Until, WayBack
 from groupshift.domain.scan_waves import WaveRules
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict
@@ -232,7 +232,7 @@ def test_u01_a_process_that_waits_in_a_cluster_run_stops_when_it_is_taken_over()
     from groupshift.application.downgrade import DowngradeRequest
     from groupshift.application.downgrade_run import begin, go_on, plan_run
     from groupshift.domain.downgrade.releases import target_of
-    from groupshift.domain.hazards.versions import Version
+    from groupshift.domain.versions import Version
     from simulated_downgrade import tools_of, two_of_43, yes
 
     tools = tools_of(two_of_43())
@@ -255,7 +255,7 @@ def test_u01_a_process_that_goes_on_with_a_claim_does_so_while_nobody_else_has_i
     from groupshift.application.downgrade import DowngradeRequest
     from groupshift.application.downgrade_run import begin, go_on, plan_run
     from groupshift.domain.downgrade.releases import target_of
-    from groupshift.domain.hazards.versions import Version
+    from groupshift.domain.versions import Version
     from simulated_downgrade import tools_of, two_of_43, yes
 
     tools = tools_of(two_of_43())
@@ -274,9 +274,9 @@ def test_u01_a_cluster_run_that_is_taken_over_at_its_end_is_not_sealed_by_who_lo
     """Its evidence would be another one than the new holder journals."""
     from groupshift.application.downgrade import DowngradeRequest
     from groupshift.application.downgrade_run import begin, go_on, plan_run
-    from groupshift.domain.cluster_run.progress import Stand
     from groupshift.domain.downgrade.releases import target_of
-    from groupshift.domain.hazards.versions import Version
+    from groupshift.domain.step import Stand
+    from groupshift.domain.versions import Version
     from simulated_downgrade import tools_of, two_of_43, yes
 
     tools = replace(tools_of(two_of_43()), seal=lambda *_: pytest.fail("sealed"))

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.moves import Gate, StageName, Until, WayBack
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Gate, StageName, Until, WayBack
 from groupshift.errors import Conflict
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.fleet import Change, Pending, Started
-from groupshift_testing.ports import CrashOnce, Killed, MemoryFleet
+from groupshift_testing.world import CrashOnce, Killed, MemoryFleet
 from simulated_move import Bench, make_bench
 
 

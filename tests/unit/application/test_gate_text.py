@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import GateBrief
-from groupshift.domain.moves import Choice, Gate, StageName, Until
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Choice, Gate, Phase, StageName, Until
 from groupshift.domain.verdict import Finding, Verdict
 from simulated_move import Bench, make_bench
 
@@ -36,7 +35,7 @@ def doubtful(bench: Bench) -> GateBrief:
 
 
 def _yes(brief: GateBrief) -> Any:
-    from groupshift.domain.moves import Answer
+    from groupshift.domain.plan import Answer
 
     return Answer(choice=Choice.APPROVE, who="ann", fingerprint=brief.fingerprint)
 
@@ -151,7 +150,7 @@ def test_u09_the_plans_gate_says_places_pause_and_what_comes_next() -> None:
 def test_u09_a_move_of_the_protocol_says_the_pause_that_was_measured(to: str, way: str, said: str) -> None:
     """Per direction and way, from docs/protocol.md."""
     from groupshift.application.brief_text import pause_text
-    from groupshift.domain.protocol.model import Protocol, Way
+    from groupshift.domain.group_protocol import Protocol, Way
 
     bench = make_bench()
     plan = bench.app().planned(bench.plan()).plan
@@ -203,7 +202,7 @@ def test_s12_a_client_id_in_a_plan_is_no_markup() -> None:
     """A driver that knows no places takes the names that clients gave themselves."""
     from groupshift.application.brief_text import step_text
     from groupshift.domain.foreign_text import shown
-    from groupshift.domain.steps import ReplaceMembers
+    from groupshift.domain.step import ReplaceMembers
 
     step = ReplaceMembers(slots=("[x](http://e)",), old=MemberKind.OLD, new=MemberKind.AWARE)
     assert "[x](http" not in shown(step_text(step))
@@ -214,7 +213,7 @@ def test_s12_a_client_id_in_a_plan_is_no_markup() -> None:
 def test_u09_an_approval_of_a_cluster_run_says_what_it_lets_happen(move: str) -> None:
     """The same text in the terminal and on the page."""
     from groupshift.application.brief_text import run_by_hand, run_text
-    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+    from groupshift.domain.step import RunAct, RunStep
 
     steps = (
         RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan"),
@@ -307,7 +306,7 @@ def test_u09_an_approval_that_became_void_is_asked_again_for_what_is_left() -> N
 def test_u09_a_no_to_the_plan_of_a_cluster_run_closes_it_and_a_later_one_does_not(move: str) -> None:
     """There is nothing to take back of the former; the latter says how."""
     from groupshift.application.brief_text import run_text
-    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+    from groupshift.domain.step import RunAct, RunStep
 
     plan = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")
     later = RunStep(key="03 approve", act=RunAct.APPROVE, subject="forward-only", does="approve the rest")
@@ -515,7 +514,7 @@ def test_u09_a_gate_in_the_terminal_names_the_commands_where_a_page_has_links() 
 def test_u09_a_downgrade_says_how_many_nodes_this_approval_lets_be_replaced() -> None:
     """Not every node where only brokers are, and none before the next question."""
     from groupshift.application.brief_text import run_text
-    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+    from groupshift.domain.step import RunAct, RunStep
 
     plan = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")
     nodes = tuple(
@@ -538,9 +537,9 @@ def _planned(move: str, **terms: bool) -> Any:
     """A run of this move that may begin, over a simulated cluster."""
     from groupshift.application import downgrade_run, expansion_run
     from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.domain.coordinator_log.releases import Coordinator
     from groupshift.domain.downgrade.releases import target_of
-    from groupshift.domain.hazards.versions import Version
+    from groupshift.domain.versions import Version
+    from groupshift.log.releases import Coordinator
     from simulated_downgrade import tools_of, two_of_43
     from simulated_expansion import committed
     from simulated_expansion import tools_of as expansion_tools
@@ -555,7 +554,7 @@ def _planned(move: str, **terms: bool) -> Any:
 def test_the_gates_of_a_run_that_changes_a_cluster_count_its_checks(move: str) -> None:
     """The rules that were asked for the plan, what did not pass in full; later what is done, too."""
     from groupshift.application.brief_text import run_text
-    from groupshift.domain.cluster_run.steps import RunAct
+    from groupshift.domain.step import RunAct
 
     planned = _planned(move)
     made = [each for each in planned.findings if each.asked]

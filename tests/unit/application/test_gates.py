@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Readiness
-from groupshift.domain.moves import Answer, Choice, Gate, MoveRequest, StageName, Until
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, Phase, StageName, Until
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected
 from simulated_move import Bench, make_bench

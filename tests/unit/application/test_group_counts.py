@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from groupshift.application.group_counts import count_groups
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.protocol.counts import Counts, GaugedBroker
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift_testing.clock import ManualClock

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.judgement import ActState, GateBrief
-from groupshift.domain.moves import Answer, Choice, Gate, StageName, Until, WayBack
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Void
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.journal import EventKind, StepState
-from groupshift_testing.ports import CrashOnce, Killed
-from groupshift_testing.world import Occupant
+from groupshift_testing.world import CrashOnce, Killed, Occupant
 from simulated_move import Bench, make_bench
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.RETIRE)

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.coordination import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, Member
-from groupshift.domain.moves import Until, WayBack
+from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Phase, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.offset_restoring import unheld

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import Choice, Gate, StageName, Until, WayBack
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
+from groupshift.domain.plan import Choice, Gate, Phase, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Rejected
 from groupshift_testing.evidence import MemoryEvidence

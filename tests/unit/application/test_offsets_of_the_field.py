@@ -12,8 +12,7 @@ from groupshift.application.records import findings_data, findings_from, load
 from groupshift.bootstrap import App
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import from_json, to_json
+from groupshift.domain.plan import Phase, from_json, to_json
 from groupshift.domain.verdict import Finding, Verdict
 from simulated_move import Bench, make_bench
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from groupshift.application.protocol import ProtocolRequest, assess_protocol, await_settled
-from groupshift.domain.cluster_rows import ClusterState, ProblemRow
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
+from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolView
 from groupshift.domain.protocol.settled import Wanted
-from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.rows import ClusterState, ProblemRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
 from groupshift.ports.group_snapshots import Progress
 from groupshift_testing.clock import ManualClock
-from groupshift_testing.protocol_views import MemoryProtocolViews
+from groupshift_testing.offset_brokers import MemoryProtocolViews
 from protocol_groups import broker, classic, consumer, view
 
 UP = Protocol.CONSUMER

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.cluster_rows import ClusterState, Committed, GroupRow, LogEndRow, OffsetRow
+from groupshift.domain.rows import ClusterState, Committed, GroupRow, LogEndRow, OffsetRow
 
 _Key = tuple[str, str, int]
 

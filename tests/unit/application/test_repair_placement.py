@@ -9,15 +9,14 @@ import pytest
 
 from groupshift.application.repair_placement import PlannedRepair, plan_repair, repair
 from groupshift.application.restore_offsets import read_back, restore_offsets
-from groupshift.domain.cluster_rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.downgrade.view import Property
+from groupshift.domain.cluster import PlacementView, Property
 from groupshift.domain.expansion.repair import Mend
-from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.errors import Rejected
+from groupshift.log import LogRecord
 from groupshift.ports.offset_restoring import unheld
-from groupshift_testing.placement_views import MemoryPlacementViews
+from groupshift_testing.offset_brokers import MemoryPlacementViews
 from placement_clusters import Log, changed, commit, view
 
 

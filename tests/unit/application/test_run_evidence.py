@@ -16,11 +16,11 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.application import downgrade_run, expansion_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_pack import seal_run
-from groupshift.domain.cluster_rows import ClusterState
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.pack import pack_from_json
+from groupshift.domain.rows import ClusterState
+from groupshift.domain.seal import pack_from_json
+from groupshift.domain.versions import Version
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
 from groupshift.ports.journal import StepState
 from named_pipe import named_pipe

@@ -11,10 +11,9 @@ import pytest
 from groupshift.application import scan as scan_module
 from groupshift.bootstrap import App
 from groupshift.cli.runner import Runner, claim
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.group import GroupView
-from groupshift.domain.moves import Choice, StageName, WayBack
-from groupshift.domain.phases import Phase
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import Choice, Phase, StageName, WayBack
 from groupshift.domain.scan import Life, Observed
 from groupshift.domain.scan_changes import Aspect
 from groupshift.domain.scan_waves import WaveRules
@@ -24,7 +23,7 @@ from groupshift.ports.crash import CrashPoint
 from groupshift.ports.ensemble import EnsembleReader
 from groupshift.ports.journal import EventKind, MigrationRecord
 from groupshift.ports.scans import ToggleRecord, ToggleState
-from groupshift_testing.ports import CrashOnce, Killed
+from groupshift_testing.world import CrashOnce, Killed
 from simulated_fleet import Fleet, make_fleet
 from simulated_move import Watcher
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from groupshift.bootstrap import App
-from groupshift.domain.chronicle import Tenure
 from groupshift.domain.evidence import Moment
+from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift_testing.world import World
 from simulated_move import Bench

@@ -19,9 +19,9 @@ from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshot
 from groupshift.bootstrap import App
 from groupshift.cli import compare, evidence, snapshot, verbs
 from groupshift.cli.main import main
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.evidence import MANIFEST
-from groupshift.domain.moves import Until
+from groupshift.domain.plan import Until
+from groupshift.domain.rows import ClusterState
 from groupshift.settings import Settings, parse
 from simulated_move import Bench
 from small_disk import listing, needs_mount, small_disk

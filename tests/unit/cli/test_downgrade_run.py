@@ -16,10 +16,10 @@ from groupshift.application.downgrade_run import MOVE, begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
 from groupshift.cli.main import main
 from groupshift.cli.run_show import show_planned
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import RunState
 from groupshift.spark.run_report.sealing import ReportAndPack
 from simulated_downgrade import tools_of, two_of_43, yes
@@ -203,7 +203,7 @@ def test_u03_the_command_that_takes_back_names_the_run_that_was_named(
 ) -> None:
     """Where no broker answers, the command without it finds no run; for programs it is JSON."""
     from groupshift.cli.run_show import show_back
-    from groupshift.domain.cluster_run.steps import RunAct, RunStep
+    from groupshift.domain.step import RunAct, RunStep
 
     steps = (RunStep(key="02 back", act=RunAct.REPLACE, subject="1", does="replace node 1 by 4.3.1"),)
     for run, option in ((f"{move}-1", f"--run {move}-1 "), ("", "")):

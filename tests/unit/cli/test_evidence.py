@@ -10,7 +10,7 @@ import pytest
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.cli import evidence
 from groupshift.cli.main import main
-from groupshift.domain.moves import Until
+from groupshift.domain.plan import Until
 from groupshift.settings import Settings, parse
 from simulated_move import Bench, make_bench
 

@@ -13,8 +13,8 @@ from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
 from groupshift.application.expansion_run import MOVE, begin, go_on, plan_run
 from groupshift.cli.main import main
 from groupshift.cli.run_show import finish
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.step import RunAct
+from groupshift.log.releases import Coordinator
 from groupshift.spark.run_report.sealing import ReportAndPack
 from simulated_downgrade import yes
 from simulated_expansion import committed, tools_of

@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.cli.run_options import terms_of
 from groupshift.cli.terminal import Console
-from groupshift.domain.cluster_run.steps import RunAct, RunStep
+from groupshift.domain.step import RunAct, RunStep
 from groupshift.settings import ApprovalSettings
 
 PLAN = RunStep(key="01 approve plan", act=RunAct.APPROVE, subject="plan", does="approve the plan")

@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.cli import scan as verb
 from groupshift.cli.main import main
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from simulated_fleet import Fleet, make_fleet
 
 

@@ -10,9 +10,9 @@ from groupshift.cli.live import LiveListener
 from groupshift.cli.terminal import PAUSE_S, Changes, Console, Table
 from groupshift.domain.audit import Audit, Looked, Mismatch
 from groupshift.domain.audit_rules import BY_NUMBER
-from groupshift.domain.cluster_rows import ClusterState, GroupRow, ReadFrom
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import Facts, hazards_of
+from groupshift.domain.rows import ClusterState, GroupRow, ReadFrom
 
 
 def _console(width: int = 200) -> tuple[Console, io.StringIO]:

@@ -10,12 +10,10 @@ import pytest
 from groupshift.cli import evidence, moving, verbs
 from groupshift.cli.live import LiveListener
 from groupshift.cli.main import main
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import Judgement
-from groupshift.domain.moves import StageName, Until
-from groupshift.domain.phases import Phase
-from groupshift.domain.plan import Stage
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Phase, Stage, StageName, Until
 from groupshift.settings import Settings, parse
 from simulated_move import Bench, make_bench
 

@@ -14,8 +14,7 @@ from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
 from groupshift.ports.fetch import Reset
 from groupshift_testing.coordination import MemoryCoordination, MemoryZookeeper
-from groupshift_testing.fetch import MemoryFetch
-from groupshift_testing.membership import MemoryKafkaGroup, MemoryMembership
+from groupshift_testing.membership import MemoryFetch, MemoryKafkaGroup, MemoryMembership
 
 TOPIC = "t"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from groupshift.consumers import group_listener
 from groupshift.consumers.callbacks import Notice
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.coordination import OffsetNode
 

@@ -10,7 +10,7 @@ from groupshift.consumers.counters import Counters
 from groupshift.consumers.endpoint import MetricsEndpoint
 from groupshift.consumers.statistics import Observed, prometheus, statistics
 from groupshift.consumers.streams import ConsumerStatus
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 

@@ -271,7 +271,7 @@ def test_s04_a_login_that_the_protocol_does_not_use_is_refused_everywhere(proper
     """Settings, the tool's clients, consumers of every kind and their embedded ones."""
     from groupshift.adapters.kafka.properties import client_settings
     from groupshift.consumers.plain import PlainConsumer
-    from groupshift.domain.protocol.model import Protocol
+    from groupshift.domain.group_protocol import Protocol
 
     good = {"group.id": "g", "zookeeper.connect": "z:2181", "bootstrap.servers": "k:9092"}
     prefixed = {f"coordination.migration.{key}": value for key, value in properties.items()}
@@ -332,7 +332,7 @@ def test_f06_an_address_of_jmx_is_refused_before_brokers_are_asked(
 def test_f06_brokers_by_librdkafkas_other_key_are_held_to_the_same_parser(servers: str) -> None:
     """``metadata.broker.list`` is the same property."""
     from groupshift.consumers.plain import PlainConsumer
-    from groupshift.domain.protocol.model import Protocol
+    from groupshift.domain.group_protocol import Protocol
 
     config = {"client.id": "c", "group.id": "g", "metadata.broker.list": servers}
     with pytest.raises(Rejected, match=r"metadata\.broker\.list ") as caught:

@@ -16,10 +16,10 @@ from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
 from groupshift.domain.audit_log import KEPT, read_log
 from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, Kind, Weight
 from groupshift.domain.audit_table import audit_of, summary
-from groupshift.domain.cluster_rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
-from groupshift.domain.coordination import Mode
-from groupshift.domain.coordinator_log import LogRecord, encode_key, encode_value
+from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
+from groupshift.log import LogRecord, encode_key, encode_value
 
 PARTITIONS = 5
 NOW = 1_800_000_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupshift.domain.chronicle import Position, Sighting, Tenure, audited, hand_overs, lags, seen
+from groupshift.domain.ownership_history import Position, Sighting, Tenure, audited, hand_overs, lags, seen
 from groupshift.domain.partitions import TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

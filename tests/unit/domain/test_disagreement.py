@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from groupshift.domain.assignment import Assignor, TextForm
-from groupshift.domain.disagreement import (
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import CoordinationView, Member
+from groupshift.domain.registration import Registration
+from groupshift.domain.stale_members import (
     SCHEMES,
     Scheme,
     advice,
     schemes_of_keepers,
     schemes_of_losers,
 )
-from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.reconcile import CoordinationView, Member
-from groupshift.domain.registration import Registration
 
 RANGE, BRACKET, DASH = SCHEMES
 C1, C2 = "g_c1", "g_c2"

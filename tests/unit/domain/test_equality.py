@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.equality import allowed_changes, records_per_interval, restored_changes
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import StageName
 from groupshift.domain.planning import stage_of
 from groupshift.domain.snapshot import snapshot_rows
-from groupshift.domain.steps import ReplaceMembers, SetMode
+from groupshift.domain.step import ReplaceMembers, SetMode
 from simulated_move import make_bench
 
 TOGGLE = stage_of(StageName.TOGGLE, SetMode(to=Mode.KAFKA))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
-from groupshift.domain.fingerprint import Fingerprint, fingerprint
+from groupshift.domain.group import Fingerprint, fingerprint
+from groupshift.domain.modes import MemberKind
 from groupshift_testing.world import World
 from simulated_move import make_bench
 

@@ -15,7 +15,7 @@ OTHER = "\u00b2"  # a digit for Unicode, and no number for Python
 @pytest.mark.parametrize("text", [f"4.0.0-rc{MANY}", f"{MANY}.0.0", f"3.{MANY}.2", "\u0663.\u0669.\u0662"])
 def test_s03_a_version_of_other_or_too_many_digits_is_none(text: str) -> None:
     """One short sentence."""
-    from groupshift.domain.hazards.versions import Version, met
+    from groupshift.domain.versions import Version, met
 
     for read in (Version.parse, met):
         with pytest.raises(Rejected, match="is no version") as refused:
@@ -26,7 +26,7 @@ def test_s03_a_version_of_other_or_too_many_digits_is_none(text: str) -> None:
 @pytest.mark.parametrize("text", [f"{MANY}.{MANY}", f"3.{MANY}", "\u0663.\u0669"])
 def test_s03_a_line_of_releases_of_other_or_too_many_digits_is_none(text: str) -> None:
     """As somebody says what runs."""
-    from groupshift.domain.hazards.versions import met
+    from groupshift.domain.versions import met
 
     with pytest.raises(Rejected, match="is no version"):
         met(text)
@@ -35,9 +35,9 @@ def test_s03_a_line_of_releases_of_other_or_too_many_digits_is_none(text: str) -
 @pytest.mark.parametrize("text", [OTHER, MANY, "\u0663"])
 def test_s03_a_limit_that_a_broker_writes_in_other_digits_limits_nothing(text: str) -> None:
     """As one that is no number at all."""
-    from groupshift.domain.protocol import broker
+    from groupshift.domain import group_protocol
 
-    assert broker._number(text) == 2**31 - 1
+    assert group_protocol._number(text) == 2**31 - 1
 
 
 @pytest.mark.parametrize("text", [OTHER, MANY, "fifty", "", "1e3", "99999999999"])
@@ -45,11 +45,11 @@ def test_s03_a_count_that_a_broker_writes_in_other_digits_is_one_sentence(text: 
     """It names the broker and the property."""
     from types import SimpleNamespace
 
-    from groupshift.domain.expansion import view
+    from groupshift.domain import cluster
 
-    told: Any = SimpleNamespace(untold="", node_id=3, properties={view.COUNT: SimpleNamespace(value=text)})
+    told: Any = SimpleNamespace(untold="", node_id=3, properties={cluster.COUNT: SimpleNamespace(value=text)})
     with pytest.raises(Rejected, match=r"offsets\.topic\.num\.partitions of broker 3") as refused:
-        view.configured(told)
+        cluster.configured(told)
     assert len(str(refused.value)) < 300
 
 

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
+from groupshift.domain.assignment import kafka_threads, parse_assignment
 from groupshift.domain.group import KafkaMember
-from groupshift.domain.group_map import kafka_threads, parse_assignment
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from groupshift.domain.assignment import threads_by_topic
-from groupshift.domain.holder import parse_holder
+from groupshift.domain.modes import parse_holder
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Pattern, Registration, parse_awareness, parse_registration
 from groupshift.domain.topic_filter import compile_filter

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupshift.domain.coordination import Mode
-from groupshift.domain.leases import Lease
+from groupshift.domain.modes import Mode
+from groupshift.domain.reconcile import Lease
 
 
 def test_nothing_may_be_delivered_before_the_first_proof() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd, Member, Owner
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.observation import (
     KafkaSide,
     Positions,

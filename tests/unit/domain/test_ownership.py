@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.ownership import Ended, Interval, ModeWrite, OffsetWrite, history, longest_unowned
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.txnlog import Change, Created, DataSet, Deleted, SessionClosed, Transaction

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from groupshift.domain.phases import OPEN, TRANSITIONS, Phase, check_transition
+from groupshift.domain.plan import OPEN, TRANSITIONS, Phase, check_transition
 from groupshift.errors import Conflict
 
 

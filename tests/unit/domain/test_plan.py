@@ -7,14 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Place
 from groupshift.domain.group import Owner
-from groupshift.domain.moves import Gate, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.plan import CanaryTerms, Plan, from_json, to_json
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import (
+    CanaryTerms,
+    Gate,
+    MoveRequest,
+    Plan,
+    StageName,
+    Until,
+    WayBack,
+    from_json,
+    to_json,
+)
 from groupshift.domain.planning import check, make_plan, way_back
 from groupshift.domain.rules_storage import assignments
-from groupshift.domain.steps import DeleteModeNode, ReplaceMembers, SetMode, Soak
+from groupshift.domain.step import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from groupshift.errors import Rejected
 from simulated_move import make_bench
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.assignment import Assignor
-from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member, Situation, decide
 from groupshift.domain.registration import Pattern, Registration

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from groupshift.domain.coordination import Mode, ModeNode
+from groupshift.domain.modes import Mode, ModeNode
 from groupshift.domain.registration import (
     Pattern,
     Registration,

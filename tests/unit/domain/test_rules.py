@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from groupshift.domain import rulebook
-from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.facts import Facts, Place
 from groupshift.domain.group import Owner
-from groupshift.domain.moves import StageName, Until
+from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import StageName, Until
 from groupshift.domain.protocol import assessing
 from groupshift.domain.protocol import rulebook as protocol_rulebook
 from groupshift.domain.rules import RULES, ask

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.canary import NEVER, Held, Look, Side, look_of, slope, trends, unrest
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.facts import Facts, Place
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.rules_canary import CanaryLimits, judged
 from groupshift.domain.verdict import Finding, Verdict
 from simulated_move import make_bench

@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 
 from groupshift.domain import rules_matrix
-from groupshift.domain.coordination import MemberKind, Mode
 from groupshift.domain.facts import Facts
+from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.rules_matrix import MATRIX, Part, forbidden, parts_of
 from groupshift.domain.verdict import Verdict

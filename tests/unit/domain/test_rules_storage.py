@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.assignment import Assignor, TextForm, assign
-from groupshift.domain.coordination import ABSENT_MODE, MemberKind
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, LogEnd, Member, Owner
+from groupshift.domain.modes import ABSENT_MODE, MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rules import ask
 from groupshift.domain.rules_storage import fitting, worth_a_second_look

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.coordination import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, LogEnd, NoOffset
 from groupshift.domain.judgement import Readiness
-from groupshift.domain.moves import StageName
+from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import StageName
 from groupshift.domain.scan import GroupState, Life, Observed, lag_of, life_of, state_of
 from groupshift.domain.scan_changes import Aspect, appeared, difference, vanished
 from groupshift.domain.scan_stability import NodeTimes, Rest, Sighting, last_change_ms, rest_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.scan import GroupState, Life, Observed, StageReadiness, state_of
 from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.scan_waves import (

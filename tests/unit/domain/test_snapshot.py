@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.evidence import TABLES
 from groupshift.domain.group import (
     CommittedOffset,
@@ -13,6 +12,7 @@ from groupshift.domain.group import (
     Member,
     Owner,
 )
+from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.snapshot import snapshot_rows
 

@@ -7,8 +7,16 @@ from collections import defaultdict
 import pytest
 
 from groupshift.domain.audit_table import DIFFERENCES
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES
-from groupshift.domain.evidence import FORM, SCHEMA, TABLES, Column, ColumnType, part, refuse_newer
+from groupshift.domain.evidence import (
+    CLUSTER_TABLES,
+    FORM,
+    SCHEMA,
+    TABLES,
+    Column,
+    ColumnType,
+    part,
+    refuse_newer,
+)
 from groupshift.errors import Rejected
 
 FORM_1 = {

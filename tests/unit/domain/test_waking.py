@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView, Member
 from groupshift.domain.registration import Registration
-from groupshift.domain.waking import (
+from groupshift.domain.stale_members import (
     NEGLECT_S,
     PATIENCE_S,
     Vigil,

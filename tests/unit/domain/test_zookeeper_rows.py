@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from groupshift.domain.coordination import MemberKind, ModeNode
 from groupshift.domain.group import CommittedOffset, Member, Owner
-from groupshift.domain.observation import ZookeeperSide
+from groupshift.domain.modes import MemberKind, ModeNode
+from groupshift.domain.observation import ZookeeperSide, coordinated_by_zookeeper, zookeeper_rows
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.zookeeper_rows import coordinated_by_zookeeper, zookeeper_rows
 
 KNOWN = ("__consumer_offsets", "orders", "payments")
 

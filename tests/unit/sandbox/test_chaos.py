@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.chaos.judgement import Judged, Pause, Ran, evidence, judge

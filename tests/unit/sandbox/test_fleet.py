@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift_sandbox.fleet import (
     Action,

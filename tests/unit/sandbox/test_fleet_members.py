@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift_sandbox.client_members.commands import CLIENTS, GroupProtocol
 from groupshift_sandbox.fleet import FleetDefinition, Place, SlotDefinition

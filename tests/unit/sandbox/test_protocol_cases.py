@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.group_protocol import Kind, Way
 from groupshift.domain.judgement import Closing
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
-from groupshift.domain.protocol.model import Kind, Way
+from groupshift.domain.plan import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.client_members.events import MemberEvent, Owned
 from protocol_cases import PAIRS, Case, Moved

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift_sandbox import supervisor
 from groupshift_sandbox.client_members.commands import CLIENTS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Transient
 from groupshift_sandbox import up
 from groupshift_sandbox.fleet import FleetDefinition

@@ -17,10 +17,10 @@ from groupshift.application.pack import verify_folder
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_pack import verify_run
 from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.pack import State
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.seal import State
 from groupshift.domain.verdict import Verdict
+from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.ports.cluster_runs import RunState
 from groupshift.ports.run_sealing import SEALED

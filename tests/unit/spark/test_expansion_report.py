@@ -15,11 +15,11 @@ from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_account import accepted, decisions
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_pack import verify_run
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.placement import partition_of
+from groupshift.domain.step import RunAct
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Transient
+from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster_runs import RunState
 from groupshift.ports.run_sealing import SEALED
 from groupshift.spark.expansion_report.document import render

@@ -96,7 +96,7 @@ def test_f11_what_a_desktop_leaves_is_no_ledger_and_no_part_of_a_dump(tmp_path: 
 
 def test_f11_what_a_desktop_leaves_in_a_snapshot_is_beside_it(tmp_path: Path) -> None:
     """A file that the manifest does not name and a person put there is refused as ever."""
-    from groupshift.domain.cluster_snapshot import ClusterManifest, FileEntry
+    from groupshift.domain.evidence import ClusterManifest, FileEntry
     from groupshift.spark.comparison import inputs
 
     entry = FileEntry(table="offsets", file="offsets-0.parquet", rows=1, bytes=1, sha256="0" * 64)

@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from groupshift.domain.chronicle import Lag, Tenure
-from groupshift.domain.moves import Until
+from groupshift.domain.ownership_history import Lag, Tenure
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import Until
 from groupshift.spark.account.axis import axis_of
 from groupshift.spark.account.lag_picture import lag_picture
 from groupshift.spark.account.owners_picture import owners_picture

@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.adapters.spark_submit.class_archive import FOLDER, sharing_options
 from groupshift.adapters.spark_submit.driver_jvm import BRIEF, driver_options
-from groupshift.domain.coordinator_log import LogRecord, encode_key
+from groupshift.log import LogRecord, encode_key
 from groupshift.spark.coordinator_columns import by_python
 from groupshift.spark.session import start_with
 from groupshift.spark.worker_daemon import loaded, one_batch

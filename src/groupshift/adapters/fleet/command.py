@@ -12,8 +12,8 @@ from typing import Any
 
 from groupshift.adapters.fleet.arguments import fill, problems
 from groupshift.adapters.fleet.program import Ran, masked, run_program
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_json import FILE_BYTES, load_json, shown_value
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 from groupshift.settings import CommandSettings

@@ -16,7 +16,7 @@ from groupshift.adapters.fleet.kubernetes_api import WORKLOADS, KubernetesApi
 from groupshift.adapters.fleet.pods import slots_of
 from groupshift.adapters.fleet.rollout import decide, demand_newest, demand_same
 from groupshift.adapters.fleet.workloads import GROUP, Workload, owned
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started, settled
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_text import code, shown
+from groupshift.domain.modes import MemberKind
 from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started
 
 _WHAT = {

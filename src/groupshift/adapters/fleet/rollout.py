@@ -25,8 +25,8 @@ from groupshift.adapters.fleet.workloads import (
     status,
     title,
 )
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_json import load_json
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change
 

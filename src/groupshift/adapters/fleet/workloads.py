@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_json import load_json
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change
 

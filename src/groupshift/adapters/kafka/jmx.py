@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from groupshift.domain.addresses import Server, one_server
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.protocol.counts import GaugedBroker
-from groupshift.domain.protocol.model import Kind
 from groupshift.errors import Rejected, Transient
 
 _NAMES = (

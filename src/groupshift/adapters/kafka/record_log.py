@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.adapters.kafka.sentences import without_secrets
-from groupshift.domain.coordination import Isolation
 from groupshift.domain.log_gaps import Gap, GapPass, GapRead
+from groupshift.domain.modes import Isolation
 from groupshift.domain.partitions import TopicPartition
 
 _AT_ONCE = 500

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 
-from groupshift.domain.chronicle import Tenure
 from groupshift.domain.foreign_json import load_object, whole_number
-from groupshift.domain.pack import is_beside
+from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
 from groupshift.ports.ledger import Delivered

@@ -18,11 +18,17 @@ import pyarrow.parquet as pq
 
 from groupshift.adapters.parquet.evidence import schema_of
 from groupshift.adapters.parquet.writing import unwritable
-from groupshift.domain.cluster_rows import ROWS, ClusterState, OffsetRow
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
-from groupshift.domain.evidence import FORM, MANIFEST, FileEntry, Table
+from groupshift.domain.evidence import (
+    CLUSTER_TABLES,
+    FORM,
+    MANIFEST,
+    ClusterManifest,
+    FileEntry,
+    PlanOf,
+    Table,
+)
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
-from groupshift.domain.snapshot_plan import PlanOf
+from groupshift.domain.rows import ROWS, ClusterState, OffsetRow
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import read
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.statements import statement
-from groupshift.domain.holder import taken_over
+from groupshift.domain.modes import taken_over
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord
 from groupshift.ports.journal import StepState

@@ -11,9 +11,8 @@ from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.statements import statement
-from groupshift.domain.holder import taken_over
-from groupshift.domain.moves import StageName
-from groupshift.domain.phases import Phase, check_transition
+from groupshift.domain.modes import taken_over
+from groupshift.domain.plan import Phase, StageName, check_transition
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.journal import Entry, Event, EventKind, MigrationRecord, StepRecord, StepState
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.statements import statement
-from groupshift.domain.coordination import Mode
+from groupshift.domain.modes import Mode
 from groupshift.domain.scan import GroupState
 from groupshift.domain.scan_changes import Aspect, Change, vanished
 from groupshift.domain.scan_text import state_from, state_text

@@ -26,8 +26,8 @@ from groupshift.adapters.zookeeper.multiread import (
     Stamped,
     read_all,
 )
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.group import CommittedOffset, Member, NoOffset
+from groupshift.domain.modes import MemberKind
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths

@@ -9,8 +9,8 @@ from typing import TypeVar
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Directory, Node, Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.mode import as_mode, paths_of
-from groupshift.domain.coordination import ModeNode
 from groupshift.domain.group import CommittedOffset, Member, NoOffset
+from groupshift.domain.modes import ModeNode
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected, Transient

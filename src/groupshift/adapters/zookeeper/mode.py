@@ -8,9 +8,8 @@ from collections.abc import Callable
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from groupshift.adapters.zookeeper.connection import Node, Session, ZookeeperConnection
-from groupshift.domain.coordination import ABSENT_MODE, Mode, ModeNode
 from groupshift.domain.foreign_json import shown
-from groupshift.domain.holder import Holder, parse_holder
+from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode, parse_holder
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Conflict, Rejected
 

@@ -14,8 +14,8 @@ from groupshift.adapters.zookeeper.identity import cluster_id
 from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
 from groupshift.adapters.zookeeper.multiread import Ask, Children, Data, Manner, Refused, read_all
 from groupshift.domain.audit_case import Znode, ZookeeperGroup
-from groupshift.domain.coordination import Mode, effective_mode
 from groupshift.domain.group import CommittedOffset
+from groupshift.domain.modes import Mode, effective_mode
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected
 

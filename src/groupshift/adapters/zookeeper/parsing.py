@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 from groupshift.adapters.zookeeper.connection import Node
-from groupshift.domain.coordination import MemberKind, ModeNode
 from groupshift.domain.foreign_clients import OTHER, client_of_partition, client_of_registration, is_thread_id
 from groupshift.domain.foreign_json import decimal
 from groupshift.domain.group import CommittedOffset, Member, NoOffset, Owner
+from groupshift.domain.modes import MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import (
     Awareness,

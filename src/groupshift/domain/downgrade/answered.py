@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.path import Compaction
 from groupshift.domain.downgrade.properties import misfits
-from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
+from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
 from groupshift.domain.verdict import Finding, Verdict
 
 _PREPARED = frozenset({"W07", "W10", "W11", "H01", "H03", "H05"})

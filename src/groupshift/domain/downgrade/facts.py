@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.cluster import BrokerView, ClusterView
 from groupshift.domain.downgrade.inventory import Inventory, inventory
 from groupshift.domain.downgrade.log import LogFacts
 from groupshift.domain.downgrade.path import Current, Path, Standing, path, standing
 from groupshift.domain.downgrade.releases import Target
-from groupshift.domain.downgrade.view import BrokerView, ClusterView
-from groupshift.domain.hazards.versions import Span, Version
+from groupshift.domain.versions import Span, Version
+from groupshift.log.releases import Coordinator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

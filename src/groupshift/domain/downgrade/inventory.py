@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from groupshift.domain.coordinator_log.state import GroupFamily
-from groupshift.domain.downgrade.view import ClusterView, ListedGroup
-from groupshift.domain.protocol.model import CONSUMERS, EMPTY, Kind
+from groupshift.domain.cluster import ClusterView, ListedGroup
+from groupshift.domain.group_protocol import CONSUMERS, EMPTY, Kind
+from groupshift.log.state import GroupFamily
 
 _KINDS = {
     GroupFamily.CLASSIC: Kind.CLASSIC,

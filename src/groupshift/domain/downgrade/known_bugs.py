@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import of_kind
 from groupshift.domain.downgrade.releases import GROUP
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.hazards import Facts, Met, Role, Trait, look
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Finding
+from groupshift.log.releases import Coordinator
 
 _MEMBERS = frozenset({Role.LIBRDKAFKA, Role.KAFKA_CLIENTS, Role.MIRROR_MAKER})
 

@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.coordinator_log.records import Decoded
-from groupshift.domain.coordinator_log.replay import lint
-from groupshift.domain.coordinator_log.replay_rules import GroupVerdict
-from groupshift.domain.coordinator_log.state import GroupFamily
 from groupshift.domain.downgrade.inventory import LoggedGroup
 from groupshift.domain.downgrade.releases import Target
+from groupshift.log.decode import Decoded
+from groupshift.log.replay import GroupVerdict, lint
+from groupshift.log.state import GroupFamily, materialise
 
 _COMMITS = frozenset({0, 1})
 _FIRST_NEW = 3

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from groupshift.domain.coordinator_log.releases import Coordinator
-from groupshift.domain.downgrade.levels import METADATA, changes_between, name_of
 from groupshift.domain.downgrade.releases import FIXED, Line, Target, line_of_version
-from groupshift.domain.hazards.versions import Span, Version
+from groupshift.domain.versions import METADATA, Span, Version, changes_between, name_of
+from groupshift.log.releases import Coordinator
 
 _FLEXIBLE = Version.parse("4.1.0")
 """From here on every commit is written in version 4."""

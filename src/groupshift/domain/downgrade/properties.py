@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from groupshift.domain.cluster import Property
 from groupshift.domain.downgrade.property_names import FIRST_LINE
 from groupshift.domain.downgrade.releases import Target
-from groupshift.domain.downgrade.view import Property
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
+from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
+from groupshift.domain.versions import Version
 
 _V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
 INTER_BROKER = "inter.broker.protocol.version"

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.coordinator_log.releases import Coordinator, Loader, loader
-from groupshift.domain.downgrade.levels import METADATA
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.versions import METADATA, Version
 from groupshift.errors import Rejected
+from groupshift.log.releases import Coordinator, Loader, loader
 
 GROUP, SHARE, STREAMS = "group.version", "share.version", "streams.version"
 TRANSACTION, REPLICAS, QUORUM = "transaction.version", "eligible.leader.replicas.version", "kraft.version"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from groupshift.domain.cluster import Asked
 from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.levels import METADATA, name_of
 from groupshift.domain.downgrade.path import Compaction, Standing
 from groupshift.domain.downgrade.properties import INTER_BROKER, Misfit, misfits
-from groupshift.domain.downgrade.view import Asked
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.verdict import Verdict
+from groupshift.domain.versions import METADATA, name_of
 
 _FIRST_GROUP_CONFIGS = 22
 _SAY = "say what the brokers run, such as --from 4.3.1"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from groupshift.domain.coordinator_log.replay_rules import GroupVerdict, LoadOutcome
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import InventoryGroup, of_kind
 from groupshift.domain.downgrade.releases import SHARE, STREAMS
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.verdict import Verdict
+from groupshift.log.replay import GroupVerdict, LoadOutcome
 
 _NAMED = 20
 """How many groups one finding names."""

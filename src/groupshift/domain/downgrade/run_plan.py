@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from groupshift.domain import plan_document
-from groupshift.domain.cluster_run.steps import RunAct, RunStep, compare_step, numbered
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import of_kind
 from groupshift.domain.downgrade.properties import INTER_BROKER, misfits
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, steps
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.plan import parts_of, written
+from groupshift.domain.step import RunAct, RunStep, compare_step, numbered
+from groupshift.log.releases import Coordinator
 
 COMPACTING: Mapping[str, str] = {
     "segment.ms": "1000",
@@ -216,12 +216,12 @@ def _unknown(facts: DowngradeFacts, node: int) -> list[str]:
 
 def to_json(plan: RunPlan) -> str:
     """Canonical JSON: equal plans have equal bytes."""
-    return plan_document.written("downgrade", asdict(plan))
+    return written("downgrade", asdict(plan))
 
 
 def from_json(text: str) -> RunPlan:
     """The plan that `to_json` wrote. Raises `Rejected` for another version or another move."""
-    _, data = plan_document.parts_of(text, "downgrade")
+    _, data = parts_of(text, "downgrade")
     data["steps"] = tuple(RunStep(**{**each, "act": RunAct(each["act"])}) for each in data["steps"])
     data["brokers"] = tuple(data["brokers"])
     for name in ("coordinator", "running"):

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from groupshift.domain.cluster import ClusterView
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.inventory import of_kind
 from groupshift.domain.downgrade.path import Compaction
 from groupshift.domain.downgrade.properties import INTER_BROKER, misfits, speaks_newer
-from groupshift.domain.downgrade.view import ClusterView
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
 
 FORWARD_ONLY = "forward only"
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from groupshift.domain.cluster_run.steps import OnDifference, RunAct, RunStep, compare_step, numbered
 from groupshift.domain.downgrade.run_plan import RunPlan
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.step import OnDifference, RunAct, RunStep, compare_step, numbered
 
 
 def way_back(plan: RunPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:

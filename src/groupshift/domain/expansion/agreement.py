@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from groupshift.domain.cluster_rows import OffsetRow
-from groupshift.domain.coordinator_log import LogRecord, commit_place, decode
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.log import LogRecord, commit_place, decode
 
 _NONE = -1
 _Key = tuple[str, str, int]

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from groupshift.domain.cluster import ListedGroup, PlacementView
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.downgrade.view import ListedGroup
 from groupshift.domain.expansion.counts import Hashed, Mover
 from groupshift.domain.expansion.log import counts_by_newest
 from groupshift.domain.expansion.places import LoggedPlaces
-from groupshift.domain.expansion.probing import expected, several_owners
-from groupshift.domain.expansion.view import PlacementView
+from groupshift.domain.placement import expected, several_owners
 
 
 def told_counts(

@@ -11,11 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from groupshift.domain.coordinator_log import DecodeStatus, LogRecord, decode
-from groupshift.domain.coordinator_log.other_writers import other_writers
 from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.expansion.places import Elsewhere, LoggedCommit, LoggedPlaces, PartitionLoad
 from groupshift.domain.placement import partition_of
+from groupshift.log import DecodeStatus, LogRecord, decode
+from groupshift.log.other_writers import other_writers
 
 _COMMITS = frozenset({b"\0\0", b"\0\1"})
 _CLASSIC = _COMMITS | {b"\0\2"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.commit_places import ZERO_ID
+from groupshift.domain.rows import OffsetRow
 
 _UNKNOWN = -1
 

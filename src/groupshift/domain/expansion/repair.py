@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.expansion.places import Elsewhere
+from groupshift.domain.rows import OffsetRow
 
 _UNKNOWN = -1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from groupshift.domain.cluster import COUNT, configured
 from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.view import COUNT, configured
 from groupshift.domain.facts import Complaint, sentence_list
 from groupshift.domain.verdict import Verdict
 

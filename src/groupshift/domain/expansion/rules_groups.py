@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from groupshift.domain.coordinator_log.other_writers import sentence
-from groupshift.domain.downgrade.view import ClusterView
+from groupshift.domain.cluster import ClusterView, PlacementView
 from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.view import PlacementView
 from groupshift.domain.facts import Complaint, sentence_list
-from groupshift.domain.protocol.model import EMPTY, Kind
+from groupshift.domain.group_protocol import EMPTY, Kind
 from groupshift.domain.verdict import Verdict
+from groupshift.log.other_writers import sentence
 
 _NAMED = 20
 _NO_MEMBERS = frozenset({EMPTY, "Dead"})

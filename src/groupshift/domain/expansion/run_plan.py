@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
-from groupshift.domain import plan_document
-from groupshift.domain.cluster_run.steps import OnDifference, RunAct, RunStep, compare_step, numbered
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.cluster import COUNT
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.expansion.counts import Mover
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules_brokers import TOPIC
-from groupshift.domain.expansion.view import COUNT
+from groupshift.domain.plan import parts_of, written
+from groupshift.domain.step import OnDifference, RunAct, RunStep, compare_step, numbered
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.log.releases import Coordinator
 
 MOVE = "expansion"
 SNAPSHOT, BEFORE_DELETE, VERIFIED, BACK = "S", "S0", "V", "D"
@@ -278,12 +278,12 @@ def against(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def to_json(plan: ExpansionPlan) -> str:
     """Canonical JSON: equal plans have equal bytes."""
-    return plan_document.written(MOVE, asdict(plan))
+    return written(MOVE, asdict(plan))
 
 
 def from_json(text: str) -> ExpansionPlan:
     """The plan that `to_json` wrote. Raises `Rejected` for another version or another move."""
-    _, data = plan_document.parts_of(text, MOVE)
+    _, data = parts_of(text, MOVE)
     data["steps"] = tuple(RunStep(**{**each, "act": RunAct(each["act"])}) for each in data["steps"])
     data["movers"] = tuple(Mover(**each) for each in data["movers"])
     data["brokers"] = tuple(data["brokers"])

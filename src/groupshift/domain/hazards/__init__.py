@@ -6,7 +6,7 @@ no file has to travel in the wheel.
 
 from groupshift.domain.hazards.book import BOOK, hazards_of, look
 from groupshift.domain.hazards.model import Facts, Hazard, Met, Role, Standing, Trait
-from groupshift.domain.hazards.versions import Span, Version
+from groupshift.domain.versions import Span, Version
 
 __all__ = [
     "BOOK",

@@ -22,8 +22,8 @@ from groupshift.domain.hazards.model import (
     Trait,
     touched,
 )
-from groupshift.domain.hazards.versions import Span, Touch, Version
 from groupshift.domain.verdict import Finding
+from groupshift.domain.versions import Span, Touch, Version
 
 BOOK = (*DOWNGRADES, *COORDINATORS, *CLIENTS, *CLUSTERS, *COMMITS)
 """Every hazard, in the order of its number."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from groupshift.domain.hazards.entries import CLUSTER, EXPANSION, JIRA, KAFKA, ZOOKEEPER, since, until
 from groupshift.domain.hazards.model import Action, Hazard, Role, Sure, Trait
-from groupshift.domain.hazards.versions import Fix
+from groupshift.domain.versions import Fix
 
 _ZOOKEEPER = frozenset({ZOOKEEPER})
 _EXPANSION = frozenset({EXPANSION})

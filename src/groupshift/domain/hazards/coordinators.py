@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from groupshift.domain.hazards.entries import BACK, BOTH_WAYS, DOWN, GROUPS, JIRA, KAFKA, UP, since, until
 from groupshift.domain.hazards.model import Action, Hazard, Role, Sure, Trait
-from groupshift.domain.hazards.versions import Fix
+from groupshift.domain.versions import Fix
 
 _NEW = frozenset({Trait.NEW_COORDINATOR})
 _BACK = frozenset({BACK})

@@ -5,9 +5,9 @@ Sources: specs/group-coordinator.md §§4, 5.5, 6, 8.4; specs/verified-coordinat
 
 from __future__ import annotations
 
-from groupshift.domain.downgrade.levels import LEVELS
 from groupshift.domain.hazards.entries import DOWN, EXPANSION, JIRA, KAFKA, since, until
 from groupshift.domain.hazards.model import Action, Hazard, Role, Sure, Trait
+from groupshift.domain.versions import LEVELS
 
 _BEFORE_FLOOR = (until("3.4.1", last="3.4.0"),)
 _DOWN = frozenset({DOWN})

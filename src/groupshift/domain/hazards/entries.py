@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards.versions import Fix, Span, Version
+from groupshift.domain.versions import Fix, Span, Version
 
 UP = Comparison.PROTOCOL
 BACK = Comparison.PROTOCOL_BACK

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards.versions import Span, Touch, Version
 from groupshift.domain.verdict import Verdict
+from groupshift.domain.versions import Span, Touch, Version
 
 
 class Role(StrEnum):

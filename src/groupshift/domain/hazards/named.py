@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupshift.domain.hazards.model import Met, Role
-from groupshift.domain.hazards.versions import Span, Version, met
+from groupshift.domain.versions import Span, Version, met
 from groupshift.errors import Rejected
 
 _BOUND = "confluent-kafka"

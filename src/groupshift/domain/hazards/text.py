@@ -11,7 +11,7 @@ from groupshift.domain.hazards.commits import COMMITS
 from groupshift.domain.hazards.coordinators import COORDINATORS
 from groupshift.domain.hazards.downgrades import DOWNGRADES
 from groupshift.domain.hazards.model import MEANS, Hazard, Role
-from groupshift.domain.hazards.versions import Fix, Span
+from groupshift.domain.versions import Fix, Span
 
 COMMAND = "python -m groupshift.domain.hazards.text > docs/hazards.md"
 

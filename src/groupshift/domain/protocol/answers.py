@@ -12,8 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.protocol.broker import BrokerSettings
-from groupshift.domain.protocol.model import CONSUMERS, Kind, Protocol, ProtocolGroup, ProtocolMember
+from groupshift.domain.group_protocol import (
+    CONSUMERS,
+    BrokerSettings,
+    Kind,
+    Protocol,
+    ProtocolGroup,
+    ProtocolMember,
+)
 
 
 class Event(StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groupshift.domain.facts import Complaint, sentence_list
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.verdict import Finding, Verdict
 
 Counts = Mapping[tuple[Kind, str], int]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from groupshift.domain.cluster_rows import ClusterState
+from groupshift.domain.group_protocol import Protocol, ProtocolGroup, ProtocolView, Way
 from groupshift.domain.hazards import Met, Role
-from groupshift.domain.protocol.model import Protocol, ProtocolGroup, Way
-from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.rows import ClusterState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

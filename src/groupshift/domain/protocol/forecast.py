@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from groupshift.domain.group_protocol import (
+    EMPTY,
+    SESSION,
+    BrokerSettings,
+    Kind,
+    Protocol,
+    ProtocolGroup,
+    ProtocolMember,
+    Way,
+)
 from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event
-from groupshift.domain.protocol.broker import SESSION, BrokerSettings
-from groupshift.domain.protocol.model import EMPTY, Kind, Protocol, ProtocolGroup, ProtocolMember, Way
 from groupshift.domain.protocol.remedies import REMEDIES
 
 

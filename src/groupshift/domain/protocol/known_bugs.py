@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.group_protocol import Policy, Protocol, Way
 from groupshift.domain.hazards import Facts, Met, Role, Trait, hazards_of
-from groupshift.domain.hazards.lines import line_of
-from groupshift.domain.protocol.broker import Policy
 from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.model import Protocol, Way
 from groupshift.domain.verdict import Finding
+from groupshift.domain.versions import line_of
 
 _MOVES = {Protocol.CONSUMER: Comparison.PROTOCOL, Protocol.CLASSIC: Comparison.PROTOCOL_BACK}
 

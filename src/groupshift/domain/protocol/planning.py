@@ -7,15 +7,14 @@ starts. Source: specs/group-coordinator.md §§5.2-5.4.
 
 from __future__ import annotations
 
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.facts import Place
 from groupshift.domain.group import GroupView, Member
-from groupshift.domain.moves import Gate, MoveName, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.plan import Plan, Stage
+from groupshift.domain.group_protocol import Aim, Protocol, Way
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.plan import Gate, MoveName, MoveRequest, Plan, Stage, StageName, Until, WayBack
 from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S
 from groupshift.domain.protocol import rulebook
-from groupshift.domain.protocol.model import Aim, Protocol, Way
-from groupshift.domain.steps import ReplaceMembers, Soak, Step
+from groupshift.domain.step import ReplaceMembers, Soak, Step
 
 KIND = {Protocol.CLASSIC: MemberKind.PLAIN, Protocol.CONSUMER: MemberKind.NATIVE}
 """The kind of a member that speaks a protocol."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupshift.domain.moves import StageName
+from groupshift.domain.plan import StageName
 
 _LOOKED = ("PR02", "PR03")
 """What a group that was emptied can answer to: one without commits is gone then."""

@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from groupshift.domain.facts import Complaint, sentence_list
+from groupshift.domain.group_protocol import ALIKE, POLICY, PROTOCOLS, Kind, Protocol, ProtocolView, Way
 from groupshift.domain.protocol.answers import Answer, Outcome
-from groupshift.domain.protocol.broker import ALIKE, POLICY, PROTOCOLS
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.forecast import forecast, way_back
-from groupshift.domain.protocol.model import Kind, Protocol, Way
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
 
 _DECISIVE = frozenset({POLICY, PROTOCOLS})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.commit_places import EPOCHS, Stray
 from groupshift.domain.facts import Complaint, sentence_list
+from groupshift.domain.group_protocol import CONSUMERS, EMPTY, Kind, Protocol, Way
 from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.model import CONSUMERS, EMPTY, Kind, Protocol, Way
+from groupshift.domain.rows import ClusterState
 from groupshift.domain.topic_filter import clean_filter, compile_filter
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected

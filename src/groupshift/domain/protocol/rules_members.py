@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groupshift.domain.facts import Complaint, sentence_list
-from groupshift.domain.protocol.broker import SESSION
+from groupshift.domain.group_protocol import AWAY, SESSION, Kind, Protocol, Way
 from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.model import AWAY, Kind, Protocol, Way
 from groupshift.domain.verdict import Verdict
 
 _SHORTER = (

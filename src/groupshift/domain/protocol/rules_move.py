@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from groupshift.domain.facts import Complaint, Facts, sentence_list
+from groupshift.domain.group_protocol import Aim, Kind, Protocol, ProtocolView, Way
 from groupshift.domain.protocol import settled
 from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.model import Aim, Kind, Protocol, Way
 from groupshift.domain.protocol.rules_brokers import disagreements, predicted
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
 
 _WAIT = "wait until the group has settled"

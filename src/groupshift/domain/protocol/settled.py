@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from groupshift.domain.facts import sentence_list
-from groupshift.domain.protocol.model import EMPTY, Kind, Protocol
+from groupshift.domain.group_protocol import EMPTY, Kind, Protocol, ProtocolView
 from groupshift.domain.protocol.rules_brokers import disagreements
 from groupshift.domain.protocol.rules_group import STABLE
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Finding, Verdict
 
 

@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.cluster_rows import GONE
 from groupshift.domain.facts import Complaint, sentence_list
+from groupshift.domain.group_protocol import Kind, ProtocolMember, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind, ProtocolMember
-from groupshift.domain.protocol.view import ProtocolView
+from groupshift.domain.rows import GONE
 from groupshift.domain.verdict import Finding, Verdict
 
 _RESTART = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groupshift.application.account import Account
-from groupshift.domain.chronicle import KnownBy, hand_overs, lags
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.moves import MoveName
-from groupshift.domain.pack import Pack
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.ownership_history import KnownBy, hand_overs, lags
+from groupshift.domain.plan import MoveName
+from groupshift.domain.seal import Pack
 from groupshift.spark import picture
 from groupshift.spark.account import tables
 from groupshift.spark.account.axis import Axis, axis_of, clock

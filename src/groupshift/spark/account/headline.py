@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from groupshift.application.account import Account
 from groupshift.domain.books import BOOKS
 from groupshift.domain.foreign_text import shell
-from groupshift.domain.moves import MoveName, Until
-from groupshift.domain.phases import Phase
-from groupshift.domain.protocol.model import Way
+from groupshift.domain.group_protocol import Way
+from groupshift.domain.plan import MoveName, Phase, Until
 from groupshift.domain.verdict import Verdict, counted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from groupshift.domain.chronicle import Lag
+from groupshift.domain.ownership_history import Lag
 from groupshift.spark.account.axis import LEFT, WIDTH, Axis, clock, mode_marks, picture, ticks
 from groupshift.spark.html import Markup, tag
 

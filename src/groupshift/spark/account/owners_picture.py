@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from groupshift.domain.chronicle import Tenure, hand_overs
+from groupshift.domain.ownership_history import Tenure, hand_overs
 from groupshift.domain.partitions import TopicPartition
 from groupshift.spark.account.axis import Axis, lane_label, mode_marks, picture, ticks
 from groupshift.spark.html import Markup, duration, moment_utc, tag

@@ -14,8 +14,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain.cluster_snapshot import KEY
 from groupshift.domain.equality_rules import EqualityRule, Field, Kind
+from groupshift.domain.evidence import KEY
 from groupshift.spark.comparison.rows import VALUES
 
 

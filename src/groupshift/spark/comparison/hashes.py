@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, KEY
 from groupshift.domain.equality_rules import Field
-from groupshift.domain.evidence import ColumnType
+from groupshift.domain.evidence import CLUSTER_TABLES, KEY, ColumnType
 
 Words = NDArray[np.uint64]
 

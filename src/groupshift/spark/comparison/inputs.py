@@ -12,13 +12,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groupshift.domain.cluster_rows import ReadFrom
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, ClusterManifest
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.evidence import MANIFEST, ColumnType, FileEntry, file_entry, instant
+from groupshift.domain.evidence import (
+    CLUSTER_TABLES,
+    MANIFEST,
+    ClusterManifest,
+    ColumnType,
+    FileEntry,
+    clock,
+    file_entry,
+    instant,
+    refuse_mixed,
+)
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
-from groupshift.domain.pack import is_beside
-from groupshift.domain.snapshot_plan import clock, refuse_mixed
+from groupshift.domain.rows import ReadFrom
+from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened, read
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from groupshift.domain.cluster_rows import GONE, ProblemRow
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES
 from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
+from groupshift.domain.evidence import CLUSTER_TABLES
+from groupshift.domain.rows import GONE, ProblemRow
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark.comparison import groups, rows
 from groupshift.spark.comparison.inputs import Input

@@ -8,9 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from groupshift.domain.cluster_snapshot import CLUSTER_TABLES, KEY
 from groupshift.domain.equality_rules import Field
-from groupshift.domain.evidence import ColumnType
+from groupshift.domain.evidence import CLUSTER_TABLES, KEY, ColumnType
 
 _SPARK: dict[ColumnType, DataType] = {
     ColumnType.STRING: StringType(),

@@ -7,9 +7,8 @@ from typing import Any
 
 from groupshift.application.downgrade_account import DowngradeAccount
 from groupshift.application.run_account import compared
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.pack import StoredFile
+from groupshift.domain.seal import StoredFile
+from groupshift.domain.step import RunAct, Stand
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.account.banner import banner
 from groupshift.spark.account.tables import spoken

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from groupshift.application.downgrade_account import DowngradeAccount
 from groupshift.application.run_account import accepted, compared, trouble, waiting
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.foreign_text import shell
+from groupshift.domain.step import RunAct, Stand
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import RunState
 from groupshift.spark.account.headline import Headline

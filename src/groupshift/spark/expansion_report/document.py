@@ -15,9 +15,8 @@ from groupshift.application.expansion_account import (
 )
 from groupshift.application.run_account import compared, result_of
 from groupshift.application.run_engine import StepStatus
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.pack import StoredFile
+from groupshift.domain.seal import StoredFile
+from groupshift.domain.step import RunAct, Stand
 from groupshift.domain.verdict import Verdict
 from groupshift.spark import picture as colours
 from groupshift.spark.account.banner import banner

@@ -13,9 +13,8 @@ from groupshift.application.expansion_account import (
     restored,
 )
 from groupshift.application.run_account import accepted, compared, trouble, waiting
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.expansion.view import COUNT
+from groupshift.domain.cluster import COUNT
+from groupshift.domain.step import RunAct, Stand
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.cluster_runs import RunState
 from groupshift.spark.account.headline import Headline

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from groupshift.application.placement import PlannedExpansion
+from groupshift.domain.cluster import configured
 from groupshift.domain.expansion.places import PartitionLoad
-from groupshift.domain.expansion.view import configured
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.errors import Rejected, Transient
 from groupshift.spark import picture as colours

@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groupshift.adapters.kafka.record_log import KafkaRecordLog
-from groupshift.domain.coordination import Isolation
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
+from groupshift.domain.modes import Isolation
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.foreign_files import read, text_of

@@ -31,7 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
-from groupshift.domain.pack import is_beside
+from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.foreign_files import opened, read, text_of
 from groupshift.spark import coordinator_state as states

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.domain.audit import Reading
 from groupshift.domain.audit_case import ZookeeperGroup
-from groupshift.domain.cluster_rows import ClusterState
 from groupshift.domain.commit_places import Stray
+from groupshift.domain.rows import ClusterState
 
 _TEXT, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
 _KEY = {"group_id": _TEXT, "topic": _TEXT, "partition": _INT}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from groupshift.application.run_accounts import account_of
-from groupshift.domain.pack import StoredFile
+from groupshift.domain.seal import StoredFile
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.spark.account.headline import Headline
 from groupshift.spark.downgrade_report import document as downgrade

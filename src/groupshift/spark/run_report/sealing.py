@@ -8,7 +8,7 @@ from typing import Any
 
 from groupshift.application.pack import measured
 from groupshift.application.run_pack import seal_run
-from groupshift.domain.pack import JOURNAL, REPORT
+from groupshift.domain.seal import JOURNAL, REPORT
 from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
 from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.signature import Signer

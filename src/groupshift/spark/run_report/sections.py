@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from groupshift.application.run_account import P, RunAccount, compared, decisions
 from groupshift.application.run_engine import StepStatus
-from groupshift.domain.cluster_run.progress import Stand
-from groupshift.domain.pack import StoredFile
+from groupshift.domain.seal import StoredFile
+from groupshift.domain.step import Stand
 from groupshift.spark.account.tables import spoken
 from groupshift.spark.html import Markup, duration, join, moment_utc, section, table, tag
 

@@ -13,7 +13,7 @@ import pytest
 from groupshift.adapters.fleet.arguments import fill, problems
 from groupshift.adapters.fleet.command import CommandFleet
 from groupshift.adapters.fleet.program import run_program
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.fleet import Change, Pending, Started
 from groupshift.settings import CommandSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.adapters.fleet.manual import ManualFleet
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.ports.fleet import Change, FleetDriver, Pending
 
 

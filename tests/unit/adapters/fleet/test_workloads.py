@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.adapters.fleet.pods import member_of, slots_of
 from groupshift.adapters.fleet.workloads import CHANGES, Accepted, Memory, Workload
-from groupshift.domain.coordination import MemberKind
+from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift.ports.fleet import Change, SlotState
 

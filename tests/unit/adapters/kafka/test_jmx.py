@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from groupshift.adapters.kafka.jmx import JmxToolGauges, broker, gauges
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
 
 STARTED = "time=1795335440276\nkafka.server:type=app-info,id=1:CommitId=26b2\n"

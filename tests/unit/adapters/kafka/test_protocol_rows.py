@@ -15,9 +15,8 @@ from classic_member import assignment, subscription
 from groupshift.adapters.kafka.raw.protocol_calls import with_properties, with_versions
 from groupshift.adapters.kafka.raw.protocol_rows import classic_group, consumer_group, kind_of
 from groupshift.adapters.kafka.raw.wire import fill
+from groupshift.domain.group_protocol import POLICY, BrokerSettings, Kind, Policy, Protocol
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.broker import POLICY, BrokerSettings, Policy
-from groupshift.domain.protocol.model import Kind, Protocol
 
 _DESCRIBE_GROUPS, _LIST_GROUPS, _API_VERSIONS, _DESCRIBE_CONFIGS, _DESCRIBE = 15, 16, 18, 32, 69
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groupshift.adapters.kafka.raw.reading import Listed, Reading
-from groupshift.domain.cluster_rows import GONE
+from groupshift.domain.rows import GONE
 
 
 def answer(code: int = 0, state: str = "") -> Any:

@@ -6,9 +6,9 @@ import pytest
 
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Node
-from groupshift.domain.coordination import ABSENT_MODE
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import GroupView, KafkaGroup, Owner
+from groupshift.domain.modes import ABSENT_MODE
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rules_group import understood

@@ -6,8 +6,8 @@ import pytest
 
 from groupshift.adapters.zookeeper import parsing
 from groupshift.adapters.zookeeper.connection import Node
-from groupshift.domain.coordination import MemberKind, Mode, ModeNode
 from groupshift.domain.group import CommittedOffset, Owner
+from groupshift.domain.modes import MemberKind, Mode, ModeNode
 from groupshift.domain.partitions import TopicPartition
 
 STATIC = (

@@ -7,7 +7,8 @@ import tracemalloc
 import pytest
 
 from coordinator_vectors import BLOBS, KEYS, VALUES, T, U
-from groupshift.domain.coordinator_log import (
+from groupshift.errors import Rejected
+from groupshift.log import (
     Decoded,
     DecodeStatus,
     LogRecord,
@@ -15,9 +16,8 @@ from groupshift.domain.coordinator_log import (
     encode_key,
     encode_value,
 )
-from groupshift.domain.coordinator_log.embedded import ASSIGNMENT, SUBSCRIPTION, read_blob
-from groupshift.domain.coordinator_log.types import TYPES
-from groupshift.errors import Rejected
+from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
+from groupshift.log.schema import TYPES
 
 OCV4 = VALUES["OCV4"][1]
 EARLY_8 = {

@@ -20,12 +20,11 @@ from coordinator_story import (
     to_classic,
 )
 from coordinator_vectors import T, U
-from groupshift.domain.coordinator_log import DecodeStatus, LogRecord, decode
-from groupshift.domain.coordinator_log.materialise import materialise
-from groupshift.domain.coordinator_log.retention import RULES, retention_risks
-from groupshift.domain.coordinator_log.state import Commit, GroupFamily
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
+from groupshift.log import DecodeStatus, LogRecord, decode
+from groupshift.log.retention import RULES, retention_risks
+from groupshift.log.state import Commit, GroupFamily, materialise
 
 HOUR = 3_600_000
 HOME = partition_of("g", PARTITIONS)

@@ -25,13 +25,12 @@ from coordinator_story import (
     to_classic,
 )
 from coordinator_vectors import T
-from groupshift.domain.coordinator_log import LogRecord, decode, encode_key, encode_value
-from groupshift.domain.coordinator_log.releases import LOADERS, Coordinator, loader
-from groupshift.domain.coordinator_log.replay import lint
-from groupshift.domain.coordinator_log.replay_rules import RULES, GroupVerdict, LoadOutcome
-from groupshift.domain.coordinator_log.types import TYPES
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
+from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log.releases import LOADERS, Coordinator, loader
+from groupshift.log.replay import RULES, GroupVerdict, LoadOutcome, lint
+from groupshift.log.schema import TYPES
 
 OLD, NEW = Coordinator.OLD, Coordinator.NEW
 LOADS, LOSS, FAILS = LoadOutcome.LOADS, LoadOutcome.LOADS_WITH_LOSS, LoadOutcome.FAILS_SHARD

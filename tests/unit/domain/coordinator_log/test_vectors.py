@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator_vectors import BLOBS, KEYS, REAL_VALUES, VALUES, T, U
-from groupshift.domain.coordinator_log import (
+from groupshift.log import (
     Decoded,
     DecodeStatus,
     LogRecord,
@@ -16,9 +16,9 @@ from groupshift.domain.coordinator_log import (
     encode_key,
     encode_value,
 )
-from groupshift.domain.coordinator_log.embedded import ASSIGNMENT, SUBSCRIPTION, read_blob
-from groupshift.domain.coordinator_log.types import TYPES
-from groupshift.domain.coordinator_log.writing import encode_blob
+from groupshift.log.codec import encode_blob
+from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
+from groupshift.log.schema import TYPES
 
 KEY_CONTENT: dict[str, dict[str, Any]] = {
     "K0": {"group": "g1", "topic": "t1", "partition": 3},

@@ -6,16 +6,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from downgrade_clusters import broker, cluster, listed
-from groupshift.domain.cluster_run.steps import RunAct
+from groupshift.domain.cluster import ClusterView, QuorumView
 from groupshift.domain.downgrade.answered import obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import LogFacts
 from groupshift.domain.downgrade.preflight import ask
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import from_json, run_plan, to_json
-from groupshift.domain.downgrade.view import ClusterView, QuorumView
-from groupshift.domain.hazards.versions import Version
+from groupshift.domain.step import RunAct
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.versions import Version
 
 APART = QuorumView(leader=101, voters=(101, 102), high_watermark=70)
 

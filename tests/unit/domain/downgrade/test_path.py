@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from groupshift.domain.coordinator_log.releases import Coordinator
 from groupshift.domain.downgrade.path import Compaction, Current, Path, Standing, path
 from groupshift.domain.downgrade.releases import LINES, target_of
-from groupshift.domain.hazards.lines import line_of
-from groupshift.domain.hazards.versions import Version, met
+from groupshift.domain.versions import Version, line_of, met
+from groupshift.log.releases import Coordinator
 
 MV, GV = "metadata.version", "group.version"
 OLD, NEW = Coordinator.OLD, Coordinator.NEW

@@ -19,21 +19,19 @@ from coordinator_story import (
     to_classic,
 )
 from downgrade_clusters import broker, cluster, listed
-from groupshift.domain.coordinator_log import Decoded
-from groupshift.domain.coordinator_log.releases import Coordinator
+from groupshift.domain.cluster import Asked, ClusterView, Property
 from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.levels import LEVELS
 from groupshift.domain.downgrade.log import LogFacts, log_facts
 from groupshift.domain.downgrade.preflight import RULES, ask
 from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import LINES, Line, target_of
-from groupshift.domain.downgrade.view import Asked, ClusterView, Property
+from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import BOOK
-from groupshift.domain.hazards.versions import Version
 from groupshift.domain.placement import partition_of
-from groupshift.domain.protocol.broker import ASSIGNORS, PROTOCOLS
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.versions import LEVELS, Version
+from groupshift.log import Decoded
+from groupshift.log.releases import Coordinator
 
 PASS, WARNS, UNSURE, FAILS = Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.ERROR, Verdict.FAIL
 MV, GV = "metadata.version", "group.version"

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from coordinator_story import Line, classic, commit, record
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.downgrade.record_bytes import Change, LiveCommit, differences, live_commits
+from groupshift.log import LogRecord
+from groupshift.log.commit_hashes import Change, LiveCommit, differences, live_commits
 
 
 def live(*lines: Line) -> tuple[LiveCommit, ...]:

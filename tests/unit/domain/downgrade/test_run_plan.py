@@ -8,9 +8,7 @@ import pytest
 
 from coordinator_story import commit, consumer_group, log
 from downgrade_clusters import broker, cluster, listed
-from groupshift.domain.cluster_run.progress import Journaled, Stand, next_of
-from groupshift.domain.cluster_run.steps import RunAct
-from groupshift.domain.coordinator_log import Decoded
+from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.answered import no_go, obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
@@ -19,11 +17,11 @@ from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import RunPlan, from_json, run_plan, to_json
 from groupshift.domain.downgrade.undoing import way_back
-from groupshift.domain.downgrade.view import Asked, ClusterView
-from groupshift.domain.hazards.versions import Version
-from groupshift.domain.protocol.broker import PROTOCOLS
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import PROTOCOLS, Kind
+from groupshift.domain.step import Journaled, RunAct, Stand, next_of
+from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
+from groupshift.log import Decoded
 
 LEFT = listed("left", Kind.CONSUMER, state="Empty")
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from coordinator_story import consumer_group, log
 from downgrade_clusters import broker, cluster, listed
+from groupshift.domain.cluster import Asked, ClusterView, QuorumView
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import log_facts
 from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, node_order, steps
-from groupshift.domain.downgrade.view import Asked, ClusterView, QuorumView
-from groupshift.domain.protocol.broker import PROTOCOLS
-from groupshift.domain.protocol.model import Kind
+from groupshift.domain.group_protocol import PROTOCOLS, Kind
 
 NATIVE = [listed("busy", Kind.CONSUMER), listed("left", Kind.CONSUMER, state="Empty"), listed("classic")]
 

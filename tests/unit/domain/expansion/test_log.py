@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.domain.coordinator_log import LogRecord, decode, encode_key, encode_value
-from groupshift.domain.coordinator_log.materialise import materialise
 from groupshift.domain.expansion.log import LogReading, counts_by_newest
 from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.placement import partition_of
+from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log.state import materialise
 from placement_clusters import at, commit
 
 GROUPS = [f"g{number}" for number in range(40)]

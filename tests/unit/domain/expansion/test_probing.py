@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.domain.expansion.probing import (
+from groupshift.domain.placement import (
     NOBODY,
     Answers,
     counted,
     counts_of,
     expected,
     owners,
+    partition_of,
     probe_names,
     several_owners,
 )
-from groupshift.domain.placement import partition_of
 from placement_clusters import answering, leading
 
 

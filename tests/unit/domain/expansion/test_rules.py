@@ -8,15 +8,14 @@ from dataclasses import replace
 import pytest
 
 from downgrade_clusters import listed
-from groupshift.domain.coordinator_log import LogRecord
-from groupshift.domain.downgrade.view import ListedGroup, QuorumView
+from groupshift.domain.cluster import ListedGroup, QuorumView, TopicView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules import RULES, Use
 from groupshift.domain.expansion.rules_groups import transacting
-from groupshift.domain.expansion.view import TopicView
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of
-from groupshift.domain.protocol.model import Kind
 from groupshift.domain.verdict import Verdict
+from groupshift.log import LogRecord
 from placement_clusters import answering, at, changed, commit, complaints, facts, leading, view
 
 GROUPS = [f"g{number}" for number in range(30)]

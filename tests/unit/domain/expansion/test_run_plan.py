@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.cluster_run.steps import RunAct
 from groupshift.domain.expansion.run_plan import from_json, run_plan, to_json, way_back
+from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected
 from placement_clusters import at, facts, view
 

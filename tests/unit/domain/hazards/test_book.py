@@ -14,8 +14,8 @@ from groupshift.domain.hazards import BOOK, Facts, Hazard, Met, Role, Span, Stan
 from groupshift.domain.hazards.book import UNKNOWN, hazards_of
 from groupshift.domain.hazards.model import MEANS, Action
 from groupshift.domain.hazards.text import COMMAND, markdown
-from groupshift.domain.hazards.versions import Fix, Touch
 from groupshift.domain.verdict import Verdict
+from groupshift.domain.versions import Fix, Touch
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 STANDINGS = {

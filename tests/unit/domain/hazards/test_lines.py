@@ -6,8 +6,7 @@ import pytest
 
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import Facts, Met, Role, Standing, look
-from groupshift.domain.hazards.lines import line_of
-from groupshift.domain.hazards.versions import Touch, Version
+from groupshift.domain.versions import Touch, Version, line_of
 
 
 @pytest.mark.parametrize(

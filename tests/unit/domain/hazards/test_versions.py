@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from groupshift.domain.hazards.versions import Span, Touch, Version, met
+from groupshift.domain.versions import Span, Touch, Version, met
 from groupshift.errors import Rejected
 
 ORDERED = (

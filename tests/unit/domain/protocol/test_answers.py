@@ -6,10 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from groupshift.domain.group_protocol import (
+    AWAY,
+    POLICY,
+    PROTOCOLS,
+    BrokerSettings,
+    Kind,
+    Policy,
+    Protocol,
+    ProtocolGroup,
+    Way,
+)
 from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event, Outcome
-from groupshift.domain.protocol.broker import POLICY, PROTOCOLS, BrokerSettings, Policy
 from groupshift.domain.protocol.forecast import forecast, predict, way_back
-from groupshift.domain.protocol.model import AWAY, Kind, Protocol, ProtocolGroup, Way
 from groupshift.domain.protocol.remedies import REMEDIES
 from protocol_groups import broker, classic, consumer, member
 

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.cluster_rows import ClusterState, OffsetRow
+from groupshift.domain.group_protocol import PROTOCOLS, BrokerSettings, Policy, Protocol, ProtocolGroup, Way
 from groupshift.domain.hazards import Met, Role, Trait
-from groupshift.domain.hazards.lines import line_of
-from groupshift.domain.hazards.versions import met
-from groupshift.domain.protocol.broker import PROTOCOLS, BrokerSettings, Policy
 from groupshift.domain.protocol.facts import ProtocolFacts
 from groupshift.domain.protocol.known_bugs import hazard_facts, known_bugs
-from groupshift.domain.protocol.model import Protocol, ProtocolGroup, Way
+from groupshift.domain.rows import ClusterState, OffsetRow
 from groupshift.domain.verdict import Verdict
+from groupshift.domain.versions import line_of, met
 from protocol_groups import broker, classic, consumer, member, view
 
 UP, DOWN = Protocol.CONSUMER, Protocol.CLASSIC

@@ -7,14 +7,23 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.books import BOOKS
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.facts import Place
-from groupshift.domain.moves import Gate, MoveName, MoveRequest, StageName, Until, WayBack
-from groupshift.domain.plan import Plan, from_json, to_json
-from groupshift.domain.protocol.model import Aim, Protocol, Way
-from groupshift.domain.protocol.observation import view_of
+from groupshift.domain.group_protocol import Aim, Protocol, Way
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.observation import view_of
+from groupshift.domain.plan import (
+    Gate,
+    MoveName,
+    MoveRequest,
+    Plan,
+    StageName,
+    Until,
+    WayBack,
+    from_json,
+    to_json,
+)
 from groupshift.domain.protocol.planning import wanted
-from groupshift.domain.steps import ReplaceMembers
+from groupshift.domain.step import ReplaceMembers
 from protocol_groups import classic, consumer, view
 
 BOOK = BOOKS[MoveName.PROTOCOL]

@@ -6,7 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.cluster_rows import (
+from groupshift.domain.group_protocol import (
+    AWAY,
+    POLICY,
+    PROTOCOLS,
+    Kind,
+    Policy,
+    Protocol,
+    ProtocolGroup,
+    ProtocolView,
+    Way,
+)
+from groupshift.domain.protocol.facts import ProtocolFacts
+from groupshift.domain.protocol.preflight import RULES, ask
+from groupshift.domain.rows import (
     AssignmentRow,
     ClusterState,
     LogEndRow,
@@ -14,11 +27,6 @@ from groupshift.domain.cluster_rows import (
     ProblemRow,
     SubscriptionRow,
 )
-from groupshift.domain.protocol.broker import POLICY, PROTOCOLS, Policy
-from groupshift.domain.protocol.facts import ProtocolFacts
-from groupshift.domain.protocol.model import AWAY, Kind, Protocol, ProtocolGroup, Way
-from groupshift.domain.protocol.preflight import RULES, ask
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Finding, Verdict
 from protocol_groups import broker, classic, consumer, member, view
 

@@ -7,14 +7,12 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.books import BOOKS
-from groupshift.domain.coordination import MemberKind
 from groupshift.domain.facts import Facts, Place
-from groupshift.domain.moves import MoveName, MoveRequest, StageName
+from groupshift.domain.group_protocol import Aim, Kind, Policy, Protocol, ProtocolGroup, ProtocolView, Way
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.observation import view_of
+from groupshift.domain.plan import MoveName, MoveRequest, StageName
 from groupshift.domain.protocol import rulebook
-from groupshift.domain.protocol.broker import Policy
-from groupshift.domain.protocol.model import Aim, Kind, Protocol, ProtocolGroup, Way
-from groupshift.domain.protocol.observation import view_of
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from protocol_groups import broker, classic, consumer, view

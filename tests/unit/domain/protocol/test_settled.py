@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
 from groupshift.domain.protocol.settled import SETTLED, Wanted, settled
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Verdict
 from protocol_groups import broker, classic, consumer, member, view
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import Kind, Protocol, ProtocolGroup
 from groupshift.domain.protocol.silence import MemberLook, MemberWatch, present
-from groupshift.domain.protocol.view import ProtocolView
 from groupshift.domain.verdict import Finding, Verdict
 from protocol_groups import broker, classic, consumer, member, view
 

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from groupshift.application.account import Account, Compared
-from groupshift.domain.chronicle import KnownBy, Sighting, Tenure
 from groupshift.domain.evidence import Moment
-from groupshift.domain.moves import MoveName, Until
+from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.ownership_history import KnownBy, Sighting, Tenure
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.phases import Phase
-from groupshift.domain.protocol.model import Protocol, Way
+from groupshift.domain.plan import MoveName, Phase, Until
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.journal import Event, EventKind
 from groupshift.spark.account.axis import LEFT, axis_of

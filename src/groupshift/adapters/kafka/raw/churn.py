@@ -12,8 +12,8 @@ from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.group_deleting import delete_groups
 from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
 
 PREFIX = "groupshift-compaction-"

@@ -14,9 +14,9 @@ from typing import Any
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, fill, id_of, id_text
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.commit_places import FORMER, Place, TopicNow, Topics
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import OffsetRow
 
 BY_ID = 10
 """The first OffsetFetch and OffsetCommit that name topics by id: Kafka 4.1."""

@@ -12,7 +12,7 @@ from typing import Any
 from groupshift.adapters.kafka.raw import group_calls
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.wire import Api, fill, raise_for
-from groupshift.domain.expansion.probing import NOBODY
+from groupshift.domain.placement import NOBODY
 
 _GROUP = 0
 _BATCHED = 4

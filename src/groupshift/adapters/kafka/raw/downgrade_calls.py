@@ -15,7 +15,7 @@ from kio.static.constants import EntityType
 from groupshift import __version__
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.wire import Api, fill, raise_for
-from groupshift.domain.downgrade.view import Property
+from groupshift.domain.cluster import Property
 
 _BROKER, _GROUP = 4, 32
 _STATIC, _DYNAMIC, _DEFAULT_OF_CLUSTER, _OF_GROUP = 4, 2, 3, 8

@@ -14,8 +14,8 @@ from groupshift.adapters.kafka.raw.protocol_rows import kind_of
 from groupshift.adapters.kafka.raw.replicas import metadata_of
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
 from groupshift.adapters.kafka.raw.wire import BrokerError, error_name, raise_for
-from groupshift.domain.downgrade.levels import METADATA
-from groupshift.domain.downgrade.view import Asked, BrokerView, ClusterView, ListedGroup, QuorumView
+from groupshift.domain.cluster import Asked, BrokerView, ClusterView, ListedGroup, QuorumView
+from groupshift.domain.versions import METADATA
 from groupshift.ports.clock import Clock
 
 _WAITING = frozenset({14, 15})

@@ -33,7 +33,7 @@ from groupshift.adapters.kafka.raw.wire import (
     fill,
     raise_for,
 )
-from groupshift.domain.cluster_rows import OffsetRow
+from groupshift.domain.rows import OffsetRow
 from groupshift.ports.offset_restoring import unheld
 
 _DELETE_GROUPS, _DELETE_VERSION = 42, 1

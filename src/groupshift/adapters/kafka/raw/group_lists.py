@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.reading import listing
+from groupshift.domain.group_protocol import Kind
 from groupshift.domain.protocol.counts import Counts
-from groupshift.domain.protocol.model import Kind
 
 _TYPES = set(Kind) - {Kind.ABSENT}
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
-from groupshift.domain.cluster_rows import (
+from groupshift.domain.rows import (
     AssignmentRow,
     GroupRow,
     LogEndRow,

@@ -10,8 +10,8 @@ from typing import Any
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, error_name, fill, is_retriable
-from groupshift.domain.cluster_rows import LEFT_OVER, LogEndRow, ProblemRow
 from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import LEFT_OVER, LogEndRow, ProblemRow
 
 _LATEST, _EARLIEST = -1, -2
 _BY_OFFSET, _PLAIN = 1, 7

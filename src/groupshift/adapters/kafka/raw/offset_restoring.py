@@ -22,8 +22,8 @@ from groupshift.adapters.kafka.raw.wire import (
     id_text,
     raise_for,
 )
-from groupshift.domain.cluster_rows import OffsetRow
 from groupshift.domain.commit_places import FORMER
+from groupshift.domain.rows import OffsetRow
 from groupshift.ports.offset_restoring import Refusals, unheld
 
 _NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1

@@ -12,10 +12,9 @@ from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
 from groupshift.adapters.kafka.raw.replicas import metadata_of
 from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC, open_commits, unstable
 from groupshift.adapters.kafka.raw.wire import BrokerError, raise_for
+from groupshift.domain.cluster import ClusterView, PlacementView, TopicView, configured
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.downgrade.view import ClusterView
-from groupshift.domain.expansion.probing import Answers, probe_names
-from groupshift.domain.expansion.view import PlacementView, TopicView, configured
+from groupshift.domain.placement import Answers, probe_names
 from groupshift.ports.clock import Clock
 
 _UNKNOWN_TOPIC = 3

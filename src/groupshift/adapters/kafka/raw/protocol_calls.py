@@ -11,7 +11,7 @@ from typing import Any
 from groupshift import __version__
 from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.wire import Api, error_name, fill
-from groupshift.domain.protocol.broker import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings
+from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings
 
 _GROUP_KEY = 0
 _BROKER = 4

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from groupshift.domain.coordinator_log.embedded import ASSIGNMENT, SUBSCRIPTION, read_blob
+from groupshift.domain.group_protocol import CONSUMERS, Kind, Protocol, ProtocolGroup, ProtocolMember
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.model import CONSUMERS, Kind, Protocol, ProtocolGroup, ProtocolMember
+from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
 
 _SPEAKS: Mapping[int, Protocol] = {0: Protocol.CLASSIC, 1: Protocol.CONSUMER}
 _HEX = 2

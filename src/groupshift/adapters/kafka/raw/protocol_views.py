@@ -13,10 +13,8 @@ from groupshift.adapters.kafka.raw.broker import BrokerConnection
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.protocol_rows import classic_group, consumer_group, kind_of
 from groupshift.adapters.kafka.raw.wire import Api, BrokerError, raise_for
-from groupshift.domain.cluster_rows import GONE
-from groupshift.domain.protocol.broker import BrokerSettings
-from groupshift.domain.protocol.model import Kind, ProtocolGroup
-from groupshift.domain.protocol.view import BrokerLook, ProtocolView
+from groupshift.domain.group_protocol import BrokerLook, BrokerSettings, Kind, ProtocolGroup, ProtocolView
+from groupshift.domain.rows import GONE
 from groupshift.ports.clock import Clock
 
 _LOADING, _NOT_AVAILABLE, _UNSUPPORTED, _NOT_FOUND = 14, 15, 35, 69

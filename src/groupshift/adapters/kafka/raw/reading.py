@@ -25,7 +25,7 @@ from groupshift.adapters.kafka.raw.group_rows import (
 )
 from groupshift.adapters.kafka.raw.transactions import FirstCommits
 from groupshift.adapters.kafka.raw.wire import Api, error_name, raise_for
-from groupshift.domain.cluster_rows import GONE, GroupRow, OffsetRow, ProblemRow
+from groupshift.domain.rows import GONE, GroupRow, OffsetRow, ProblemRow
 
 _AGAIN = frozenset({14, 15, 16})
 """The coordinator loads, is not there, or is another broker now."""

@@ -13,7 +13,8 @@ from groupshift.adapters.kafka.raw.commit_places import topics_now, with_topic_i
 from groupshift.adapters.kafka.raw.group_rows import within_logs
 from groupshift.adapters.kafka.raw.log_ends import LogEnds
 from groupshift.adapters.kafka.raw.reading import Listed, Reading, listing
-from groupshift.domain.cluster_rows import (
+from groupshift.domain.commit_places import Topics
+from groupshift.domain.rows import (
     LISTED_TOO,
     BrokerRow,
     ClusterState,
@@ -22,7 +23,6 @@ from groupshift.domain.cluster_rows import (
     OffsetRow,
     ProblemRow,
 )
-from groupshift.domain.commit_places import Topics
 from groupshift.ports.clock import Clock
 from groupshift.ports.group_snapshots import Progress
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from groupshift.domain.coordinator_log.embedded import CONSUMER
-from groupshift.domain.coordinator_log.state import Commit, GroupFamily, GroupState
+from groupshift.log.decode import CONSUMER
+from groupshift.log.state import Commit, GroupFamily, GroupState
 
 _Applies = Callable[[GroupState, Commit], bool]
 _Since = Callable[[GroupState, Commit], int | None]

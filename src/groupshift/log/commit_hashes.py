@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.coordinator_log import LogRecord, commit_place
+from groupshift.log import LogRecord, commit_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

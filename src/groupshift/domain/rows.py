@@ -1,6 +1,6 @@
 """All groups of a cluster at one moment, as rows: the one schema of live snapshots and decoded logs.
 
-Each class is a table of `groupshift.domain.cluster_snapshot`; its fields are the table's columns.
+Each class is a table of `groupshift.domain.evidence`; its fields are the table's columns.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from groupshift.domain.coordinator_log.types import Family
 from groupshift.errors import Rejected
+from groupshift.log.schema import Family
 
 Release = tuple[int, ...]
 

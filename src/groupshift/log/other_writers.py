@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from groupshift.domain.coordinator_log.fields import Schema, int16
-from groupshift.domain.coordinator_log.reading import Unreadable, read_message
-from groupshift.domain.coordinator_log.records import Decoded, DecodeStatus
-from groupshift.domain.coordinator_log.values import GROUP_METADATA
+from groupshift.log.codec import Unreadable, read_message
+from groupshift.log.decode import Decoded, DecodeStatus
+from groupshift.log.schema import GROUP_METADATA, Schema, int16
 
 _ENOUGH = 2
 """Values of one type, of so many groups, none of which can be read, from which on a log is another's: fewer

@@ -5,6 +5,19 @@ Text that is not UTF-8 makes its record an error row: brokers write UTF-8 only, 
 damaged, and a replacement character would hash to another partition and re-encode to other bytes.
 
 Source: specs/group-coordinator.md §§1.3, 1.4, 1.9 and 2.
+
+What members of consumer groups say about themselves: the bytes inside types 2 and 5.
+
+A broker keeps these bytes unread, so nothing in here changes a record's status. Rules: a version above
+3 is read as 3 and what follows is kept as ``remainder`` (forward-compatible by design); a blob that ends
+early ends at a field's edge (some clients leave the user data out); an empty assignment is a member that
+has not synced. User data belongs to the assignor and stays hex.
+
+Source: specs/group-coordinator.md §1.5.
+
+What goes into the decoder and what comes out of it.
+
+Source: specs/group-coordinator.md §1.9 (columns) and §1.1 (envelope).
 """
 
 from __future__ import annotations
@@ -12,17 +25,171 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from groupshift.domain.coordinator_log.embedded import attach
-from groupshift.domain.coordinator_log.fields import Schema
-from groupshift.domain.coordinator_log.reading import Unknown, Unreadable, read_message
-from groupshift.domain.coordinator_log.records import Decoded, DecodeStatus, LogRecord
-from groupshift.domain.coordinator_log.types import TYPES, RecordType
 from groupshift.domain.placement import partition_of
+from groupshift.log.codec import Unknown, Unreadable, read_message
+from groupshift.log.schema import (
+    TYPES,
+    Field,
+    Kind,
+    RecordType,
+    Schema,
+    int32,
+    numbers,
+    structs,
+    text,
+    text_or_null,
+    texts,
+)
 
 _INT16 = struct.Struct(">h")
+_REMEMBERED_BLOBS = 1 << 12
+_USER_DATA = Field(name="userData", kind=Kind.BYTES, nullable=True)
+_TOPIC_PARTITIONS = (text("topic"), numbers("partitions"))
+
+SUBSCRIPTION = Schema(
+    fields=(
+        texts("topics"),
+        _USER_DATA,
+        structs("ownedPartitions", *_TOPIC_PARTITIONS, since=1),
+        int32("generationId", since=2),
+        text_or_null("rackId", since=3),
+    ),
+    newest=3,
+)
+ASSIGNMENT = Schema(fields=(structs("assignedPartitions", *_TOPIC_PARTITIONS), _USER_DATA), newest=3)
+
+_PIECES = {
+    schema: tuple((field, Schema(fields=(field,))) for field in schema.fields)
+    for schema in (SUBSCRIPTION, ASSIGNMENT)
+}
+"""Each field by itself, for a blob may end behind any of them."""
+
+CONSUMER = "consumer"
+"""The protocol type whose member bytes these are; those of others (connect, sr) stay opaque."""
+
+
+def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
+    """A subscription or an assignment: ``version`` and the fields that are there.
+
+    ``remainder`` holds what is left as hex, ``problem`` says what could not be read; neither raises.
+    """
+    if not blob:
+        return {"version": None}
+    if len(blob) < _INT16.size:
+        return {"version": None, "problem": f"{len(blob)} bytes hold no version"}
+    version: int = _INT16.unpack_from(blob)[0]
+    if version < schema.oldest:
+        return {"version": version, "problem": f"version {version} is below {schema.oldest}"}
+    row: dict[str, Any] = {"version": version}
+    at = _INT16.size
+    for field, piece in _PIECES[schema]:
+        if not field.in_version(min(version, schema.newest)):
+            continue
+        if at == len(blob):
+            return row
+        try:
+            value, at = read_message(piece, field.since, blob, at, [])
+        except Unreadable as error:
+            return row | {"problem": str(error)}
+        row |= value
+    return row | {"remainder": blob[at:].hex()} if at < len(blob) else row
+
+
+def attach(record_type: int, value: dict[str, Any]) -> None:
+    """Add ``embedded`` to the members of a classic consumer group (type 2) and to the protocols of a
+    classic member of a consumer group (type 5)."""
+    if record_type == 2 and value["protocolType"] == CONSUMER:  # noqa: PLR2004
+        for member in value["members"]:
+            member["embedded"] = {
+                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
+                "assignment": _shown(ASSIGNMENT, member["assignment"]),
+            }
+    elif record_type == 5 and value.get("classicMemberMetadata"):  # noqa: PLR2004
+        for protocol in value["classicMemberMetadata"]["supportedProtocols"]:
+            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
+
+
+@lru_cache(maxsize=_REMEMBERED_BLOBS)
+def _shown(schema: Schema, blob: str) -> dict[str, Any]:
+    """Members of a group mostly say the same, record after record; rows share what they show."""
+    return read_blob(schema, bytes.fromhex(blob))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """One record of ``__consumer_offsets`` as it lies in the log.
+
+    ``partition`` and ``offset`` say where it lies, ``timestamp_ms`` is its append or create time
+    (epoch ms). A ``value`` of None is a tombstone. Control records never come here, nor do records of
+    aborted transactions: the reader is ``read_committed``.
+    """
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class DecodeStatus(StrEnum):
+    """How much of a record could be understood; only `OK` rows may ever be committed again."""
+
+    OK = "ok"
+    UNKNOWN_TYPE = "unknown_type"
+    """The key's type is not in our table (or its layout was never seen): group guessed, value raw."""
+    UNKNOWN_VERSION = "unknown_version"
+    """The value's version is newer than we know: read as the newest known one where that works."""
+    TRAILING_BYTES = "trailing_bytes"
+    """Key or value could be read but something is left behind it."""
+    ERROR = "error"
+    """Key or value cannot be read: ``problem`` says why, the raw bytes are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """One record, understood as far as it goes. Every column is always there.
+
+    * ``record_type`` is the key's leading int16, None when the key has not even that; ``key_version``
+      is the same number for known types, as releases up to 3.9 call it. ``type_name`` is "" for
+      unknown types.
+    * The key columns are None where the type has no such field or the key cannot be read. A group that
+      was guessed from an unknown type has ``group_guessed``.
+    * ``decoded`` is the value by the names of Kafka's schemas: only the fields that this version has,
+      and tagged fields only if they were written (an absent tag 0 of type 5 is not null). None for
+      tombstones and for what cannot be read. Members of consumer groups carry ``embedded``.
+    * ``unknown_tags``: "tag" at the top, "path:tag" below, for example "members[0]:9" → hex.
+    * ``expected_partition`` is where the group belongs (§2); None without a group or a count.
+    """
+
+    src_partition: int
+    src_offset: int
+    record_ts: int
+    record_type: int | None
+    type_name: str
+    key_version: int | None
+    group_id: str | None
+    group_guessed: bool
+    member_id: str | None
+    topic: str | None
+    partition: int | None
+    is_tombstone: bool
+    value_version: int | None
+    layout: str
+    decoded: dict[str, Any] | None
+    unknown_tags: Mapping[str, str] = field(default_factory=dict)
+    raw_key: bytes
+    raw_value: bytes | None
+    decode_status: DecodeStatus
+    problem: str
+    expected_partition: int | None
+    is_foreign: bool | None
+
+
 _GUESS = TYPES[3].key
 _COMMITS = frozenset({0, 1})
 _REMEMBERED = 1 << 14

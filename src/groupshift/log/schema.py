@@ -1,0 +1,441 @@
+"""How a schema of Kafka's messages is written down: fields with their versions, tags and nesting.
+
+One table of these per record type (`keys`, `values`, `embedded`) is all that `reading` and `writing`
+know about a record. Source: specs/group-coordinator.md §1.2.
+
+Every record type of ``__consumer_offsets``: its name, its key and the layouts of its value.
+
+Keys are classic-encoded in every release, and their leading int16 is the type.
+Source: specs/group-coordinator.md §§1.3 and 1.4.
+
+Layouts of the values of offsets, classic groups and consumer groups (types 0-8 and 16).
+
+Names are those of Kafka's schemas. Read off the generated classes of releases 3.7.2, 3.9.2, 4.0.2, 4.1.2,
+4.2.1, 4.3.1 and 4.4.0; source: specs/group-coordinator.md §1.4.
+
+Layouts of the values of share groups (types 9-15) and streams groups (types 17-23).
+
+Both kept version 0 while their layout changed; the older ones are marked early access. Read off the
+generated classes of releases 3.9.2 to 4.4.0; type 18 was gone before any of them and follows §1.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What one element of a field is."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    INT64 = "int64"
+    STRING = "string"
+    BYTES = "bytes"
+    UUID = "uuid"
+    STRUCT = "struct"
+
+
+class Layout(StrEnum):
+    """Two layouts can carry one version number: early-access releases wrote 0 as well."""
+
+    CURRENT = "current"
+    EARLY_ACCESS = "early-access"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field: ``since`` and ``until`` are the first and last value version that carry it.
+
+    ``tag`` makes it a tagged field, which may be absent; ``fields`` are those of a struct; ``nullable``
+    speaks of the array where ``array`` is set.
+    """
+
+    name: str
+    kind: Kind
+    since: int = 0
+    until: int | None = None
+    array: bool = False
+    nullable: bool = False
+    tag: int | None = None
+    fields: tuple[Field, ...] = ()
+
+    def in_version(self, version: int) -> bool:
+        """Whether a value of this version carries the field."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schema:
+    """The fields of one message in the versions ``oldest`` to ``newest``; equal to itself only.
+
+    From ``flexible`` on lengths are compact and every struct ends with a tag section; None: never.
+    """
+
+    fields: tuple[Field, ...]
+    oldest: int = 0
+    newest: int = 0
+    flexible: int | None = None
+    layout: Layout = Layout.CURRENT
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version uses compact lengths and tags."""
+        return self.flexible is not None and version >= self.flexible
+
+
+def int8(name: str) -> Field:
+    """An int8 field."""
+    return Field(name=name, kind=Kind.INT8)
+
+
+def int16(name: str) -> Field:
+    """An int16 field."""
+    return Field(name=name, kind=Kind.INT16)
+
+
+def int32(name: str, **more: int | None) -> Field:
+    """An int32 field; ``more`` are since, until and tag."""
+    return _with(Field(name=name, kind=Kind.INT32), more)
+
+
+def int64(name: str, **more: int | None) -> Field:
+    """An int64 field; ``more`` are since, until and tag."""
+    return _with(Field(name=name, kind=Kind.INT64), more)
+
+
+def text(name: str) -> Field:
+    """A string that is never null."""
+    return Field(name=name, kind=Kind.STRING)
+
+
+def text_or_null(name: str, *, since: int = 0) -> Field:
+    """A string that may be null."""
+    return Field(name=name, kind=Kind.STRING, nullable=True, since=since)
+
+
+def blob(name: str) -> Field:
+    """Bytes that are never null."""
+    return Field(name=name, kind=Kind.BYTES)
+
+
+def uuid(name: str, *, tag: int | None = None, since: int = 0) -> Field:
+    """A UUID."""
+    return Field(name=name, kind=Kind.UUID, tag=tag, since=since)
+
+
+def numbers(name: str) -> Field:
+    """An array of int32."""
+    return Field(name=name, kind=Kind.INT32, array=True)
+
+
+def texts(name: str) -> Field:
+    """An array of strings."""
+    return Field(name=name, kind=Kind.STRING, array=True)
+
+
+def structs(name: str, *fields: Field, since: int = 0) -> Field:
+    """An array of structs."""
+    return Field(name=name, kind=Kind.STRUCT, array=True, fields=fields, since=since)
+
+
+def _with(field: Field, more: dict[str, int | None]) -> Field:
+    since, until, tag = more.get("since") or 0, more.get("until"), more.get("tag")
+    return Field(name=field.name, kind=field.kind, since=since, until=until, tag=tag)
+
+
+def flexible(*fields: Field, layout: Layout = Layout.CURRENT) -> Schema:
+    """A message whose only version, 0, is flexible: every type from 3 on."""
+    return Schema(fields=fields, flexible=0, layout=layout)
+
+
+TOPIC_PARTITIONS = (uuid("topicId"), numbers("partitions"))
+"""``{topicId, partitions[]}``, the element of most assignments."""
+
+OFFSET_COMMIT = Schema(
+    fields=(
+        int64("offset"),
+        int32("leaderEpoch", since=3),
+        text("metadata"),
+        int64("commitTimestamp"),
+        int64("expireTimestamp", since=1, until=1),
+        uuid("topicId", tag=0, since=4),
+    ),
+    newest=4,
+    flexible=4,
+)
+
+GROUP_METADATA = Schema(
+    fields=(
+        text("protocolType"),
+        int32("generation"),
+        text_or_null("protocol"),
+        text_or_null("leader"),
+        int64("currentStateTimestamp", since=2),
+        structs(
+            "members",
+            text("memberId"),
+            text_or_null("groupInstanceId", since=3),
+            text("clientId"),
+            text("clientHost"),
+            int32("rebalanceTimeout", since=1),
+            int32("sessionTimeout"),
+            blob("subscription"),
+            blob("assignment"),
+        ),
+    ),
+    newest=4,
+    flexible=4,
+)
+
+GROUP_EPOCH = flexible(int32("epoch"), int64("metadataHash", tag=0), int64("creationTimeMs", tag=1))
+
+_TOPICS = structs(
+    "topics",
+    uuid("topicId"),
+    text("topicName"),
+    int32("numPartitions"),
+    structs("partitionMetadata", int32("partition"), texts("racks")),
+)
+PARTITION_METADATA = flexible(_TOPICS)
+PARTITION_METADATA_EARLY = flexible(int32("epoch"), _TOPICS, layout=Layout.EARLY_ACCESS)
+
+_MEMBER = (
+    text_or_null("instanceId"),
+    text_or_null("rackId"),
+    text("clientId"),
+    text("clientHost"),
+    texts("subscribedTopicNames"),
+    text_or_null("subscribedTopicRegex"),
+    int32("rebalanceTimeoutMs"),
+    text_or_null("serverAssignor"),
+)
+_CLASSIC_MEMBER = Field(
+    name="classicMemberMetadata",
+    kind=Kind.STRUCT,
+    nullable=True,
+    tag=0,
+    fields=(int32("sessionTimeoutMs"), structs("supportedProtocols", text("name"), blob("metadata"))),
+)
+MEMBER = flexible(*_MEMBER, _CLASSIC_MEMBER)
+MEMBER_EARLY = flexible(
+    *_MEMBER,
+    structs(
+        "assignors",
+        text("name"),
+        int16("minimumVersion"),
+        int16("maximumVersion"),
+        int8("reason"),
+        int16("version"),
+        blob("metadata"),
+    ),
+    layout=Layout.EARLY_ACCESS,
+)
+
+TARGET_EPOCH = flexible(int32("assignmentEpoch"), int64("assignmentTimestamp", tag=0))
+
+TARGET = flexible(structs("topicPartitions", *TOPIC_PARTITIONS))
+TARGET_EARLY = flexible(
+    int8("error"),
+    structs("topicPartitions", *TOPIC_PARTITIONS),
+    int16("metadataVersion"),
+    blob("metadataBytes"),
+    layout=Layout.EARLY_ACCESS,
+)
+
+ASSIGNMENT_EPOCHS = Field(name="assignmentEpochs", kind=Kind.INT32, array=True, nullable=True, tag=0)
+"""KIP-1251: at which epoch each partition was assigned."""
+
+CURRENT = flexible(
+    int32("memberEpoch"),
+    int32("previousMemberEpoch"),
+    int8("state"),
+    structs("assignedPartitions", *TOPIC_PARTITIONS, ASSIGNMENT_EPOCHS),
+    structs("partitionsPendingRevocation", *TOPIC_PARTITIONS, ASSIGNMENT_EPOCHS),
+)
+CURRENT_EARLY = flexible(
+    int32("memberEpoch"),
+    int32("previousMemberEpoch"),
+    int32("targetMemberEpoch"),
+    structs("assignedPartitions", *TOPIC_PARTITIONS),
+    structs("partitionsPendingRevocation", *TOPIC_PARTITIONS),
+    structs("partitionsPendingAssignment", *TOPIC_PARTITIONS),
+    int8("error"),
+    int16("metadataVersion"),
+    blob("metadataBytes"),
+    layout=Layout.EARLY_ACCESS,
+)
+
+REGULAR_EXPRESSION = flexible(texts("topics"), int64("version"), int64("timestamp"))
+
+_EARLY = Layout.EARLY_ACCESS
+_PARTITIONS = Field(name="partitions", kind=Kind.INT32, array=True)
+
+SHARE_MEMBER = flexible(
+    text_or_null("rackId"), text("clientId"), text("clientHost"), texts("subscribedTopicNames")
+)
+SHARE_EPOCH = flexible(int32("epoch"), int64("metadataHash"))
+SHARE_EPOCH_EARLY = flexible(int32("epoch"), layout=_EARLY)
+SHARE_CURRENT = flexible(
+    int32("memberEpoch"),
+    int32("previousMemberEpoch"),
+    int8("state"),
+    structs("assignedPartitions", *TOPIC_PARTITIONS),
+)
+
+_INITIALIZED = (uuid("topicId"), text("topicName"), _PARTITIONS)
+_DELETING = structs("deletingTopics", uuid("topicId"), text("topicName"))
+SHARE_STATE = flexible(
+    structs("initializingTopics", *_INITIALIZED), structs("initializedTopics", *_INITIALIZED), _DELETING
+)
+SHARE_STATE_EARLY = flexible(structs("initializedTopics", *_INITIALIZED), _DELETING, layout=_EARLY)
+
+_KEY_VALUE = (text("key"), text("value"))
+STREAMS_EPOCH = flexible(
+    int32("epoch"),
+    int64("metadataHash"),
+    int32("validatedTopologyEpoch", tag=0),
+    Field(
+        name="lastAssignmentConfigs",
+        kind=Kind.STRUCT,
+        array=True,
+        nullable=True,
+        tag=1,
+        fields=_KEY_VALUE,
+    ),
+    int32("storedDescriptionTopologyEpoch", tag=2),
+    int32("failedDescriptionTopologyEpoch", tag=3),
+)
+STREAMS_MEMBER = flexible(
+    text_or_null("instanceId"),
+    text_or_null("rackId"),
+    text("clientId"),
+    text("clientHost"),
+    int32("rebalanceTimeoutMs"),
+    int32("topologyEpoch"),
+    text("processId"),
+    Field(
+        name="userEndpoint",
+        kind=Kind.STRUCT,
+        nullable=True,
+        fields=(text("host"), Field(name="port", kind=Kind.UINT16)),
+    ),
+    structs("clientTags", *_KEY_VALUE),
+)
+
+_TASKS = (text("subtopologyId"), _PARTITIONS)
+_ROLES = ("activeTasks", "standbyTasks", "warmupTasks")
+STREAMS_TARGET = flexible(*(structs(role, *_TASKS) for role in _ROLES))
+STREAMS_CURRENT = flexible(
+    int32("memberEpoch"),
+    int32("previousMemberEpoch"),
+    int8("state"),
+    *(structs(role, *_TASKS, ASSIGNMENT_EPOCHS) for role in _ROLES),
+    *(structs(f"{role}PendingRevocation", *_TASKS, ASSIGNMENT_EPOCHS) for role in _ROLES),
+)
+
+_TOPIC_INFO = (
+    text("name"),
+    int32("partitions"),
+    int16("replicationFactor"),
+    structs("topicConfigs", *_KEY_VALUE),
+)
+_INDEXES = tuple(
+    Field(name=name, kind=Kind.INT16, array=True)
+    for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics")
+)
+STREAMS_TOPOLOGY = flexible(
+    int32("epoch"),
+    structs(
+        "subtopologies",
+        text("subtopologyId"),
+        texts("sourceTopics"),
+        texts("sourceTopicRegex"),
+        structs("stateChangelogTopics", *_TOPIC_INFO),
+        texts("repartitionSinkTopics"),
+        structs("repartitionSourceTopics", *_TOPIC_INFO),
+        structs("copartitionGroups", *_INDEXES),
+    ),
+)
+
+
+class Family(StrEnum):
+    """Which kind of group a record type belongs to."""
+
+    OFFSETS = "offsets"
+    """Any kind but share: committed offsets."""
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+    STREAMS = "streams"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordType:
+    """One type. ``values`` are tried in order, the current layout first; none: never seen on a server.
+
+    ``head`` is what every layout of an unstable type begins with, also one that we do not know.
+    """
+
+    number: int
+    name: str
+    family: Family
+    key: Schema
+    values: tuple[Schema, ...] = ()
+    head: Schema | None = None
+
+
+_GROUP, _GROUP_ID, _MEMBER_ID = text("group"), text("groupId"), text("memberId")
+_COMMIT_KEY = Schema(fields=(_GROUP, text("topic"), int32("partition")))
+_OF_GROUP = Schema(fields=(_GROUP_ID,))
+_OF_MEMBER = Schema(fields=(_GROUP_ID, _MEMBER_ID))
+_OF_EXPRESSION = Schema(fields=(_GROUP_ID, text("regularExpression")))
+
+_TABLE: tuple[tuple[int, str, Family, Schema, tuple[Schema, ...]], ...] = (
+    (0, "OffsetCommit", Family.OFFSETS, _COMMIT_KEY, (OFFSET_COMMIT,)),
+    (1, "OffsetCommit", Family.OFFSETS, _COMMIT_KEY, (OFFSET_COMMIT,)),
+    (2, "GroupMetadata", Family.CLASSIC, Schema(fields=(_GROUP,)), (GROUP_METADATA,)),
+    (3, "ConsumerGroupMetadata", Family.CONSUMER, _OF_GROUP, (GROUP_EPOCH,)),
+    (4, "ConsumerGroupPartitionMetadata", Family.CONSUMER, _OF_GROUP,
+     (PARTITION_METADATA, PARTITION_METADATA_EARLY)),
+    (5, "ConsumerGroupMemberMetadata", Family.CONSUMER, _OF_MEMBER, (MEMBER, MEMBER_EARLY)),
+    (6, "ConsumerGroupTargetAssignmentMetadata", Family.CONSUMER, _OF_GROUP, (TARGET_EPOCH,)),
+    (7, "ConsumerGroupTargetAssignmentMember", Family.CONSUMER, _OF_MEMBER, (TARGET, TARGET_EARLY)),
+    (8, "ConsumerGroupCurrentMemberAssignment", Family.CONSUMER, _OF_MEMBER, (CURRENT, CURRENT_EARLY)),
+    (9, "ShareGroupPartitionMetadata", Family.SHARE, _OF_GROUP,
+     (PARTITION_METADATA, SHARE_STATE_EARLY)),
+    (10, "ShareGroupMemberMetadata", Family.SHARE, _OF_MEMBER, (SHARE_MEMBER,)),
+    (11, "ShareGroupMetadata", Family.SHARE, _OF_GROUP, (SHARE_EPOCH, SHARE_EPOCH_EARLY)),
+    (12, "ShareGroupTargetAssignmentMetadata", Family.SHARE, _OF_GROUP, (TARGET_EPOCH,)),
+    (13, "ShareGroupTargetAssignmentMember", Family.SHARE, _OF_MEMBER, (TARGET,)),
+    (14, "ShareGroupCurrentMemberAssignment", Family.SHARE, _OF_MEMBER, (SHARE_CURRENT,)),
+    (15, "ShareGroupStatePartitionMetadata", Family.SHARE, _OF_GROUP,
+     (SHARE_STATE, SHARE_STATE_EARLY)),
+    (16, "ConsumerGroupRegularExpression", Family.CONSUMER, _OF_EXPRESSION, (REGULAR_EXPRESSION,)),
+    (17, "StreamsGroupMetadata", Family.STREAMS, _OF_GROUP, (STREAMS_EPOCH,)),
+    (18, "StreamsGroupPartitionMetadata", Family.STREAMS, _OF_GROUP, (PARTITION_METADATA,)),
+    (19, "StreamsGroupMemberMetadata", Family.STREAMS, _OF_MEMBER, (STREAMS_MEMBER,)),
+    (20, "StreamsGroupTargetAssignmentMetadata", Family.STREAMS, _OF_GROUP, (TARGET_EPOCH,)),
+    (21, "StreamsGroupTargetAssignmentMember", Family.STREAMS, _OF_MEMBER, (STREAMS_TARGET,)),
+    (22, "StreamsGroupCurrentMemberAssignment", Family.STREAMS, _OF_MEMBER, (STREAMS_CURRENT,)),
+    (23, "StreamsGroupTopology", Family.STREAMS, _OF_GROUP, (STREAMS_TOPOLOGY,)),
+    (24, "StreamsGroupTargetAssignmentResolvedTopicIds", Family.STREAMS, _OF_GROUP, ()),
+)  # fmt: skip
+
+_EPOCH_FIRST = frozenset({11, 12, 14, 17, 20, 22, 23})
+"""Unstable types whose first field is an epoch in every layout: all an audit needs of them."""
+
+
+def _head(number: int, values: tuple[Schema, ...]) -> Schema | None:
+    return Schema(fields=values[0].fields[:1]) if number in _EPOCH_FIRST else None
+
+
+TYPES = {
+    number: RecordType(
+        number=number, name=name, family=family, key=key, values=values, head=_head(number, values)
+    )
+    for number, name, family, key, values in _TABLE
+}
+"""Type number → type."""
