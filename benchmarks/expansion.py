@@ -52,7 +52,7 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.step import RunAct
-from groupshift.ports.cluster_runs import ClusterRun
+from groupshift.ports.journal import ClusterRun
 from groupshift.settings import KafkaSettings
 from groupshift.spark.expansion_tools import open_tools
 from groupshift.spark.run_tools import RunPlace

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.cluster_runs import NEXT, ClusterRun, ClusterRuns, RunState, RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.journal import NEXT, ClusterRun, ClusterRuns, RunState, RunStepRecord, StepState
 
 
 def cluster_run(name: str = "r", cluster: str = "c", at_ms: int = 1) -> ClusterRun:

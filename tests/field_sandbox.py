@@ -24,10 +24,10 @@ from kazoo.client import KazooClient
 
 from groupshift.adapters.fleet.process import ask
 from groupshift.bootstrap import App
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.plan import MoveRequest, Phase
 from groupshift.errors import Transient
 from groupshift.ports.journal import EventKind
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import Settings, load
 from groupshift_sandbox import legacy
 from groupshift_sandbox import up as sandbox_up

@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.fleet import Change, ChangeStatus, FleetDriver, SlotState, Started
+from groupshift.ports.driver import Change, ChangeStatus, FleetDriver, SlotState, Started
 from groupshift_sandbox.processes import wait_until
 
 GROUP = "orders-app"

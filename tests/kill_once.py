@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from simulated_downgrade import Killed
 
 

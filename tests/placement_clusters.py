@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from downgrade_clusters import broker, cluster
-from groupshift.domain.audit_log import Position
 from groupshift.domain.cluster import COUNT, BrokerView, ListedGroup, PlacementView, TopicView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.log import LogReading
@@ -14,6 +13,7 @@ from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.log.decode import Position
 
 NODES = (1, 2, 3)
 

@@ -23,7 +23,7 @@ from groupshift.domain.group_protocol import POLICY, ProtocolGroup
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
-from groupshift.ports.fleet import Change, ChangeStatus, Started
+from groupshift.ports.driver import Change, ChangeStatus, Started
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, command
 from groupshift_sandbox.client_members.events import (
     MemberEvent,

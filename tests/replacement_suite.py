@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import Accepted, BrokerReplacement, NodeState, Replacement
+from groupshift.ports.driver import Accepted, BrokerReplacement, NodeState, Replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

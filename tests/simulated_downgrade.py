@@ -12,7 +12,6 @@ from coordinator_story import PARTITIONS, Line, classic, commit, consumer_group,
 from downgrade_clusters import broker, cluster, listed
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.audit_log import Position
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import ClusterManifest
@@ -22,10 +21,11 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log import LogRecord
 from groupshift.log.commit_hashes import LiveCommit
+from groupshift.log.decode import Position
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
-from groupshift.ports.crash import CrashPoint
-from groupshift.ports.snapshot_compare import Compared
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.cluster_runs import MemoryClusterRuns
 

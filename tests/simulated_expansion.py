@@ -26,9 +26,9 @@ from groupshift.domain.rows import (
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
-from groupshift.ports.offset_restoring import unheld
-from groupshift.ports.snapshot_compare import Compared
+from groupshift.ports.changes import unheld
+from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.cluster_runs import MemoryClusterRuns
 from groupshift_testing.offset_brokers import OffsetBrokers

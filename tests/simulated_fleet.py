@@ -10,7 +10,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.scan import GroupState
-from groupshift.ports.crash import CrashPoints, NoCrash
+from groupshift.ports.clock import CrashPoints, NoCrash
 from groupshift.settings import Thresholds
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.ensemble import (

@@ -12,7 +12,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, Closing, GateBrief, Judgement
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, Gate, MoveRequest, Stage, Until, WayBack
-from groupshift.ports.crash import CrashPoints, NoCrash
+from groupshift.ports.clock import CrashPoints, NoCrash
 from groupshift.settings import Thresholds
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from groupshift.domain.audit_log import Position
 from groupshift.domain.cluster import (
     COUNT,
     BrokerView,
@@ -21,8 +20,9 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import NOBODY, Answers, probe_names
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.log import LogRecord
+from groupshift.log.decode import Position
 from groupshift.log.releases import Coordinator
-from groupshift.ports.offset_restoring import unheld
+from groupshift.ports.changes import unheld
 from groupshift_testing.offset_brokers import NotCoordinator, OffsetBrokers
 
 _LEVELS = {Coordinator.NEW: (1, 30), Coordinator.OLD: (1, 8)}

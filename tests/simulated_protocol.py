@@ -55,7 +55,7 @@ class ProtocolWorld(World):
         return replace(view(group), taken_at_ms=self.clock.now_ms())
 
     def read(self, group: str) -> GroupView:
-        """`groupshift.ports.groups.GroupReader`, of Kafka alone."""
+        """`groupshift.ports.cluster.GroupReader`, of Kafka alone."""
         if group != self.group:
             return view_of(view(ProtocolGroup(group=group, kind=Kind.ABSENT)), None)
         state = ClusterState(

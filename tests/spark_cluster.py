@@ -16,8 +16,8 @@ import pyspark
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.adapters.spark_submit.runner import SparkSubmit
-from groupshift.domain.judgement import ProofRequest
 from groupshift.errors import Broken
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import Command, Running, free_port, is_running, start, stop, wait_until

@@ -21,8 +21,8 @@ from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
 from groupshift.cli.evidence import written
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.plan import Until
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.spark.output import write_parquet, write_text
 from named_pipe import named_pipe
 from simulated_move import Bench

@@ -23,7 +23,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import MoveName, MoveRequest, Phase, Stage, Until
 from groupshift.domain.protocol.planning import KIND
-from groupshift.ports.fleet import Change
+from groupshift.ports.driver import Change
 from groupshift.settings import parse
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.client_members.events import delivered, overlapping, owned, read_events

@@ -268,7 +268,7 @@ class Verdict(RunTask):
         from groupshift.application.run_account import accepted
         from groupshift.application.run_accounts import account_of
         from groupshift.application.run_demands import lost_to
-        from groupshift.ports.cluster_runs import RunState
+        from groupshift.ports.journal import RunState
 
         if self.run_id in {"", UNKNOWN}:
             if context["params"]["execute"]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from groupshift.bootstrap import App
-    from groupshift.domain.judgement import ProofRequest
+    from groupshift.ports.spark_jobs import ProofRequest
 
 PLAN = "plan"
 """Task that makes the migration (``migrate_coordination``) or names it (``roll_back``), with the token."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from groupshift_airflow.hooks import KafkaClusterHook, SigningHook, base_settings
 
 if TYPE_CHECKING:
-    from groupshift.ports.broker_replacement import BrokerReplacement
+    from groupshift.ports.driver import BrokerReplacement
     from groupshift.spark.run_tools import RunPlace
 
 NODES_VARIABLE = "GROUPSHIFT_NODES"

@@ -13,12 +13,12 @@ from typing import Any
 
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap import App, build
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.ownership import history
 from groupshift.domain.plan import MoveRequest, Until
 from groupshift.domain.txnlog import merge, parse
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import load
 from groupshift_sandbox.airflow_api import AirflowApi, Question
 from groupshift_sandbox.demo_table import StageRow, rows

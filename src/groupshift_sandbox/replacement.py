@@ -12,7 +12,7 @@ from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import (
+from groupshift.ports.driver import (
     Accepted,
     BrokerReplacement,
     NodeState,
@@ -33,7 +33,7 @@ _FIRST, _LAST = Version.parse("3.7.0").lowest, Version.parse("4.0.0").lowest
 
 
 class SandboxReplacement:
-    """`groupshift.ports.broker_replacement.BrokerReplacement` over `rolling.replace_node`; ``name`` is the
+    """`groupshift.ports.driver.BrokerReplacement` over `rolling.replace_node`; ``name`` is the
     cluster's. ``start`` returns when the node is ready, or did not become ready: `observe` says which."""
 
     def __init__(self, home: Home, name: str) -> None:

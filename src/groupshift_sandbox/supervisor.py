@@ -26,7 +26,7 @@ from typing import Any
 from groupshift.adapters.fleet.process import socket_address
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.ports.fleet import SlotState
+from groupshift.ports.driver import SlotState
 from groupshift_sandbox.fleet import Action, FleetDefinition, FleetMemory, Observed, Place, Verb, next_actions
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.members import demand_startable, is_ready, member_command, member_id

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from groupshift.domain.modes import taken_over
 from groupshift.errors import Conflict, Fenced, Rejected
-from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord
+from groupshift.ports.journal import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord
 
 
 class MemoryClusterRuns:
-    """`groupshift.ports.cluster_runs.ClusterRuns` for tests and trials."""
+    """`groupshift.ports.journal.ClusterRuns` for tests and trials."""
 
     def __init__(self) -> None:
         self._runs: dict[str, ClusterRun] = {}

@@ -1,4 +1,4 @@
-"""`groupshift.ports.coordination.Coordination` in memory: one server, many members.
+"""`groupshift.ports.consumer.Coordination` in memory: one server, many members.
 
 Deterministic: everything happens in the caller's thread and watches fire at once. Sessions end only
 when `MemoryZookeeper.expire` is called; `suspend` makes a member's link silent before.
@@ -15,7 +15,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import parse_awareness, parse_registration
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.coordination import CoordinationListener, OffsetNode, OffsetWrite, Session
+from groupshift.ports.consumer import CoordinationListener, OffsetNode, OffsetWrite, Session
 
 
 @dataclass(slots=True)

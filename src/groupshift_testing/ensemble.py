@@ -65,7 +65,7 @@ class MemoryEnsembleReader:
 
 @dataclass(frozen=True, slots=True)
 class MemoryGroups:
-    """`groupshift.ports.groups.GroupReader` over the same groups."""
+    """`groupshift.ports.cluster.GroupReader` over the same groups."""
 
     ensemble: MemoryEnsemble
 
@@ -76,7 +76,7 @@ class MemoryGroups:
 
 @dataclass(frozen=True, slots=True)
 class MemoryModes:
-    """`groupshift.ports.mode.ModeSwitch` of every group."""
+    """`groupshift.ports.changes.ModeSwitch` of every group."""
 
     ensemble: MemoryEnsemble
 

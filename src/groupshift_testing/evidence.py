@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from groupshift.domain.evidence import MANIFEST, TABLES, FileEntry, Manifest, Moment, Row
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.seal import StoredFile
 from groupshift.errors import Broken, Rejected
+from groupshift.ports.spark_jobs import ProofRequest
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ def _entry(name: str, tables: Mapping[str, Sequence[Row]]) -> FileEntry:
 
 @dataclass(slots=True)
 class MemoryProof:
-    """`groupshift.ports.proof.ProofRunner`: the essential comparisons of the Spark job, in Python."""
+    """`groupshift.ports.spark_jobs.ProofRunner`: the essential comparisons of the Spark job, in Python."""
 
     evidence: MemoryEvidence
     runs: int = 0

@@ -1,9 +1,9 @@
-"""`groupshift.ports.membership.Membership` in memory: one classic group with eager rebalances.
+"""`groupshift.ports.consumer.Membership` in memory: one classic group with eager rebalances.
 
 A rebalance has two steps, so that a test can do things in between: `MemoryKafkaGroup.revoke` starts it,
 `complete` ends it once every member has let go.
 
-`groupshift.ports.fetch.Fetch` in memory: reads logs that are only lengths.
+`groupshift.ports.consumer.Fetch` in memory: reads logs that are only lengths.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from groupshift.domain.assignment import range_assignment
 from groupshift.domain.group import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict
-from groupshift.ports.fetch import Record, Reset
-from groupshift.ports.membership import MembershipListener
+from groupshift.ports.consumer import MembershipListener, Record, Reset
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ What OLD and NEW do follows specs/group-coordinator.md §3.1 and specs/verified-
   only from a higher place in the log, whatever partition that is in; and a partition that goes away takes the
   groups with it that the broker's *count* puts there.
 
-`groupshift.ports.placement_views.PlacementViews` of one view that was made before.
+`groupshift.ports.cluster.PlacementViews` of one view that was made before.
 
-`groupshift.ports.protocol_views.ProtocolViews` that were seen before: given one after the other.
+`groupshift.ports.cluster.ProtocolViews` that were seen before: given one after the other.
 """
 
 from __future__ import annotations

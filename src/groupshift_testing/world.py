@@ -25,9 +25,8 @@ from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.clock import Clock
-from groupshift.ports.crash import CrashPoint
-from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
+from groupshift.ports.clock import Clock, CrashPoint
+from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 
 FIRST_SESSION = 100
 
@@ -108,7 +107,7 @@ class World:
         return self.mode
 
     def read(self, group: str) -> GroupView:
-        """`groupshift.ports.groups.GroupReader`."""
+        """`groupshift.ports.cluster.GroupReader`."""
         if group != self.group:
             return GroupView(group=group, taken_at_ms=self.clock.now_ms(), exists=False, mode=ABSENT_MODE)
         registered = self._running(MemberKind.OLD, MemberKind.AWARE)
@@ -133,19 +132,19 @@ class World:
         )
 
     def last_delivered(self, group: str) -> dict[TopicPartition, int]:
-        """`groupshift.ports.ledger.Ledger`."""
+        """`groupshift.ports.evidence.Ledger`."""
         return {p: end - 1 for p, end in self.ends.items()} if group == self.group else {}
 
     def delivered_below(self, group: str, bounds: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """`groupshift.ports.ledger.Ledger`: every record was delivered."""
+        """`groupshift.ports.evidence.Ledger`: every record was delivered."""
         found = self.last_delivered(group)
         return {at: min(found[at], bound - 1) for at, bound in bounds.items() if at in found}
 
     def delivered(self, group: str, from_ms: int, to_ms: int) -> None:
-        """`groupshift.ports.ledger.Ledger`: as `tenures`."""
+        """`groupshift.ports.evidence.Ledger`: as `tenures`."""
 
     def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:  # noqa: ARG002 - the port
-        """`groupshift.ports.ledger.Ledger`: simulated members keep no ledgers of single deliveries."""
+        """`groupshift.ports.evidence.Ledger`: simulated members keep no ledgers of single deliveries."""
         return ()
 
     def _running(self, *kinds: MemberKind) -> list[str]:
@@ -229,7 +228,7 @@ def _committed(offsets: dict[TopicPartition, int]) -> tuple[CommittedOffset, ...
 
 @dataclass(slots=True)
 class MemoryModeSwitch:
-    """`groupshift.ports.mode.ModeSwitch` of a simulated group."""
+    """`groupshift.ports.changes.ModeSwitch` of a simulated group."""
 
     world: World
 
@@ -273,7 +272,7 @@ class MemoryModeSwitch:
 
 @dataclass(slots=True)
 class MemoryFleet:
-    """`groupshift.ports.fleet.FleetDriver`: applies a change at once, except in held places.
+    """`groupshift.ports.driver.FleetDriver`: applies a change at once, except in held places.
 
     ``pending`` makes it a driver that only instructs people; ``knows`` False one that knows no slots."""
 
@@ -347,7 +346,7 @@ class Killed(BaseException):
 
 @dataclass(slots=True)
 class CrashOnce:
-    """`groupshift.ports.crash.CrashPoints` that raises `Killed` the first time a point is reached."""
+    """`groupshift.ports.clock.CrashPoints` that raises `Killed` the first time a point is reached."""
 
     stage: StageName
     point: CrashPoint

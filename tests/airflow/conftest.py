@@ -42,7 +42,6 @@ from groupshift.domain.judgement import (
     GateBrief,
     Judgement,
     Planned,
-    ProofRequest,
     StageStatus,
 )
 from groupshift.domain.modes import ABSENT_MODE
@@ -50,6 +49,7 @@ from groupshift.domain.plan import Answer, Choice, Gate, Phase, Plan, Stage, Sta
 from groupshift.domain.step import Soak
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
+from groupshift.ports.spark_jobs import ProofRequest
 from longest_first import longest_first
 
 

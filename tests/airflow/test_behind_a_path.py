@@ -31,7 +31,7 @@ from groupshift.domain.audit import Audit, Looked
 from groupshift.domain.evidence import Moment
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.proof import ProofRequest
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.spark.html import page as report_page
 from groupshift.spark.html import section
 from groupshift.spark.offsets.document import render

@@ -14,7 +14,7 @@ from groupshift.application.downgrade_run import go_on
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.journal import RunState
 from groupshift_airflow import downgrades
 from simulated_downgrade import Group, World, one_of_39, tools_of, two_of_43, yes
 

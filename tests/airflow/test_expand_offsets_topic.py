@@ -14,7 +14,7 @@ from groupshift.application.expansion_run import go_on, turn_back
 from groupshift.application.run_engine import Ended
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.journal import RunState
 from groupshift_airflow import expansions
 from simulated_downgrade import yes
 from simulated_expansion import committed, equal, tools_of

@@ -25,7 +25,7 @@ from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun
+from groupshift.ports.journal import ClusterRun
 from groupshift_airflow import downgrades, expansions
 from simulated_downgrade import yes
 

@@ -19,9 +19,9 @@ from groupshift.bootstrap import App, build
 from groupshift.cli.live import Agreed
 from groupshift.cli.main import main
 from groupshift.cli.runner import Runner, claim
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.plan import MoveRequest, Until, WayBack
 from groupshift.domain.verdict import Verdict
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import load
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home

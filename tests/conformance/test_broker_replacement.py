@@ -14,7 +14,7 @@ from groupshift.adapters.replacement.command import CommandReplacement, Programs
 from groupshift.adapters.replacement.manual import ManualReplacement
 from groupshift.bootstrap.replacement import fenced, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.broker_replacement import Accepted, ClientFence, ForPerson, NodeState, Replacement
+from groupshift.ports.driver import Accepted, ClientFence, ForPerson, NodeState, Replacement
 from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from replacement_suite import Driven, change
 

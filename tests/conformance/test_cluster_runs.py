@@ -10,7 +10,7 @@ import pytest
 
 from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
-from groupshift.ports.cluster_runs import ClusterRuns
+from groupshift.ports.journal import ClusterRuns
 from groupshift_testing.cluster_runs import MemoryClusterRuns
 
 

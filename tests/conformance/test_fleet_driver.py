@@ -21,7 +21,7 @@ from groupshift.adapters.fleet.manual import ManualFleet
 from groupshift.adapters.fleet.process import ProcessFleet, ask
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.fleet import Pending, SlotState
+from groupshift.ports.driver import Pending, SlotState
 from groupshift.settings import CommandSettings
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.down import down

@@ -16,7 +16,7 @@ from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
 from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.fleet import Started
+from groupshift.ports.driver import Started
 from groupshift.settings import KubernetesSettings, parse
 from groupshift_sandbox.processes import wait_until
 from k8s.fleet import kubernetes_fleet, settings

@@ -21,8 +21,8 @@ from groupshift.domain.judgement import ActState
 from groupshift.domain.modes import ABSENT_MODE, Holder, MemberKind, Mode, ModeNode
 from groupshift.domain.plan import Answer, Choice, Gate, StageName
 from groupshift.errors import Conflict, Rejected
-from groupshift.ports.crash import CrashPoint
-from groupshift.ports.mode import ModeSwitch
+from groupshift.ports.changes import ModeSwitch
+from groupshift.ports.clock import CrashPoint
 from groupshift.settings import Thresholds
 from groupshift_testing.world import MemoryModeSwitch, World
 from simulated_move import Bench, make_bench
@@ -248,11 +248,11 @@ class Tool:
     meanwhile: Callable[[], object] | None = None
 
     def read(self, group: str) -> GroupView:
-        """`groupshift.ports.groups.GroupReader`."""
+        """`groupshift.ports.cluster.GroupReader`."""
         return replace(self.bench.world.read(group), mode=self.switch.read(group))
 
     def reached(self, stage: StageName, point: CrashPoint) -> None:
-        """`groupshift.ports.crash.CrashPoints`."""
+        """`groupshift.ports.clock.CrashPoints`."""
         assert stage in {StageName.TOGGLE, StageName.UNDO_TOGGLE}
         if point is CrashPoint.AFTER_JOURNAL and self.meanwhile:
             happens, self.meanwhile = self.meanwhile, None

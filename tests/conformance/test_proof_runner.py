@@ -13,10 +13,10 @@ from groupshift.adapters.crash import KillAt, Whom
 from groupshift.adapters.spark_submit.runner import LOG, SparkSubmit
 from groupshift.adapters.spark_submit.shipping import shipped_code, stays_here
 from groupshift.bootstrap.connections import crash_points
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.crash import CrashPoint, NoCrash
+from groupshift.ports.clock import CrashPoint, NoCrash
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 from groupshift_sandbox.processes import wait_until
 

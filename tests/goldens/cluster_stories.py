@@ -18,9 +18,9 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.domain.versions import Version
 from groupshift.errors import GroupshiftError
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import ForPerson, Replacement
-from groupshift.ports.cluster_runs import ClusterRun, RunState
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.driver import ForPerson, Replacement
+from groupshift.ports.journal import ClusterRun, RunState
 from simulated_downgrade import Group, Killed, World, one_of_39, two_of_43, yes
 from simulated_downgrade import tools_of as downgrading
 from simulated_expansion import Expansible, committed

@@ -13,8 +13,8 @@ from groupshift.domain.judgement import Assessment, GateBrief
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, Gate, MoveName, StageName, Until, WayBack
 from groupshift.errors import GroupshiftError
-from groupshift.ports.crash import CrashPoint
-from groupshift.ports.fleet import Change
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.driver import Change
 from groupshift.ports.journal import Entry, EventKind, Journal
 from groupshift_testing.world import Killed
 from simulated_move import Bench, make_bench

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fleet_suite import DEADLINE_S, GROUP, Fleet
 from groupshift.adapters.fleet.kubernetes import KubernetesFleet
 from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
-from groupshift.ports.fleet import SlotState
+from groupshift.ports.driver import SlotState
 from groupshift.settings import KubernetesSettings
 from groupshift_sandbox.processes import wait_until
 from k8s.manifests import NAMESPACE, fleet_of

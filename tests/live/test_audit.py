@@ -29,11 +29,11 @@ from groupshift.adapters.zookeeper.offset_nodes import ZookeeperOffsetNodes
 from groupshift.application.audit import AuditOptions, AuditSources, audit_offsets
 from groupshift.cli.main import main
 from groupshift.domain.audit import Audit
-from groupshift.domain.audit_log import Position
 from groupshift.domain.audit_rules import Kind, Weight
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.log import encode_key, encode_value
+from groupshift.log.decode import Position
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.committing import commit

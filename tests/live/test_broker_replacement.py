@@ -9,7 +9,7 @@ import pytest
 
 from groupshift.domain.group_protocol import PROTOCOLS
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import Replacement
+from groupshift.ports.driver import Replacement
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft

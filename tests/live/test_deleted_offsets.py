@@ -6,7 +6,7 @@ from kazoo.client import KazooClient
 
 from groupshift.consumers.coordination import ZookeeperCoordination
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.coordination import OffsetNode, OffsetWrite
+from groupshift.ports.consumer import OffsetNode, OffsetWrite
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -22,7 +22,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import Committed, OffsetRow
 from groupshift.log import commit_place
-from groupshift.ports.offset_restoring import unheld
+from groupshift.ports.changes import unheld
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
 from groupshift_sandbox.committing import commit

@@ -21,8 +21,7 @@ from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.adapters.sqlalchemy.schema import TABLE
 from groupshift.adapters.sqlalchemy.statements import statement, statements_of, versions
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.cluster_runs import ClusterRuns
-from groupshift.ports.journal import EventKind, Journal
+from groupshift.ports.journal import ClusterRuns, EventKind, Journal
 from groupshift.ports.scans import Scans
 from journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
 from journal_suite import *  # noqa: F403 - the suite's tests are this module's tests

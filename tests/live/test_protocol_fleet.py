@@ -8,7 +8,7 @@ import pytest
 
 from groupshift.domain.group_protocol import Kind, Protocol
 from groupshift.domain.modes import MemberKind
-from groupshift.ports.fleet import SlotState
+from groupshift.ports.driver import SlotState
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until
 from protocol_fleet import PATIENCE_S, FleetOptions, fleet_at

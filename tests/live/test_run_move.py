@@ -35,7 +35,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import MoveRequest, Phase, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.settings import Settings, load
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home

@@ -17,7 +17,7 @@ from groupshift.adapters.fleet.process import ProcessFleet, ask
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.fleet import Change, Slot, SlotState, Started
+from groupshift.ports.driver import Change, Slot, SlotState, Started
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox import legacy
 from groupshift_sandbox.down import down

@@ -17,7 +17,7 @@ from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.step import RunAct
-from groupshift.ports.cluster_runs import ClusterRun, RunState
+from groupshift.ports.journal import ClusterRun, RunState
 from groupshift.settings import load as load_settings
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit

@@ -14,7 +14,7 @@ from expansion_story import TOPIC, answered, committed, logged, placed, wanted
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.application.expansion_run import statuses
 from groupshift.bootstrap.downgrade import cluster_runs
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.journal import RunState
 from groupshift.settings import load as load_settings
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home

@@ -20,7 +20,7 @@ from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName
 from groupshift.errors import Conflict
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.settings import load
 from groupshift_sandbox.kraft import KraftCluster
 from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster

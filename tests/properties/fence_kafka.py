@@ -15,7 +15,7 @@ from groupshift.domain.assignment import range_assignment
 from groupshift.domain.group import KafkaGroup, KafkaMember
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.membership import MembershipListener
+from groupshift.ports.consumer import MembershipListener
 from properties import fence_time
 
 SESSION_S = 10.0
@@ -111,7 +111,7 @@ class State(Enum):
 
 
 class SimulatedMembership:
-    """`groupshift.ports.membership.Membership`; its thread is `turn`. ``up`` is its link."""
+    """`groupshift.ports.consumer.Membership`; its thread is `turn`. ``up`` is its link."""
 
     def __init__(self, coordinator: Coordinator, client: str) -> None:
         self._coordinator, self._client = coordinator, client

@@ -13,8 +13,7 @@ from groupshift.domain.assignment import Assignor, assign, threads_by_topic
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration, encode_registration, parse_registration
-from groupshift.ports.coordination import OffsetNode
-from groupshift.ports.fetch import Reset
+from groupshift.ports.consumer import OffsetNode, Reset
 from groupshift_testing.membership import MemoryFetch
 from properties import fence_time
 from properties.fence_kafka import SimulatedMembership

@@ -9,7 +9,7 @@ from typing import Any
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import CoordinationView
 from groupshift.errors import Transient
-from groupshift.ports.coordination import CoordinationListener, OffsetNode, OffsetWrite, Session
+from groupshift.ports.consumer import CoordinationListener, OffsetNode, OffsetWrite, Session
 from groupshift_testing.coordination import MemoryCoordination
 from properties import fence_time
 
@@ -19,7 +19,7 @@ NOTICE_S = 4.0
 
 
 class Wire:
-    """`groupshift.ports.coordination.Coordination` over `MemoryCoordination`, and the listener of that.
+    """`groupshift.ports.consumer.Coordination` over `MemoryCoordination`, and the listener of that.
 
     Watches are one-shot and set by reads. ``late`` keeps their events back. ``lose`` drops the
     connection right after the server has carried out the next change: its outcome stays unknown.

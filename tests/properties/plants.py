@@ -21,7 +21,7 @@ from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import NEVER, CoordinationView, Decision, Lease
 from groupshift.errors import Conflict
-from groupshift.ports.coordination import OffsetNode, OffsetWrite
+from groupshift.ports.consumer import OffsetNode, OffsetWrite
 from properties import fence_time
 from properties.fence_kafka import SimulatedMembership
 from properties.fence_wire import Wire

@@ -20,8 +20,8 @@ from groupshift.application.run_engine import Ended
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.versions import Version
 from groupshift.errors import Transient
-from groupshift.ports.cluster_runs import ClusterRun
-from groupshift.ports.crash import CrashPoint, NoStepCrash, StepCrashPoints
+from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
+from groupshift.ports.journal import ClusterRun
 from kill_once import KillOnce
 from simulated_downgrade import KillAt, Killed, World, one_of_39, tools_of, two_of_43, yes
 

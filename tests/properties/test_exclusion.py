@@ -17,7 +17,7 @@ from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member
 from groupshift.domain.registration import Registration
-from groupshift.ports.fetch import Reset
+from groupshift.ports.consumer import Reset
 from groupshift_testing.coordination import MemoryCoordination, MemoryZookeeper
 from groupshift_testing.membership import MemoryFetch, MemoryKafkaGroup, MemoryMembership
 

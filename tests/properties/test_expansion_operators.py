@@ -16,7 +16,7 @@ from groupshift.application.placement import audit_placement
 from groupshift.application.run_engine import RunOutcome
 from groupshift.errors import GroupshiftError
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.journal import RunState
 from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 

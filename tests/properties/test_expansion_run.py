@@ -17,7 +17,7 @@ from groupshift.application.run_engine import Ended
 from groupshift.domain.step import RunAct
 from groupshift.errors import Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.crash import CrashPoint, NoStepCrash, StepCrashPoints
+from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from kill_once import KillOnce
 from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import Expansible, committed, equal, tools_of

@@ -22,7 +22,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.step import RunAct, RunStep
 from groupshift.errors import GroupshiftError, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.journal import RunStepRecord
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, tools_of
 

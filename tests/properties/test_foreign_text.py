@@ -23,7 +23,7 @@ from groupshift.cli import hazards, render, run_show, scan_render
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.ports.fleet import Change
+from groupshift.ports.driver import Change
 from groupshift.spark import html, picture
 from groupshift.spark.html import Markup
 

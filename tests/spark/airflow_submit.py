@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from groupshift.domain.judgement import ProofRequest
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_airflow.hooks import require_spark
 from groupshift_airflow.operators import Validate
 

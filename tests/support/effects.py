@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 
 GOLDENS = Path(__file__).parents[1] / "goldens"
 KEPT = GOLDENS / "effects"

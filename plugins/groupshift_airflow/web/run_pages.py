@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from groupshift.application.run_accounts import account_of
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import NEXT, ClusterRun, ClusterRuns
+from groupshift.ports.journal import NEXT, ClusterRun, ClusterRuns
 from groupshift.spark.run_report.pages import headline_of, page_of
 from groupshift_airflow.hooks import base_settings
 from groupshift_airflow.operators import PLAN, REFUSED, UNKNOWN

@@ -1,12 +1,12 @@
-"""`groupshift.ports.access.Access` at the real servers."""
+"""`groupshift.ports.cluster.Access` at the real servers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from groupshift.domain.access import Identity
 from groupshift.domain.group import GroupView
+from groupshift.ports.cluster import Identity
 
 
 class ZookeeperAsks(Protocol):

@@ -1,4 +1,4 @@
-"""Hashes of live commits as JSON files: `groupshift.ports.commit_hashes.CommitHashes`."""
+"""Hashes of live commits as JSON files: `groupshift.ports.log.CommitHashes`."""
 
 from __future__ import annotations
 

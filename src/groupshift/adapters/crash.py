@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 
 
 class Whom(StrEnum):
@@ -20,7 +20,7 @@ class Whom(StrEnum):
 
 
 class KillAt:
-    """`groupshift.ports.crash.CrashPoints` that sends SIGKILL at one point of one stage."""
+    """`groupshift.ports.clock.CrashPoints` that sends SIGKILL at one point of one stage."""
 
     def __init__(self, stage: StageName, point: CrashPoint, whom: Whom = Whom.SELF) -> None:
         self._stage, self._point, self._whom = stage, point, whom
@@ -50,7 +50,7 @@ class KillAt:
 
 
 class KillAtStep:
-    """`groupshift.ports.crash.StepCrashPoints` that sends SIGKILL to this process at one point of the first
+    """`groupshift.ports.clock.StepCrashPoints` that sends SIGKILL to this process at one point of the first
     step whose key holds a text."""
 
     def __init__(self, text: str, point: CrashPoint) -> None:

@@ -23,7 +23,7 @@ _ARMOUR = re.compile(r"(-----BEGIN [A-Z ]+-----)([^-]*)(-----END [A-Z ]+-----)")
 
 
 class Ed25519Signer:
-    """`groupshift.ports.signature.Signer`. ``key`` is a private key (PEM, PKCS #8, no password) or the path
+    """`groupshift.ports.evidence.Signer`. ``key`` is a private key (PEM, PKCS #8, no password) or the path
     of a file that holds one; it is read at the first use and appears in no message."""
 
     def __init__(self, key: str) -> None:
@@ -60,7 +60,7 @@ class Ed25519Signer:
 
 
 class Ed25519Verifier:
-    """`groupshift.ports.signature.Verifier`. ``key`` is a public key (PEM) or the path of a file with one."""
+    """`groupshift.ports.evidence.Verifier`. ``key`` is a public key (PEM) or the path of a file with one."""
 
     def __init__(self, key: str) -> None:
         self._key = key

@@ -27,7 +27,7 @@ from groupshift.domain.rows import (
 )
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock
-from groupshift.ports.group_snapshots import Progress
+from groupshift.ports.cluster import Progress
 
 _WINDOW = 200
 _Row = TypeVar("_Row", GroupRow, MemberRow, SubscriptionRow, AssignmentRow, OffsetRow, ProblemRow)

@@ -1,4 +1,4 @@
-"""One view of a group from ZooKeeper and Kafka: `groupshift.ports.groups.GroupReader`."""
+"""One view of a group from ZooKeeper and Kafka: `groupshift.ports.cluster.GroupReader`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LiveGroupReader:
         self._clock = clock
 
     def read(self, group: str) -> GroupView:
-        """The group now; see `groupshift.ports.groups.GroupReader.read`."""
+        """The group now; see `groupshift.ports.cluster.GroupReader.read`."""
         view, apart_ms = self._read(group)
         for _ in range(_AGAIN if apart_ms > _APART_MS else 0):
             try:

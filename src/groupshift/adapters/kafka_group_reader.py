@@ -1,12 +1,11 @@
-"""One view of a group from Kafka alone, with every broker: `groupshift.ports.groups.GroupReader`."""
+"""One view of a group from Kafka alone, with every broker: `groupshift.ports.cluster.GroupReader`."""
 
 from __future__ import annotations
 
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.observation import view_of
-from groupshift.ports.group_snapshots import GroupSnapshots
-from groupshift.ports.protocol_views import ProtocolViews
+from groupshift.ports.cluster import GroupSnapshots, ProtocolViews
 
 _READ = frozenset({Kind.CLASSIC, Kind.CONSUMER})
 
@@ -18,7 +17,7 @@ class KafkaGroupReader:
         self._views, self._snapshots = views, snapshots
 
     def read(self, group: str) -> GroupView:
-        """The group now; see `groupshift.ports.groups.GroupReader.read`. ZooKeeper is not asked."""
+        """The group now; see `groupshift.ports.cluster.GroupReader.read`. ZooKeeper is not asked."""
         look = self._views.look(group)
         known = look.group.kind in _READ
         return view_of(look, self._snapshots.take([group]) if known else None)

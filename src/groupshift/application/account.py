@@ -21,8 +21,8 @@ from groupshift.domain.plan import Phase, Plan
 from groupshift.domain.seal import REPORT, Approval, StoredFile, values_of
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Broken, GroupshiftError
+from groupshift.ports.evidence import Delivered
 from groupshift.ports.journal import Event, EventKind
-from groupshift.ports.ledger import Delivered
 
 CONSUMPTION, AUDIT_FILE, DIFFERENCES = "consumption", "audit.json", "differences.parquet"
 SHOWN_DIFFERENCES = 10

@@ -21,7 +21,7 @@ from groupshift.domain.plan import Gate, Phase, Stage, StageName
 from groupshift.domain.step import ReplaceMembers, Soak
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.journal import Entry, EventKind, StepRecord, StepState
 
 

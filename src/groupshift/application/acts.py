@@ -16,7 +16,7 @@ from groupshift.domain.modes import Holder, MemberKind, Mode, ModeNode
 from groupshift.domain.plan import Stage, StageName
 from groupshift.domain.step import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from groupshift.errors import Conflict
-from groupshift.ports.fleet import Change, Occupant, Pending
+from groupshift.ports.driver import Change, Occupant, Pending
 
 Data = Mapping[str, Any]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from groupshift.application.environment import Environment
 from groupshift.application.observe import LOOK_AGAIN_S, look
-from groupshift.domain.access import findings as identities
 from groupshift.domain.books import BOOKS
 from groupshift.domain.judgement import Assessment, Judgement
 from groupshift.domain.plan import MoveName, MoveRequest
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
+from groupshift.ports.cluster import findings as identities
 
 _BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 

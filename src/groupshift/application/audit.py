@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from groupshift.domain.audit import Audit, Looked, Reading, audit, confirmed, unheard_of
 from groupshift.domain.audit_case import Terms
-from groupshift.domain.audit_log import Position, homes, read_log
+from groupshift.domain.audit_log import homes, read_log
 from groupshift.domain.znodes import refuse_other_cluster
-from groupshift.ports.audits import Comparison, LogProgress, LogReader, OffsetNodes
+from groupshift.log.decode import Position
+from groupshift.ports.audits import Comparison, OffsetNodes
 from groupshift.ports.clock import Clock
-from groupshift.ports.group_snapshots import GroupSnapshots
+from groupshift.ports.cluster import GroupSnapshots
+from groupshift.ports.log import LogProgress, LogReader
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how much is done, and of how much."""

@@ -8,11 +8,11 @@ from groupshift.application.pack import Held, held, measured
 from groupshift.application.proof import REPORT_FILE, folder
 from groupshift.application.records import load
 from groupshift.domain.evidence import Moment
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.plan import StageName
 from groupshift.domain.seal import AUDITED
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Entry, EventKind
+from groupshift.ports.spark_jobs import ProofRequest
 
 
 def journal(env: Environment, request: ProofRequest) -> None:

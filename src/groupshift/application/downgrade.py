@@ -18,9 +18,8 @@ from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded, LogRecord, decode
-from groupshift.ports.audits import LogProgress
-from groupshift.ports.downgrade_views import DowngradeViews
-from groupshift.ports.log_copies import OffsetsLog
+from groupshift.ports.cluster import DowngradeViews
+from groupshift.ports.log import LogProgress, OffsetsLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from groupshift.application.run_stretches import Stretch, stretches_of
 from groupshift.domain.downgrade.run_plan import RunPlan, from_json
 from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.step import RunAct, RunStep
-from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
+from groupshift.ports.journal import ClusterRun, RunStepRecord
 
 DowngradeAccount = RunAccount[RunPlan]
 

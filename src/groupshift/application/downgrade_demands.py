@@ -8,7 +8,7 @@ from groupshift.application.run_demands import demand_move
 from groupshift.domain.downgrade.run_plan import from_json
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun
+from groupshift.ports.journal import ClusterRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
 from groupshift.log.replay import LoadOutcome
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.journal import RunStepRecord
 
 _CHURN_S = 1.0
 

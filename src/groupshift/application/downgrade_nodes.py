@@ -12,7 +12,7 @@ from groupshift.domain.downgrade.answered import no_go
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Transient
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.journal import RunStepRecord
 
 
 def _wanted_offset(work: Work, _step: RunStep) -> Mapping[str, Any]:

@@ -14,8 +14,8 @@ from groupshift.domain.downgrade.run_plan import RunPlan
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.versions import Version
 from groupshift.errors import Transient
-from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.journal import RunStepRecord
 
 
 def change_of(work: Work, step: RunStep) -> Replacement:

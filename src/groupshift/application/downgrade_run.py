@@ -26,7 +26,7 @@ from groupshift.domain.judgement import Judgement
 from groupshift.domain.step import RunStep, asked_with
 from groupshift.domain.verdict import Finding
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
+from groupshift.ports.journal import ClusterRun, ClusterRuns
 
 MOVE: Move[Work] = Move(
     name="downgrade",

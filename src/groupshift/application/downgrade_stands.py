@@ -5,9 +5,8 @@ from __future__ import annotations
 from groupshift.application.downgrade_replace import alike, change_of, tells
 from groupshift.application.downgrade_work import Work
 from groupshift.domain.step import Journaled, RunAct, RunStep, Stand
-from groupshift.ports.broker_replacement import NodeState
-from groupshift.ports.cluster_runs import RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.driver import NodeState
+from groupshift.ports.journal import RunStepRecord, StepState
 
 
 def journaled(work: Work) -> dict[str, Journaled]:

@@ -11,8 +11,8 @@ from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import RunPlan, met
 from groupshift.domain.versions import Version
-from groupshift.ports.cluster_acts import ClusterActs
-from groupshift.ports.downgrade_views import DowngradeViews
+from groupshift.ports.changes import ClusterActs
+from groupshift.ports.cluster import DowngradeViews
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

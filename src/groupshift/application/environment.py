@@ -7,18 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from groupshift.domain.modes import Holder, Isolation
 from groupshift.domain.plan import MoveName
-from groupshift.ports.access import Access, NobodyAsks
-from groupshift.ports.clock import Clock
-from groupshift.ports.crash import CrashPoints, NoCrash
-from groupshift.ports.evidence import EvidenceStore
-from groupshift.ports.fleet import FleetDriver
-from groupshift.ports.groups import GroupReader
+from groupshift.ports.changes import ModeSwitch
+from groupshift.ports.clock import Clock, CrashPoints, NoCrash
+from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
+from groupshift.ports.driver import FleetDriver
+from groupshift.ports.evidence import EvidenceStore, Ledger, Signer
 from groupshift.ports.journal import Entry, Journal
-from groupshift.ports.ledger import Ledger
-from groupshift.ports.mode import ModeSwitch
-from groupshift.ports.proof import ProofRunner
 from groupshift.ports.record_log import NobodyAsksTheLog, RecordLog
-from groupshift.ports.signature import Signer
+from groupshift.ports.spark_jobs import ProofRunner
 from groupshift.settings import ApprovalSettings, Thresholds
 
 

@@ -9,7 +9,7 @@ from groupshift.application.run_account import RunAccount, account, result_of
 from groupshift.application.run_stretches import Stretch, stretches_of
 from groupshift.domain.expansion.run_plan import ExpansionPlan, from_json, way_back
 from groupshift.domain.step import RunAct, Stand
-from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
+from groupshift.ports.journal import ClusterRun, RunStepRecord
 
 ExpansionAccount = RunAccount[ExpansionPlan]
 UNKNOWN = "not asked yet"

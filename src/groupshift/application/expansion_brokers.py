@@ -16,8 +16,8 @@ from groupshift.domain.cluster import COUNT
 from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.journal import RunStepRecord
 
 _GROWN = "grown"
 _ACCEPTED = (COUNTED, "accepted_by", "reasons")

@@ -14,8 +14,7 @@ from groupshift.application.expansion_work import COUNTED, Expanding
 from groupshift.application.run_work import Handler
 from groupshift.domain.step import RunAct, RunStep
 from groupshift.errors import Conflict
-from groupshift.ports.cluster_runs import RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.journal import RunStepRecord, StepState
 
 
 def placing(work: Expanding) -> tuple[int, ...]:

@@ -12,8 +12,8 @@ from groupshift.application.expansion_work import Expanding
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.step import RunAct, RunStep
 from groupshift.errors import Rejected
-from groupshift.ports.broker_replacement import ClientFence
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.driver import ClientFence
+from groupshift.ports.journal import RunStepRecord
 
 
 def fence_of(nodes: object) -> ClientFence | None:

@@ -23,7 +23,7 @@ from groupshift.domain.expansion.rules_groups import busy_groups, transacting
 from groupshift.domain.expansion.run_plan import SNAPSHOT, against, run_plan
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.journal import RunStepRecord
 
 _SAID = 10
 """How many sentences are journaled."""

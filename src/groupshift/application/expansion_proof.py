@@ -16,7 +16,7 @@ from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.expansion.run_plan import against
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.cluster_runs import RunStepRecord
+from groupshift.ports.journal import RunStepRecord
 
 _SAID = 10
 """How many sentences are journaled."""

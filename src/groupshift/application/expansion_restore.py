@@ -21,8 +21,8 @@ from groupshift.domain.expansion.places import Elsewhere
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.step import RunAct, RunStep, Seen
-from groupshift.ports.cluster_runs import RunStepRecord
-from groupshift.ports.offset_restoring import refusal_of
+from groupshift.ports.changes import refusal_of
+from groupshift.ports.journal import RunStepRecord
 
 _SAID = 10
 """How many sentences are journaled."""

@@ -26,8 +26,8 @@ from groupshift.domain.expansion.run_plan import ExpansionPlan
 from groupshift.domain.step import RunAct, RunStep, asked_with
 from groupshift.domain.verdict import Finding
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.audits import LogProgress
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
+from groupshift.ports.journal import ClusterRun, ClusterRuns
+from groupshift.ports.log import LogProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

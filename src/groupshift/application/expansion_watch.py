@@ -18,8 +18,8 @@ from groupshift.domain.expansion import run_plan as plans
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.audits import LogProgress
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
+from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState
+from groupshift.ports.log import LogProgress
 
 _LOOKED_AT = 100
 _NONE = -1

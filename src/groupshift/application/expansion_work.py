@@ -15,11 +15,10 @@ from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan, run_pl
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow, ProblemRow
 from groupshift.domain.step import Journaled, RunAct, RunStep, Stand
-from groupshift.ports.cluster_runs import RunStepRecord
-from groupshift.ports.log_verification import LogVerification
-from groupshift.ports.offset_restoring import OffsetRestoring
-from groupshift.ports.placement_views import PlacementViews
-from groupshift.ports.topic_expansion import TopicExpansion
+from groupshift.ports.changes import OffsetRestoring, TopicExpansion
+from groupshift.ports.cluster import PlacementViews
+from groupshift.ports.journal import RunStepRecord
+from groupshift.ports.log import LogVerification
 
 DROPPED = "dropped"
 """What the rehearsal journals of offsets that cannot be committed again: group, topic, partition, offset and

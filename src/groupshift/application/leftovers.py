@@ -13,7 +13,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import MoveName, Phase
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
-from groupshift.ports.offset_restoring import OffsetRestoring
+from groupshift.ports.changes import OffsetRestoring
 
 
 def left_behind(env: Environment, found: Migration) -> Leftover | None:

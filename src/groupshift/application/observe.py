@@ -11,7 +11,7 @@ from groupshift.domain.judgement import Judgement
 from groupshift.domain.rules import ask
 from groupshift.domain.rules_storage import commits_to_kafka, worth_a_second_look
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.fleet import Slot, SlotState
+from groupshift.ports.driver import Slot, SlotState
 
 LOOK_AGAIN_S = 0.5
 """Pause between two looks while waiting for a rule to hold."""

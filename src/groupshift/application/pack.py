@@ -38,9 +38,8 @@ from groupshift.domain.seal import (
     values_of,
 )
 from groupshift.errors import Broken, Rejected
-from groupshift.ports.evidence import EvidenceStore
+from groupshift.ports.evidence import EvidenceStore, Verifier
 from groupshift.ports.journal import Entry, Event, EventKind
-from groupshift.ports.signature import Verifier
 
 _JOURNALED_DOUBTS = 100
 """How many doubts the journal keeps; all are in the pack."""

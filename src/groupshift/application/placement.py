@@ -17,9 +17,8 @@ from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.ports.audits import LogProgress
-from groupshift.ports.log_copies import OffsetsLog
-from groupshift.ports.placement_views import PlacementViews
+from groupshift.ports.cluster import PlacementViews
+from groupshift.ports.log import LogProgress, OffsetsLog
 
 MOST = 100_000
 """More partitions than a cluster takes of one topic."""

@@ -17,12 +17,12 @@ from groupshift.domain.equality import (
     restored_changes,
 )
 from groupshift.domain.evidence import Moment, PlanOf, refuse_older
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.log_gaps import answers_data, gaps
 from groupshift.domain.plan import Stage, StageName
 from groupshift.domain.step import ReplaceMembers
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Entry, EventKind
+from groupshift.ports.spark_jobs import ProofRequest
 
 RULES_FILE = "rules.json"
 VERDICT_FILE = "verdict.json"

@@ -17,8 +17,7 @@ from groupshift.domain.protocol.settled import Wanted, settled
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
 from groupshift.ports.clock import Clock
-from groupshift.ports.group_snapshots import GroupSnapshots
-from groupshift.ports.protocol_views import ProtocolViews
+from groupshift.ports.cluster import GroupSnapshots, ProtocolViews
 
 _PAUSE_S = 0.2
 _MOVABLE = frozenset({Kind.CLASSIC, Kind.CONSUMER})

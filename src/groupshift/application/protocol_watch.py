@@ -12,8 +12,7 @@ from groupshift.domain.protocol.silence import UNANSWERED, MemberLook, MemberWat
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import Clock
-from groupshift.ports.group_snapshots import GroupSnapshots
-from groupshift.ports.protocol_views import ProtocolViews
+from groupshift.ports.cluster import GroupSnapshots, ProtocolViews
 
 _READ = frozenset({Kind.CLASSIC, Kind.CONSUMER})
 _WATCHABLE = _READ | {Kind.ABSENT, Kind.UNKNOWN}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from groupshift.application.environment import Environment
 from groupshift.application.observe import patient
 from groupshift.application.records import findings_data, load
-from groupshift.domain.access import findings as identities
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.plan import StageName
 from groupshift.domain.planning import stage_of
 from groupshift.domain.step import SetMode
 from groupshift.domain.verdict import Finding, Verdict
+from groupshift.ports.cluster import findings as identities
 from groupshift.ports.journal import Entry, EventKind
 
 

@@ -12,8 +12,8 @@ from groupshift.application.restore_offsets import NotRestored, Restored, read_b
 from groupshift.domain.commit_places import EPOCHS, Stray
 from groupshift.domain.group_protocol import EMPTY
 from groupshift.domain.rows import GONE, ClusterState, OffsetRow, ProblemRow
-from groupshift.ports.group_snapshots import ClusterGroups, GroupSnapshots
-from groupshift.ports.offset_restoring import OffsetRestoring
+from groupshift.ports.changes import OffsetRestoring
+from groupshift.ports.cluster import ClusterGroups, GroupSnapshots
 
 _Key = tuple[str, str, int]
 _GROUPS_AT_A_TIME = 100

@@ -14,11 +14,9 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.log.other_writers import sentence
-from groupshift.ports.audits import LogProgress
-from groupshift.ports.group_snapshots import ClusterGroups, GroupSnapshots
-from groupshift.ports.log_copies import OffsetsLog
-from groupshift.ports.offset_restoring import OffsetRestoring
-from groupshift.ports.placement_views import PlacementViews
+from groupshift.ports.changes import OffsetRestoring
+from groupshift.ports.cluster import ClusterGroups, GroupSnapshots, PlacementViews
+from groupshift.ports.log import LogProgress, OffsetsLog
 
 _Key = tuple[str, str, int]
 _GROUPS_AT_A_TIME = 100

@@ -19,10 +19,9 @@ from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.log_copies import OffsetsLog
-from groupshift.ports.log_erasing import LogErasing
-from groupshift.ports.offset_restoring import OffsetRestoring
-from groupshift.ports.placement_views import PlacementViews
+from groupshift.ports.changes import OffsetRestoring
+from groupshift.ports.cluster import PlacementViews
+from groupshift.ports.log import LogErasing, OffsetsLog
 
 _Key = tuple[str, str, int]
 _BUSY = "it has members: stop them, then run it again"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.errors import Transient
-from groupshift.ports.group_snapshots import CommittedOffsets
-from groupshift.ports.offset_restoring import OffsetRestoring, refusal_of
+from groupshift.ports.changes import OffsetRestoring, refusal_of
+from groupshift.ports.cluster import CommittedOffsets
 
 _NONE = -1
 _Said = tuple[int, int | None, str]

@@ -8,7 +8,7 @@ from groupshift.application.records import Migration, load, stage_data
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import TRANSITIONS, MoveName, Phase, Stage, WayBack
 from groupshift.errors import Rejected
-from groupshift.ports.fleet import Change
+from groupshift.ports.driver import Change
 from groupshift.ports.journal import Entry, EventKind
 
 _NOTHING_DONE = frozenset({Phase.PLANNED, Phase.APPROVED, Phase.PREVIEW, Phase.REJECTED})

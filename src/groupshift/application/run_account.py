@@ -11,7 +11,7 @@ from groupshift.application.run_engine import StepStatus
 from groupshift.application.run_work import STOPPED, AnyPlan
 from groupshift.domain.step import RunAct, RunStep, Seen, Stand, ends
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
+from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord
 
 P = TypeVar("P", bound=AnyPlan)
 _BACK = frozenset({RunState.GOING_BACK, RunState.TAKEN_BACK})

@@ -8,7 +8,7 @@ from typing import Any
 from groupshift.application import downgrade_account, expansion_account
 from groupshift.application.run_account import RunAccount
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
+from groupshift.ports.journal import ClusterRun, RunStepRecord
 
 _ACCOUNTS: Mapping[str, Callable[[ClusterRun, Mapping[str, RunStepRecord]], RunAccount[Any]]] = {
     "downgrade": downgrade_account.account_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupshift.application.run_work import STOPPED, RunTools
 from groupshift.domain.modes import taken_over
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
+from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState
 
 
 def demand_cluster(tools: RunTools, run: ClusterRun) -> None:

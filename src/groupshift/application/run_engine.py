@@ -22,10 +22,9 @@ from groupshift.application.run_work import (
 )
 from groupshift.domain.step import AFTER, Doing, Journaled, Next, RunAct, RunStep, Seen, Stand, ends, next_of
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState, RunStepRecord
-from groupshift.ports.crash import CrashPoint
-from groupshift.ports.journal import StepState
-from groupshift.ports.run_sealing import SEALED
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.evidence import SEALED
+from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState, RunStepRecord, StepState
 
 W = TypeVar("W", bound=RunWork)
 

@@ -27,10 +27,8 @@ from groupshift.application.run_account import decisions
 from groupshift.application.run_accounts import account_of
 from groupshift.domain.seal import JOURNAL, PACK, REWRITTEN, SIGNATURE, Approval, Pack, doubts
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunStepRecord
-from groupshift.ports.evidence import EvidenceStore
-from groupshift.ports.run_sealing import SEALED
-from groupshift.ports.signature import Signer, Verifier
+from groupshift.ports.evidence import SEALED, EvidenceStore, Signer, Verifier
+from groupshift.ports.journal import ClusterRun, ClusterRuns, RunStepRecord
 
 Steps = Mapping[str, RunStepRecord]
 

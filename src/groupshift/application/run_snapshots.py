@@ -15,8 +15,8 @@ from groupshift.domain.rows import LISTED_TOO, ProblemRow
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict
-from groupshift.ports.cluster_runs import RunState, RunStepRecord
-from groupshift.ports.snapshot_compare import Compared
+from groupshift.ports.journal import RunState, RunStepRecord
+from groupshift.ports.spark_jobs import Compared
 
 _SETS = (Field.GROUPS, Field.COMMITTED)
 """Fields that are sets: of group ids, and of committed offsets."""

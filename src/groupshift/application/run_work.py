@@ -15,16 +15,13 @@ from groupshift.domain.modes import taken_over
 from groupshift.domain.rows import ProblemRow
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Fenced
-from groupshift.ports.broker_replacement import BrokerReplacement
-from groupshift.ports.clock import Clock
-from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
-from groupshift.ports.commit_hashes import CommitHashes
-from groupshift.ports.crash import NoStepCrash, StepCrashPoints
-from groupshift.ports.group_snapshots import ClusterGroups, ClusterSnapshotStore
-from groupshift.ports.journal import StepState
-from groupshift.ports.log_copies import OffsetsLog
-from groupshift.ports.run_sealing import RunSealing, not_sealed
-from groupshift.ports.snapshot_compare import SnapshotCompare
+from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
+from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore
+from groupshift.ports.driver import BrokerReplacement
+from groupshift.ports.evidence import RunSealing, not_sealed
+from groupshift.ports.journal import ClusterRuns, RunStepRecord, StepState
+from groupshift.ports.log import CommitHashes, OffsetsLog
+from groupshift.ports.spark_jobs import SnapshotCompare
 from groupshift.settings import ApprovalSettings
 
 Key = tuple[str, str, int]

@@ -8,7 +8,7 @@ from pathlib import Path
 from groupshift.application.environment import Environment
 from groupshift.domain.evidence import ClusterManifest, PlanOf, refuse_older
 from groupshift.domain.rows import ClusterState
-from groupshift.ports.group_snapshots import ClusterSnapshotStore, GroupSnapshots, Progress
+from groupshift.ports.cluster import ClusterSnapshotStore, GroupSnapshots, Progress
 
 
 def snapshot_cluster(

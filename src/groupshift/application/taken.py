@@ -10,7 +10,7 @@ from groupshift.application.records import Migration
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Stage
 from groupshift.domain.step import ReplaceMembers
-from groupshift.ports.fleet import Change
+from groupshift.ports.driver import Change
 
 Data = Mapping[str, Any]
 

@@ -45,7 +45,6 @@ from groupshift.domain.judgement import (
     GateTerms,
     Judgement,
     Planned,
-    ProofRequest,
     StageStatus,
 )
 from groupshift.domain.leftover import Leftover
@@ -53,8 +52,9 @@ from groupshift.domain.modes import Holder
 from groupshift.domain.plan import Answer, Gate, MoveRequest, Stage, StageName, WayBack
 from groupshift.domain.seal import REPORT, Pack
 from groupshift.domain.secrets import without_login
-from groupshift.ports.offset_restoring import OffsetRestoring
-from groupshift.ports.signature import Verifier
+from groupshift.ports.changes import OffsetRestoring
+from groupshift.ports.evidence import Verifier
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import Settings
 
 

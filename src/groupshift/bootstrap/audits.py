@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from groupshift.application.audit import AuditSources
 from groupshift.bootstrap.snapshots import group_snapshots
-from groupshift.ports.audits import AuditStore, Comparison, LogReader, OffsetNodes
+from groupshift.ports.audits import AuditStore, Comparison, OffsetNodes
+from groupshift.ports.log import LogReader
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 
 

@@ -15,12 +15,10 @@ from groupshift.bootstrap.protocol import protocol_views
 from groupshift.bootstrap.snapshots import group_snapshots
 from groupshift.domain.modes import Isolation
 from groupshift.domain.plan import MoveName
-from groupshift.ports.access import Access
-from groupshift.ports.clock import Clock
-from groupshift.ports.crash import CrashPoints, NoCrash
-from groupshift.ports.groups import GroupReader
-from groupshift.ports.mode import ModeSwitch
-from groupshift.ports.signature import Signer, Verifier
+from groupshift.ports.changes import ModeSwitch
+from groupshift.ports.clock import Clock, CrashPoints, NoCrash
+from groupshift.ports.cluster import Access, GroupReader
+from groupshift.ports.evidence import Signer, Verifier
 from groupshift.settings import Settings, ZookeeperSettings
 
 if TYPE_CHECKING:

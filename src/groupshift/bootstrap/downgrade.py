@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from groupshift.ports.cluster_acts import ClusterActs
-from groupshift.ports.cluster_runs import ClusterRuns
-from groupshift.ports.commit_hashes import CommitHashes
-from groupshift.ports.crash import NoStepCrash, StepCrashPoints
-from groupshift.ports.downgrade_views import DowngradeViews
+from groupshift.ports.changes import ClusterActs
+from groupshift.ports.clock import NoStepCrash, StepCrashPoints
+from groupshift.ports.cluster import DowngradeViews
 from groupshift.ports.evidence import EvidenceStore
+from groupshift.ports.journal import ClusterRuns
+from groupshift.ports.log import CommitHashes
 from groupshift.settings import KafkaSettings
 
 

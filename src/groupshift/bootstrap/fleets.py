@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from groupshift.errors import Rejected
-from groupshift.ports.fleet import FleetDriver
-from groupshift.ports.groups import GroupReader
+from groupshift.ports.cluster import GroupReader
+from groupshift.ports.driver import FleetDriver
 from groupshift.settings import DRIVERS, FleetSettings
 
 

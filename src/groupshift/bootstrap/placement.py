@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from groupshift.ports.log_erasing import LogErasing
-from groupshift.ports.offset_restoring import OffsetRestoring
-from groupshift.ports.placement_views import PlacementViews
-from groupshift.ports.topic_expansion import TopicExpansion
+from groupshift.ports.changes import OffsetRestoring, TopicExpansion
+from groupshift.ports.cluster import PlacementViews
+from groupshift.ports.log import LogErasing
 from groupshift.settings import KafkaSettings
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from groupshift.ports.clock import Clock
+from groupshift.ports.cluster import ProtocolViews
 from groupshift.ports.group_counts import CoordinatorGauges, GroupLists
-from groupshift.ports.protocol_views import ProtocolViews
 from groupshift.settings import KafkaSettings
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from groupshift.errors import Rejected
 from groupshift.foreign_files import toml
-from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.ports.driver import BrokerReplacement
 
 _OWN = ("manual", "command")
 _INSTALLED = "groupshift.drivers"

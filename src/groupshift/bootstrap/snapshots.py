@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.domain.rows import ReadFrom
-from groupshift.ports.group_snapshots import ClusterGroups, ClusterSnapshotStore, GroupSnapshots
+from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, GroupSnapshots
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 
 

@@ -12,7 +12,7 @@ import typer
 from groupshift.cli.terminal import Console, progress_bar
 from groupshift.domain.addresses import joined, kafka_servers, zookeeper_ensemble
 from groupshift.errors import Rejected
-from groupshift.ports.group_snapshots import Progress
+from groupshift.ports.cluster import Progress
 from groupshift.settings import ZookeeperSettings
 
 Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from groupshift.errors import Rejected
-from groupshift.ports.log_copies import OffsetsLog
+from groupshift.ports.log import OffsetsLog
 from groupshift.settings import KafkaSettings
 
 NEEDS_SPARK = "reading the log needs the extra 'spark': pip install 'kafka-groupshift[spark]'"

@@ -37,7 +37,7 @@ from groupshift.domain.downgrade.run_plan import from_json
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
+from groupshift.ports.journal import ClusterRun, ClusterRuns
 
 if TYPE_CHECKING:
     from groupshift.spark.run_tools import RunPlace

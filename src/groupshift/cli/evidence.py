@@ -24,7 +24,7 @@ from groupshift.cli.terminal import Console, Table, progress_bar, styled
 from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.seal import SIGNATURE, Pack, State
 from groupshift.errors import Broken, Rejected
-from groupshift.ports.signature import Verifier
+from groupshift.ports.evidence import Verifier
 
 _COLOUR = {
     State.SOUND: "green",

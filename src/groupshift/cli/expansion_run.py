@@ -35,7 +35,7 @@ from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console
 from groupshift.domain.expansion.run_plan import from_json
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
+from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState
 
 if TYPE_CHECKING:
     from groupshift.application.expansion_work import ExpansionTools

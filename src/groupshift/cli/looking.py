@@ -9,7 +9,7 @@ from pathlib import Path
 from groupshift.bootstrap.protocol import protocol_views
 from groupshift.cli.clusters import one_cluster
 from groupshift.cli.session import settings
-from groupshift.ports.protocol_views import ProtocolViews
+from groupshift.ports.cluster import ProtocolViews
 from groupshift.settings import KafkaSettings
 
 

@@ -21,7 +21,7 @@ from groupshift.cli.session import settings, who
 from groupshift.cli.terminal import Changes, Console, choose
 from groupshift.domain.step import RunStep
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import ClusterRuns
+from groupshift.ports.journal import ClusterRuns
 from groupshift.settings import KafkaSettings
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Broken, Rejected
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns
-from groupshift.ports.run_sealing import SEALED
+from groupshift.ports.evidence import SEALED
+from groupshift.ports.journal import ClusterRun, ClusterRuns
 
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="Its id; without one the latest.", show_default=False)

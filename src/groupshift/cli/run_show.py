@@ -15,7 +15,7 @@ from groupshift.cli.terminal import Console, Table
 from groupshift.domain.foreign_text import command
 from groupshift.domain.step import RunStep, Stand
 from groupshift.domain.verdict import Finding
-from groupshift.ports.cluster_runs import ClusterRun, ClusterRuns, RunState
+from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState
 
 _WAITS = 6
 _RECENT = 100

@@ -27,7 +27,7 @@ from groupshift.domain.evidence import ClusterManifest, PlanOf
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.rows import GONE, ClusterState, ReadFrom
 from groupshift.errors import Rejected
-from groupshift.ports.group_snapshots import GroupSnapshots
+from groupshift.ports.cluster import GroupSnapshots
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 
 _SHOWN = 20

@@ -14,7 +14,7 @@ from groupshift.consumers.chunks import Chunk, where
 from groupshift.consumers.given import PARENT, Span
 from groupshift.consumers.open_partitions import OpenPartitions
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.fetch import Record
+from groupshift.ports.consumer import Record
 
 
 @dataclass(slots=True)

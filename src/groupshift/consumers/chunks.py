@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.fetch import Record
+from groupshift.ports.consumer import Record
 
 
 @dataclass(slots=True, eq=False)

@@ -23,7 +23,7 @@ from groupshift.domain.assignment import Assignor, TextForm
 from groupshift.domain.registration import consumer_id
 from groupshift.domain.znodes import INTERNAL_TOPICS
 from groupshift.errors import Rejected
-from groupshift.ports.fetch import Reset
+from groupshift.ports.consumer import Reset
 
 _LOG = logging.getLogger(__name__)
 _RESETS = {

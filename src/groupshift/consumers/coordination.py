@@ -1,4 +1,4 @@
-"""`groupshift.ports.coordination.Coordination` on kazoo: session, registration, lease."""
+"""`groupshift.ports.consumer.Coordination` on kazoo: session, registration, lease."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from groupshift.domain.reconcile import CoordinationView
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.domain.znodes import INTERNAL_TOPICS, GroupPaths
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.coordination import (
+from groupshift.ports.consumer import (
     CoordinationListener,
     OffsetNode,
     OffsetWrite,

@@ -23,12 +23,12 @@ from groupshift.consumers.given import PARENT, Given
 from groupshift.consumers.open_partitions import OpenPartitions
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import NEVER, Lease
-from groupshift.ports.fetch import Record
+from groupshift.ports.consumer import Record
 
 _CAPACITY = 20_000
 
 Fetching = Callable[[Mapping[TopicPartition, int], Callable[[], None]], None]
-"""`groupshift.ports.fetch.Fetch.add`; it returns at once."""
+"""`groupshift.ports.consumer.Fetch.add`; it returns at once."""
 
 
 class Delivery:

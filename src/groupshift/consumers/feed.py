@@ -14,7 +14,7 @@ from typing import Any
 
 from groupshift.consumers.delivery import Delivery
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.fetch import Fetch, Record
+from groupshift.ports.consumer import Fetch, Record
 
 _LOG = logging.getLogger(__name__)
 _BATCH = 500

@@ -1,4 +1,4 @@
-"""`groupshift.ports.fetch.Fetch` on confluent-kafka: assign and seek only, no group membership."""
+"""`groupshift.ports.consumer.Fetch` on confluent-kafka: assign and seek only, no group membership."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from groupshift.consumers.confinement import Calls
 from groupshift.consumers.log_ends import LogEnds
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.fetch import Record, Reset
+from groupshift.ports.consumer import Record, Reset
 
 _LOG = logging.getLogger(__name__)
 _ENDS_EVERY_S = 0.5

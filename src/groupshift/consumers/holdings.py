@@ -17,7 +17,7 @@ from groupshift.domain.assignment import stream_of
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.coordination import OffsetNode, OffsetWrite
+from groupshift.ports.consumer import OffsetNode, OffsetWrite
 
 _LOG = logging.getLogger(__name__)
 _COMMIT_S = 1.0

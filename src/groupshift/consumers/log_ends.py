@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from groupshift.consumers.librdkafka import connecting
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.fetch import Reset
+from groupshift.ports.consumer import Reset
 
 _LOG = logging.getLogger(__name__)
 _ANSWER_S = 0.5

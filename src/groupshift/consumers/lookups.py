@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
-from groupshift.ports.fetch import Fetch, Reset
+from groupshift.ports.consumer import Fetch, Reset
 
 _FIRST_S = 0.2
 _LONGEST_S = 5.0

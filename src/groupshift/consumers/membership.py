@@ -1,4 +1,4 @@
-"""`groupshift.ports.membership.Membership` on confluent-kafka: the embedded Kafka consumer (EKC).
+"""`groupshift.ports.consumer.Membership` on confluent-kafka: the embedded Kafka consumer (EKC).
 
 It never fetches: ``assign([])`` in the callback (with a cooperative assignor: assigned and paused) keeps
 the membership and leaves the records to the fetcher; ``unassign()`` at the end of a revocation lets the
@@ -29,7 +29,7 @@ from groupshift.consumers.description import GroupDescription
 from groupshift.domain.group import KafkaGroup
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.membership import MembershipListener
+from groupshift.ports.consumer import MembershipListener
 
 _LOG = logging.getLogger(__name__)
 _TURN_S = 0.02

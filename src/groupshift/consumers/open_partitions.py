@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from groupshift.consumers.chunks import Open, where
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.fetch import Record
+from groupshift.ports.consumer import Record
 
 
 class OpenPartitions:

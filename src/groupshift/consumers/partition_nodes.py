@@ -18,7 +18,7 @@ from kazoo.security import ACL
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import GroupPaths, encode_offset, parse_offset, partition_number
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.coordination import OffsetNode, OffsetWrite
+from groupshift.ports.consumer import OffsetNode, OffsetWrite
 
 _BATCH = 100
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from groupshift.consumers.callbacks import Application, Nobody
 from groupshift.consumers.counters import Counters
 from groupshift.consumers.delivery import Delivery
-from groupshift.ports.coordination import Coordination
-from groupshift.ports.fetch import Fetch, Reset
-from groupshift.ports.membership import Membership
+from groupshift.ports.consumer import Coordination, Fetch, Membership, Reset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

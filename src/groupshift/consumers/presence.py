@@ -6,7 +6,7 @@ from groupshift.consumers.agenda import Agenda
 from groupshift.consumers.identity import Identity
 from groupshift.consumers.parts import Parts
 from groupshift.domain.modes import Mode, ModeNode
-from groupshift.ports.membership import MembershipListener
+from groupshift.ports.consumer import MembershipListener
 
 
 class Presence:

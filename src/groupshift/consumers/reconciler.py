@@ -27,7 +27,7 @@ from groupshift.consumers.waker import Waker
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.ports.coordination import OffsetWrite, Session
+from groupshift.ports.consumer import OffsetWrite, Session
 
 _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.2

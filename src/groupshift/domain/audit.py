@@ -13,10 +13,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
-from groupshift.domain.audit_log import Key, LogSide, Position
+from groupshift.domain.audit_log import Key, LogSide
 from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, AuditRule, Kind, Weight
 from groupshift.domain.audit_sources import Sources, untold
 from groupshift.domain.rows import GONE, ClusterState
+from groupshift.log.decode import Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

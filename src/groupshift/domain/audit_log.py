@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from groupshift.domain.placement import partition_of
 from groupshift.log import Decoded, DecodeStatus, LogRecord, decode
+from groupshift.log.decode import Position
 from groupshift.log.state import State, materialise
 
 Key = tuple[str, str, int]
 """Group, topic, partition."""
-Position = Mapping[int, int]
-"""Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
 
 KEPT = 64
 """Records of one key that count from before the bracket."""

@@ -145,15 +145,6 @@ class StageStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProofRequest:
-    """One Spark job: path of the job file, its arguments, and the folder it writes into."""
-
-    job: str
-    arguments: tuple[str, ...]
-    output: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
     """How a run ended. ``verdict`` is `Verdict.PASS` only when what was asked for was reached."""
 

@@ -46,6 +46,10 @@ from groupshift.log.schema import (
     texts,
 )
 
+Position = Mapping[int, int]
+"""Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
+
+
 _INT16 = struct.Struct(">h")
 _REMEMBERED_BLOBS = 1 << 12
 _USER_DATA = Field(name="userData", kind=Kind.BYTES, nullable=True)

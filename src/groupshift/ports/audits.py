@@ -1,43 +1,13 @@
-"""What an audit reads besides the coordinators' answers (`groupshift.ports.group_snapshots`), and keeps."""
+"""What an audit reads besides the coordinators' answers (`groupshift.ports.cluster`), and keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from groupshift.domain.audit import Audit, Looked, Reading
 from groupshift.domain.audit_case import ZookeeperGroup
-from groupshift.domain.audit_log import Position
-from groupshift.log import LogRecord
-
-LogProgress = Callable[[int, int], None]
-"""Called with how much of the log has been read, and of how much, in offsets."""
-
-
-class LogReader(Protocol):
-    """Reads ``__consumer_offsets`` itself, past the coordinators, and changes nothing.
-
-    Raises `Transient` when brokers do not answer in time, `Rejected` when the topic is not there or may not
-    be read, `Broken` for damage."""
-
-    def position(self) -> Position:
-        """The end of every partition now: behind what is replicated, open transactions included."""
-        ...
-
-    def read(
-        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
-    ) -> Iterator[LogRecord]:
-        """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
-        markers and without records of transactions that were aborted or are open."""
-        ...
-
-    def retention_ms(self) -> int | None:
-        """``offsets.retention.minutes`` of the brokers in ms; None when they do not tell."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
-        ...
+from groupshift.ports.log import LogProgress
 
 
 class Comparison(Protocol):

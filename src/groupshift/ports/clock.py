@@ -1,8 +1,14 @@
-"""Time as an argument."""
+"""Time as an argument.
+
+Named points at which a test may kill the process: every act must survive each of them.
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Protocol
+
+from groupshift.domain.plan import StageName
 
 
 class Clock(Protocol):
@@ -15,3 +21,42 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None:
         """Wait; only loops with a deadline may call it."""
         ...
+
+
+class CrashPoint(StrEnum):
+    """Where, in the act of a stage."""
+
+    BEFORE_JOURNAL = "before_journal"
+    AFTER_JOURNAL = "after_journal"
+    AFTER_ACT = "after_act"
+    AFTER_READ_BACK = "after_read_back"
+
+
+class CrashPoints(Protocol):
+    """Called at each point; does nothing outside tests."""
+
+    def reached(self, stage: StageName, point: CrashPoint) -> None:
+        """The act of ``stage`` has come to ``point``."""
+        ...
+
+
+class NoCrash:
+    """The implementation outside tests."""
+
+    def reached(self, stage: StageName, point: CrashPoint) -> None:
+        """Do nothing."""
+
+
+class StepCrashPoints(Protocol):
+    """Likewise in the steps of a run that changes a whole cluster."""
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """The step of this key has come to ``point``."""
+        ...
+
+
+class NoStepCrash:
+    """The implementation outside tests."""
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """Do nothing."""

@@ -1,12 +1,23 @@
-"""Storing evidence: snapshots and what was derived from them."""
+"""Storing evidence: snapshots and what was derived from them.
+
+Signing an evidence pack, and checking who signed it.
+
+Sealing the evidence of a run that is about to end.
+
+Reading what the members say they delivered.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from groupshift.domain.evidence import Manifest, Moment, Row
+from groupshift.domain.ownership_history import Tenure
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.seal import StoredFile
+from groupshift.ports.journal import ClusterRun, RunStepRecord
 
 
 class EvidenceStore(Protocol):
@@ -67,4 +78,85 @@ class EvidenceStore(Protocol):
 
     def measured(self, migration: str, path: str) -> StoredFile | None:
         """Size and SHA-256 of one of `files`, or None when it is gone; read in pieces, never whole."""
+        ...
+
+
+class Signer(Protocol):
+    """Holds a private key; neither it nor anything derived but signatures leaves it."""
+
+    def sign(self, data: bytes) -> str:
+        """The text of ``pack.sig``. Raises `Rejected` for a key that cannot be used."""
+        ...
+
+
+class Verifier(Protocol):
+    """Holds a public key."""
+
+    def holds(self, data: bytes, signature: str) -> bool:
+        """Whether ``signature`` was made of exactly these bytes with the key's private half.
+
+        Raises `Rejected` for a key that cannot be used."""
+        ...
+
+
+SEALED = "sealed"
+"""The name under which the journal of a run keeps what its sealing came to; no step has it."""
+
+
+class RunSealing(Protocol):
+    """Writes the report and the manifest over every file of a run."""
+
+    def __call__(self, run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> Mapping[str, Any]:
+        """``run`` as it will have ended, ``steps`` as journaled. Gives what is journaled of the sealing: the
+        SHA-256 of the manifest (``digest``) and the number of ``files``; empty: nothing was sealed.
+
+        Raises `Transient` or `Rejected` where the evidence cannot be written."""
+        ...
+
+
+def not_sealed(run: ClusterRun, steps: Mapping[str, RunStepRecord]) -> Mapping[str, Any]:  # noqa: ARG001
+    """For runs without a place for evidence."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """``deliveries`` of records, how many of them had been delivered ``again``, offsets between the first and
+    the last one of a partition that were ``passed_over``, and the ``longest_pause_ms`` between two deliveries
+    of a partition; ``source`` is where the ledgers are."""
+
+    deliveries: int
+    again: int
+    passed_over: int
+    longest_pause_ms: int
+    source: str = ""
+
+
+class Ledger(Protocol):
+    """The records members write of every delivered record (one JSON object a line)."""
+
+    def last_delivered(self, group: str) -> Mapping[TopicPartition, int]:
+        """The highest offset delivered by any member of the group, present or gone, per partition.
+
+        Partitions never delivered are absent; without ledgers the mapping is empty. A torn last line
+        (its writer was killed or is writing) is not there yet. Raises `Broken` naming file and line
+        for a complete line that is no ledger record.
+        """
+        ...
+
+    def delivered_below(
+        self, group: str, bounds: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int]:
+        """The highest offset below each of ``bounds`` that any member of the group was delivered; absent
+        where there is none. Raises as above."""
+        ...
+
+    def delivered(self, group: str, from_ms: int, to_ms: int) -> Delivered | None:
+        """What the members were handed between two times (epoch ms), in figures; None without a ledger of
+        the group. Raises as above."""
+        ...
+
+    def tenures(self, group: str, from_ms: int, to_ms: int) -> Sequence[Tenure]:
+        """Runs of deliveries by one member between two times (epoch ms), per partition: from the first to
+        the last record before another member delivered. Empty without ledgers. Raises as above."""
         ...

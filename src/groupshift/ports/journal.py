@@ -1,4 +1,8 @@
-"""The journal: what must survive a crash. One truth for phases, steps, events and claims."""
+"""The journal: what must survive a crash. One truth for phases, steps, events and claims.
+
+The journal of runs that change a whole cluster, such as a downgrade of its brokers: what must survive a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -155,4 +159,125 @@ class Journal(Protocol):
 
     def claims(self, migration: str) -> Mapping[int, str]:
         """All tokens given out, with the run that got each."""
+        ...
+
+
+SEEN_BY = "groupshift downgrade status, or: groupshift expansion status"
+"""What shows the runs of a journal, for sentences about them."""
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    OPEN = "open"
+    """It goes on, or waits for somebody."""
+    GOING_BACK = "going_back"
+    """What it did is being undone."""
+    DONE = "done"
+    """Every step was read back."""
+    TAKEN_BACK = "taken_back"
+    """Everything that can be undone was."""
+    ENDED = "ended"
+    """Somebody ended it where it stood."""
+
+
+NEXT: Mapping[RunState, frozenset[RunState]] = {
+    RunState.OPEN: frozenset({RunState.DONE, RunState.GOING_BACK, RunState.ENDED}),
+    RunState.GOING_BACK: frozenset({RunState.TAKEN_BACK, RunState.ENDED}),
+    RunState.DONE: frozenset(),
+    RunState.TAKEN_BACK: frozenset(),
+    RunState.ENDED: frozenset(),
+}
+"""What may follow each state; what nothing follows is closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRun:
+    """One run as journaled; ``plan`` is a JSON text, times are epoch ms."""
+
+    run: str
+    cluster_id: str
+    state: RunState
+    plan_hash: str
+    plan: str
+    created_at_ms: int
+    updated_at_ms: int
+
+    @property
+    def move(self) -> str:
+        """What kind of run it is, such as ``downgrade``: its id begins with that."""
+        return self.run.partition("-")[0]
+
+    @property
+    def open(self) -> bool:
+        """Whether it holds its cluster: no other run of it may begin."""
+        return bool(NEXT[self.state])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStepRecord:
+    """How far a step is. ``intent`` is what was met when it was decided, ``result`` what was read back;
+    ``token`` is of the claim that wrote it last, at ``at_ms``."""
+
+    step: str
+    state: StepState
+    token: int
+    at_ms: int
+    intent: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunClaim:
+    """The latest claim of a run: whose it is, its token, and when it was made (epoch ms)."""
+
+    token: int
+    holder: str
+    at_ms: int
+
+
+class ClusterRuns(Protocol):
+    """Durable and transactional. Raises `Transient` when the database does not answer in time."""
+
+    def create(self, run: ClusterRun) -> None:
+        """Store a new run. Raises `Conflict` when its cluster has an open one, or there is one of its id."""
+        ...
+
+    def find(self, run: str) -> ClusterRun:
+        """The run. Raises `Rejected` when there is none of that id."""
+        ...
+
+    def open_of(self, cluster_id: str) -> ClusterRun | None:
+        """The open run of a cluster, if any."""
+        ...
+
+    def recent(self, limit: int, *, move: str = "") -> tuple[ClusterRun, ...]:
+        """The latest runs of a move (empty: of any), newest first."""
+        ...
+
+    def claim(self, run: str, holder: str, at_ms: int) -> int:
+        """A fencing token, 1 or higher than any before; all lower ones are void from then on."""
+        ...
+
+    def held(self, run: str) -> RunClaim | None:
+        """The latest claim, None where nobody claimed the run yet."""
+        ...
+
+    def put(self, run: str, record: RunStepRecord) -> None:
+        """Store how far a step is.
+
+        Raises, having written nothing, `Fenced` when ``record.token`` is not the latest claim's and
+        `Conflict` when the run is closed."""
+        ...
+
+    def steps(self, run: str) -> Mapping[str, RunStepRecord]:
+        """The steps journaled so far, by name."""
+        ...
+
+    def move(self, run: str, token: int, state: RunState, at_ms: int) -> None:
+        """Change the state. Raises `Conflict` as `put` does, or when the state may not follow (`NEXT`)."""
+        ...
+
+    def close(self) -> None:
+        """Close all connections."""
         ...

@@ -1,6 +1,6 @@
 """``__consumer_offsets`` read from segment files that were copied from a broker, in this process.
 
-No Spark session and no cluster: `groupshift.ports.log_copies.OffsetsLog`. Larger copies go through
+No Spark session and no cluster: `groupshift.ports.log.OffsetsLog`. Larger copies go through
 `segments`.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
-from groupshift.domain.audit_log import Position
 from groupshift.log import LogRecord
-from groupshift.ports.audits import LogProgress
+from groupshift.log.decode import Position
+from groupshift.ports.log import LogProgress
 from groupshift.spark.batches.files import filesystem, read_parts
 from groupshift.spark.batches.inflation import Origin
 from groupshift.spark.batches.records import read_records

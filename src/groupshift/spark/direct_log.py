@@ -1,4 +1,4 @@
-"""``__consumer_offsets`` read straight from the leaders in this process: `groupshift.ports.audits.LogReader`.
+"""``__consumer_offsets`` read straight from the leaders in this process: `groupshift.ports.log.LogReader`.
 
 No Spark session: what a cluster of some thousand groups holds is read and decoded in less time than one takes
 to start. Larger logs go through `fetched`.
@@ -12,9 +12,9 @@ from typing import Any
 
 from groupshift.adapters.kafka.raw.cluster import KafkaCluster
 from groupshift.adapters.kafka.raw.wire import Api, UnsupportedByBroker, fill
-from groupshift.domain.audit_log import Position
 from groupshift.log import LogRecord
-from groupshift.ports.audits import LogProgress
+from groupshift.log.decode import Position
+from groupshift.ports.log import LogProgress
 from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.fetched import Bounds, Brokers, log_bounds, read_partition
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.bootstrap.downgrade import cluster_acts, downgrade_views
-from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.ports.driver import BrokerReplacement
 from groupshift.spark.run_tools import RunPlace, shared
 
 

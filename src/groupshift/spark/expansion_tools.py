@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.bootstrap.placement import offset_restoring, placement_views, topic_expansion
-from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.ports.driver import BrokerReplacement
 from groupshift.spark.logged_offsets import SparkLogVerification
 from groupshift.spark.run_tools import RunPlace, brokers_of, shared
 

@@ -1,4 +1,4 @@
-"""A snapshot against the bytes of the log, in Spark: `groupshift.ports.log_verification.LogVerification`.
+"""A snapshot against the bytes of the log, in Spark: `groupshift.ports.log.LogVerification`.
 
 Executors fetch the records from their leaders and decode them; what coordinators answer is not asked.
 Source: specs/group-coordinator.md §3.4 step 11.
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, Row
 
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
-from groupshift.ports.snapshot_compare import Compared
+from groupshift.ports.spark_jobs import Compared
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.comparison import inputs, rows

@@ -12,7 +12,7 @@ from groupshift.adapters.clock import SystemClock
 from groupshift.bootstrap.connections import signer_of
 from groupshift.bootstrap.downgrade import cluster_runs, commit_hashes, run_evidence, step_crash_points
 from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots
-from groupshift.ports.broker_replacement import BrokerReplacement
+from groupshift.ports.driver import BrokerReplacement
 from groupshift.settings import ApprovalSettings, KafkaSettings
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers

@@ -1,4 +1,4 @@
-"""Comparing two snapshots for a run: `groupshift.ports.snapshot_compare.SnapshotCompare` over Spark."""
+"""Comparing two snapshots for a run: `groupshift.ports.spark_jobs.SnapshotCompare` over Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.snapshot_compare import Compared
+from groupshift.ports.spark_jobs import Compared
 from groupshift.spark.comparison import comparing
 from groupshift.spark.output import files_of
 

@@ -20,10 +20,10 @@ from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.application.pack import verify_folder
 from groupshift.domain.evidence import Moment
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.seal import Pack, StoredFile, pack_from_json
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings, load
 from groupshift.spark.output import write_parquet
 from named_pipe import named_pipe

@@ -13,7 +13,7 @@ from groupshift.domain.rows import OffsetRow
 def test_f03_an_offset_of_a_former_topic_reaches_no_broker() -> None:
     """Whoever wants it committed is told, of this offset alone; there is no cluster to ask."""
     from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
-    from groupshift.ports.offset_restoring import refusal_of
+    from groupshift.ports.changes import refusal_of
 
     former = OffsetRow(group="g", topic="t", partition=1, offset=5, topic_id="former")
     sound = OffsetRow(group="g", topic="t", partition=0, offset=5)
@@ -27,7 +27,7 @@ def test_f03_an_offset_of_a_former_topic_reaches_no_broker() -> None:
 
 def test_f09_a_refusal_names_the_offsets_that_were_refused() -> None:
     """Healthy ones of the same group are none; where only the group is told, it is about all of them."""
-    from groupshift.ports.offset_restoring import Refusals, refusal_of
+    from groupshift.ports.changes import Refusals, refusal_of
 
     rows = [OffsetRow(group="g", topic="t", partition=number, offset=5) for number in range(3)]
     refused = Refusals()
@@ -100,7 +100,7 @@ def test_f03_an_offset_without_a_topic_id_takes_the_id_of_no_other_away() -> Non
 def test_f09_what_may_pass_is_asked_again_beside_what_is_refused_for_good() -> None:
     """A topic that is gone, and a coordinator that moves: only the latter's offsets are sent again."""
     from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
-    from groupshift.ports.offset_restoring import refusal_of
+    from groupshift.ports.changes import refusal_of
 
     rows = [OffsetRow(group="g", topic="t", partition=number, offset=5) for number in range(3)]
     cluster = Coordinator(9, [{1: 3, 2: 16}])

@@ -7,7 +7,7 @@ import pytest
 from groupshift.adapters.crash import KillAtStep
 from groupshift.bootstrap.downgrade import step_crash_points
 from groupshift.errors import Rejected
-from groupshift.ports.crash import NoStepCrash
+from groupshift.ports.clock import NoStepCrash
 
 HOOKS = {"GROUPSHIFT_TEST_HOOKS": "1"}
 AT = {"GROUPSHIFT_CRASH_AT_STEP": "replace 1.after_journal"}

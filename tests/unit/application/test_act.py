@@ -12,7 +12,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.journal import EventKind, StepState
 from groupshift_testing.world import CrashOnce, Killed
 from simulated_move import Bench, make_bench

@@ -8,7 +8,7 @@ from groupshift.application.approval import REBALANCE_S, current
 from groupshift.application.records import load
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import ProtocolGroup
-from groupshift.ports.groups import GroupReader
+from groupshift.ports.cluster import GroupReader
 from protocol_groups import classic, consumer, view
 from simulated_move import Bench
 

@@ -12,7 +12,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName, Until
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.journal import EventKind
 from groupshift_testing.world import CrashOnce, Killed
 from simulated_move import Bench, make_bench

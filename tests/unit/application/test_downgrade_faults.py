@@ -17,9 +17,9 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import Accepted, NodeStatus, Replacement
-from groupshift.ports.cluster_runs import ClusterRun, RunState
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.driver import Accepted, NodeStatus, Replacement
+from groupshift.ports.journal import ClusterRun, RunState
 from simulated_downgrade import Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
 
 

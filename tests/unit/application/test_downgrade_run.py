@@ -20,7 +20,7 @@ from groupshift.domain.step import RunAct, RunStep, Stand
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun, RunState
+from groupshift.ports.journal import ClusterRun, RunState
 from simulated_downgrade import OWN, Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
 
 

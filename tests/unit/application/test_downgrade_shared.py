@@ -24,9 +24,9 @@ from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
-from groupshift.ports.cluster_runs import ClusterRun, RunState
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.journal import ClusterRun, RunState
 from simulated_downgrade import World, again, tools_of, two_of_43, yes
 
 TO_39 = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))

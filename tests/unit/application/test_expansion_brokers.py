@@ -13,7 +13,7 @@ from groupshift.application.run_engine import Ended, RunOutcome
 from groupshift.domain.step import RunAct
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import Accepted, ForPerson, Replacement
+from groupshift.ports.driver import Accepted, ForPerson, Replacement
 from simulated_downgrade import yes
 from simulated_expansion import Expansible, committed, equal, tools_of
 

@@ -18,9 +18,8 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.step import RunAct, Stand
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRuns, RunStepRecord
-from groupshift.ports.journal import StepState
-from groupshift.ports.placement_views import PlacementViews
+from groupshift.ports.cluster import PlacementViews
+from groupshift.ports.journal import ClusterRuns, RunStepRecord, StepState
 from groupshift.spark.expansion_report.document import render
 from groupshift.spark.expansion_report.headline import headline
 from simulated_downgrade import KillAt, Killed, yes

@@ -13,8 +13,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.step import RunAct
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.journal import ClusterRun, RunStepRecord, StepState
 from placement_clusters import commit
 from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of

@@ -16,8 +16,7 @@ from groupshift.domain.step import RunAct
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log import LogRecord
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.journal import ClusterRun, RunStepRecord, StepState
 from groupshift_testing.offset_brokers import OffsetBroker
 from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of

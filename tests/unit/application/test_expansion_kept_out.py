@@ -12,8 +12,8 @@ from groupshift.application.run_engine import Ended, RunOutcome
 from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.broker_replacement import ClientFence
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.driver import ClientFence
+from groupshift.ports.journal import RunState
 from simulated_downgrade import KillAt, Killed, yes
 from simulated_expansion import Expansible, committed, equal, tools_of
 

@@ -18,7 +18,7 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.domain.step import RunAct, Stand
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun, RunState
+from groupshift.ports.journal import ClusterRun, RunState
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
@@ -162,8 +162,7 @@ def test_a_commit_between_proof_and_deletion_is_not_deleted(group: str) -> None:
 
 def _written_down(tools: ExpansionTools, run: ClusterRun):
     """A deletion that a killed process wrote down."""
-    from groupshift.ports.cluster_runs import RunStepRecord
-    from groupshift.ports.journal import StepState
+    from groupshift.ports.journal import RunStepRecord, StepState
 
     step = next(each for each in from_json(run.plan).steps if each.act is RunAct.DELETE_GROUPS)
     token = tools.runs.claim(run.run, "killed", 1)

@@ -15,7 +15,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun
+from groupshift.ports.journal import ClusterRun
 from placement_clusters import commit
 from simulated_downgrade import yes
 from simulated_expansion import GROUPS, Expansible, committed, tools_of

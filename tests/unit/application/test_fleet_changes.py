@@ -9,8 +9,8 @@ import pytest
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Gate, StageName, Until, WayBack
 from groupshift.errors import Conflict
-from groupshift.ports.crash import CrashPoint
-from groupshift.ports.fleet import Change, Pending, Started
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.driver import Change, Pending, Started
 from groupshift_testing.world import CrashOnce, Killed, MemoryFleet
 from simulated_move import Bench, make_bench
 

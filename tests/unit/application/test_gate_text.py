@@ -443,7 +443,7 @@ def test_u09_who_accepts_a_doubt_on_the_way_back_is_told_the_pause_of_what_is_le
 def test_u09_an_instruction_does_not_promise_that_nobody_has_to_answer(to: str) -> None:
     """In Airflow it stands above buttons, and the run goes on when *Deployed* was pressed."""
     from groupshift.adapters.fleet.manual import instruction_for
-    from groupshift.ports.fleet import Change
+    from groupshift.ports.driver import Change
 
     for undoes in ((), ("m:roll",)):
         change = Change(

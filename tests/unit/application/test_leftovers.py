@@ -17,7 +17,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Phase, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Transient
-from groupshift.ports.offset_restoring import unheld
+from groupshift.ports.changes import unheld
 from groupshift.spark.account.headline import headline
 from simulated_move import Bench, make_bench
 

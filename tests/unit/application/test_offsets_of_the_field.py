@@ -61,11 +61,11 @@ class Ledgers:
         self.delivered = delivered
 
     def last_delivered(self, _group):
-        """See `groupshift.ports.ledger.Ledger`."""
+        """See `groupshift.ports.evidence.Ledger`."""
         return dict(self.delivered)
 
     def delivered_below(self, _group, bounds):
-        """See `groupshift.ports.ledger.Ledger`."""
+        """See `groupshift.ports.evidence.Ledger`."""
         return {at: min(self.delivered[at], end - 1) for at, end in bounds.items()}
 
 

@@ -11,10 +11,10 @@ import pytest
 from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
 from groupshift.domain.evidence import MANIFEST, Moment
-from groupshift.domain.judgement import ProofRequest
 from groupshift.domain.plan import StageName, Until
 from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, State, pack_from_json
 from groupshift.errors import Broken, Rejected
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_testing.evidence import MemoryEvidence
 from simulated_move import Bench, make_bench
 

@@ -13,7 +13,7 @@ from groupshift.domain.protocol.settled import Wanted
 from groupshift.domain.rows import ClusterState, ProblemRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
-from groupshift.ports.group_snapshots import Progress
+from groupshift.ports.cluster import Progress
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.offset_brokers import MemoryProtocolViews
 from protocol_groups import broker, classic, consumer, view

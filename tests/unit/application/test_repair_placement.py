@@ -15,7 +15,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, OffsetRow, ProblemRow
 from groupshift.errors import Rejected
 from groupshift.log import LogRecord
-from groupshift.ports.offset_restoring import unheld
+from groupshift.ports.changes import unheld
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from placement_clusters import Log, changed, commit, view
 

@@ -21,8 +21,7 @@ from groupshift.domain.rows import ClusterState
 from groupshift.domain.seal import pack_from_json
 from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import ClusterRun, RunState, RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord, StepState
 from named_pipe import named_pipe
 
 DEEDS: dict[str, tuple[str, Callable[[Path], object]]] = {

@@ -19,7 +19,7 @@ from groupshift.domain.scan_changes import Aspect
 from groupshift.domain.scan_waves import WaveRules
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.ensemble import EnsembleReader
 from groupshift.ports.journal import EventKind, MigrationRecord
 from groupshift.ports.scans import ToggleRecord, ToggleState

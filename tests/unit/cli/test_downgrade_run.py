@@ -20,7 +20,7 @@ from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.journal import RunState
 from groupshift.spark.run_report.sealing import ReportAndPack
 from simulated_downgrade import tools_of, two_of_43, yes
 

@@ -7,7 +7,7 @@ import pytest
 from groupshift.consumers.configuration import parse
 from groupshift.domain.assignment import Assignor, TextForm
 from groupshift.errors import Rejected
-from groupshift.ports.fetch import Reset
+from groupshift.ports.consumer import Reset
 
 GOOD = {"group.id": "g", "zookeeper.connect": "z:2181", "bootstrap.servers": "k:9092"}
 

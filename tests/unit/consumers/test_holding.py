@@ -6,7 +6,7 @@ import time
 
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.ports.coordination import OffsetNode
+from groupshift.ports.consumer import OffsetNode
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -7,7 +7,7 @@ import time
 from groupshift.consumers.lookups import Lookups
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
-from groupshift.ports.fetch import Reset
+from groupshift.ports.consumer import Reset
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

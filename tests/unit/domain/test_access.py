@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from groupshift.domain.access import Identity, Server, findings
 from groupshift.domain.verdict import Verdict
+from groupshift.ports.cluster import Identity, Server, findings
 
 
 def test_an_identity_that_lacks_nothing_passes():

@@ -22,8 +22,8 @@ from groupshift.domain.seal import State
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
-from groupshift.ports.cluster_runs import RunState
-from groupshift.ports.run_sealing import SEALED
+from groupshift.ports.evidence import SEALED
+from groupshift.ports.journal import RunState
 from groupshift.spark.downgrade_report.document import render
 from groupshift.spark.downgrade_report.headline import headline
 from groupshift.spark.run_report.sealing import ReportAndPack, written

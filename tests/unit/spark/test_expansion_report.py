@@ -20,8 +20,8 @@ from groupshift.domain.step import RunAct
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
-from groupshift.ports.cluster_runs import RunState
-from groupshift.ports.run_sealing import SEALED
+from groupshift.ports.evidence import SEALED
+from groupshift.ports.journal import RunState
 from groupshift.spark.expansion_report.document import render
 from groupshift.spark.expansion_report.headline import headline
 from groupshift.spark.run_report.pages import headline_of, page_of

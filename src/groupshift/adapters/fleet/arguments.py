@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from groupshift.errors import Rejected
-from groupshift.ports.fleet import Change
+from groupshift.ports.driver import Change
 
 FIELDS = ("change_id", "group", "slots", "to", "fence", "token", "undoes")
 """The names that a template may hold in braces; ``slots`` and ``undoes`` are lists."""

@@ -15,7 +15,7 @@ from groupshift.adapters.fleet.program import Ran, masked, run_program
 from groupshift.domain.foreign_json import FILE_BYTES, load_json, shown_value
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
+from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 from groupshift.settings import CommandSettings
 
 _KINDS, _STATES = "|".join(MemberKind), "|".join(SlotState)
@@ -29,7 +29,7 @@ _REJECTED, _CONFLICT = 2, 3
 
 
 class CommandFleet:
-    """`groupshift.ports.fleet.FleetDriver` over programs.
+    """`groupshift.ports.driver.FleetDriver` over programs.
 
     A program that exits with 2 refuses (`Rejected`), with 3 says that the run is fenced (`Conflict`);
     any other failure, or silence for ``timeout_s``, is `Transient`: the same call is made again, so each

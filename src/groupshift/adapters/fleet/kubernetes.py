@@ -18,14 +18,14 @@ from groupshift.adapters.fleet.rollout import decide, demand_newest, demand_same
 from groupshift.adapters.fleet.workloads import GROUP, Workload, owned
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started, settled
+from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, Started, settled
 
 _TRIES = 5
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 class KubernetesFleet:
-    """`groupshift.ports.fleet.FleetDriver` over the Kubernetes API. ``clients`` tells the consumer and client
+    """`groupshift.ports.driver.FleetDriver` over the Kubernetes API. ``clients`` tells the consumer and client
     ids that a group knows now; by them pods are mapped to members."""
 
     def __init__(self, api: KubernetesApi, clients: Callable[[str], Iterable[str]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from groupshift.domain.foreign_text import code, shown
 from groupshift.domain.modes import MemberKind
-from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, Started
+from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, Started
 
 _WHAT = {
     MemberKind.OLD: "the ZooKeeper consumer it ran before (offsets in ZooKeeper)",
@@ -94,7 +94,7 @@ def _lines(names: Iterable[str]) -> str:
 
 
 class ManualFleet:
-    """`groupshift.ports.fleet.FleetDriver` for fleets that only people change.
+    """`groupshift.ports.driver.FleetDriver` for fleets that only people change.
 
     It knows no slots and keeps nothing, so it is idempotent by nature."""
 

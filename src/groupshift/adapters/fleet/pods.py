@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from groupshift.adapters.fleet.workloads import Document, Workload, kind_of, labels, name_of, status
-from groupshift.ports.fleet import Slot, SlotState
+from groupshift.ports.driver import Slot, SlotState
 
 _HASH = {"StatefulSet": "controller-revision-hash", "Deployment": "pod-template-hash"}
 _LONGEST_HOST_NAME = 63

@@ -12,7 +12,7 @@ from typing import Any
 
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.fleet import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
+from groupshift.ports.driver import Change, ChangeStatus, Pending, Slot, SlotState, Started, settled
 
 _ANSWER_S = 10.0
 _LONGEST_ADDRESS = 100  # bytes; the kernel takes 107 for the path of a Unix socket
@@ -66,7 +66,7 @@ def _connect(path: Path, answer_s: float) -> socket.socket:
 
 
 class ProcessFleet:
-    """`groupshift.ports.fleet.FleetDriver` over the supervisor's Unix socket."""
+    """`groupshift.ports.driver.FleetDriver` over the supervisor's Unix socket."""
 
     def __init__(self, socket_path: str | Path) -> None:
         self._path = Path(socket_path)

@@ -28,7 +28,7 @@ from groupshift.adapters.fleet.workloads import (
 from groupshift.domain.foreign_json import load_json
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.fleet import Change
+from groupshift.ports.driver import Change
 
 Templates = Callable[[Workload, str], Mapping[str, Any] | None]
 """Looks up the pod template of a revision of a workload; None when its history no longer has it."""

@@ -14,7 +14,7 @@ from typing import Any
 from groupshift.domain.foreign_json import load_json
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
-from groupshift.ports.fleet import Change
+from groupshift.ports.driver import Change
 
 GROUP = "groupshift.io/group"
 """Label of a workload: the consumer group its pods are members of."""

@@ -1,4 +1,4 @@
-"""Tombstones written by a producer: `groupshift.ports.log_erasing.LogErasing`.
+"""Tombstones written by a producer: `groupshift.ports.log.LogErasing`.
 
 Brokers let nobody produce to an internal topic but clients that call themselves ``__admin_client``
 (specs/group-coordinator.md §3.2, seen on 3.9.2).

@@ -14,7 +14,7 @@ from kafka.protocol.metadata import MetadataRequest
 from groupshift.adapters.kafka import protocol
 from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.session import Requests
-from groupshift.domain.access import Identity, Server
+from groupshift.ports.cluster import Identity, Server
 
 
 class KafkaRights:

@@ -16,7 +16,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
-from groupshift.ports.ledger import Delivered
+from groupshift.ports.evidence import Delivered
 
 _CHUNK = 8 * 1024 * 1024
 
@@ -32,7 +32,7 @@ class _Progress:
 
 
 class LedgerFiles:
-    """`groupshift.ports.ledger.Ledger` over ``<folder>/*.jsonl``; reads each byte once.
+    """`groupshift.ports.evidence.Ledger` over ``<folder>/*.jsonl``; reads each byte once.
 
     A record is ``{"member": "<group>_<rest>", "topic": …, "partition": …, "offset": …, "at_ms": …}``;
     it belongs to the group whose name and an underscore its member starts with (§2). ``folder`` may be

@@ -1,4 +1,4 @@
-"""Cluster snapshots as folders of Parquet files: `groupshift.ports.group_snapshots.ClusterSnapshotStore`."""
+"""Cluster snapshots as folders of Parquet files: `groupshift.ports.cluster.ClusterSnapshotStore`."""
 
 from __future__ import annotations
 

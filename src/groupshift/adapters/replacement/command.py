@@ -15,7 +15,7 @@ from groupshift.adapters.fleet.arguments import problems, put
 from groupshift.adapters.fleet.program import Ran, masked, run_program
 from groupshift.domain.foreign_json import FILE_BYTES, load_json
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.broker_replacement import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 
 FIELDS = {
     "start": ("change_id", "node", "release", "coordinator", "without", "properties", "fence", "token"),
@@ -44,7 +44,7 @@ class Programs:
 
 
 class CommandReplacement:
-    """`groupshift.ports.broker_replacement.BrokerReplacement` over programs.
+    """`groupshift.ports.driver.BrokerReplacement` over programs.
 
     A program that exits with 2 refuses (`Rejected`), with 3 says that the run is fenced (`Conflict`); any
     other failure, or silence, is `Transient`: the same call is made again, so ``start`` has to be

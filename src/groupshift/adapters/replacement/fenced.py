@@ -1,4 +1,4 @@
-"""A driver of nodes that keeps clients out, too: `groupshift.ports.broker_replacement.ClientFence`.
+"""A driver of nodes that keeps clients out, too: `groupshift.ports.driver.ClientFence`.
 
 Two argument templates, ``keep_out`` and ``let_in``; none goes through a shell. What they do is up to the
 deployer: an ACL, a quota, a listener that is closed. docs/expansion.md is the contract for people.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from groupshift.adapters.fleet.arguments import problems, put
 from groupshift.adapters.fleet.program import masked, run_program
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.broker_replacement import (
+from groupshift.ports.driver import (
     Accepted,
     BrokerReplacement,
     ForPerson,

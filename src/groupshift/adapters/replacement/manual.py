@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from groupshift.domain.foreign_text import code
-from groupshift.ports.broker_replacement import ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 
 
 class ManualReplacement:
-    """`groupshift.ports.broker_replacement.BrokerReplacement` that only instructs; keeps no state."""
+    """`groupshift.ports.driver.BrokerReplacement` that only instructs; keeps no state."""
 
     def start(self, replacement: Replacement) -> ForPerson:
         """The instruction; nothing is done."""

@@ -14,9 +14,9 @@ from typing import IO
 
 from groupshift.adapters.spark_submit.driver_jvm import driver_options
 from groupshift.adapters.spark_submit.shipping import SubmitFiles, stays_here, submit_files
-from groupshift.domain.judgement import ProofRequest
 from groupshift.errors import Transient
 from groupshift.foreign_files import made_anew
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 
 _LAST_LINES = 8
@@ -24,7 +24,7 @@ LOG = "spark.log"
 
 
 class SparkSubmit:
-    """`groupshift.ports.proof.ProofRunner`: one process a job, bounded, its output kept beside the report.
+    """`groupshift.ports.spark_jobs.ProofRunner`: one process a job, bounded, its output kept beside the report.
 
     The process group is ended when the time is over or the caller is interrupted."""
 

@@ -12,12 +12,11 @@ from groupshift.adapters.sqlalchemy.database import Database
 from groupshift.adapters.sqlalchemy.statements import statement
 from groupshift.domain.modes import taken_over
 from groupshift.errors import Conflict, Fenced, Rejected
-from groupshift.ports.cluster_runs import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord
-from groupshift.ports.journal import StepState
+from groupshift.ports.journal import NEXT, SEEN_BY, ClusterRun, RunClaim, RunState, RunStepRecord, StepState
 
 
 class SqlClusterRuns:
-    """`groupshift.ports.cluster_runs.ClusterRuns` over SQLAlchemy Core.
+    """`groupshift.ports.journal.ClusterRuns` over SQLAlchemy Core.
 
     Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
 

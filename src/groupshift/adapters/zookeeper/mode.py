@@ -15,7 +15,7 @@ from groupshift.errors import Conflict, Rejected
 
 
 class ZookeeperModeSwitch:
-    """`groupshift.ports.mode.ModeSwitch` on kazoo.
+    """`groupshift.ports.changes.ModeSwitch` on kazoo.
 
     A write whose answer was lost is looked up before it is repeated: when the node is one version
     further and holds the wanted value, it is the write.

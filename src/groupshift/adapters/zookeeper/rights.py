@@ -17,8 +17,8 @@ from kazoo.exceptions import NoAuthError, NoNodeError
 
 from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
 from groupshift.adapters.zookeeper.mode import paths_of
-from groupshift.domain.access import Identity, Server
 from groupshift.errors import Transient
+from groupshift.ports.cluster import Identity, Server
 
 Change = Callable[[TransactionRequest], Any]
 """Adds one or more operations to a transaction."""

@@ -7,7 +7,7 @@ from groupshift.application.run_account import accepted, compared, trouble, wait
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.step import RunAct, Stand
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.journal import RunState
 from groupshift.spark.account.headline import Headline
 
 _RUN, _BACK = "groupshift downgrade run --execute", "groupshift downgrade back --execute"

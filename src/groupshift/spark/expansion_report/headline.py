@@ -16,7 +16,7 @@ from groupshift.application.run_account import accepted, compared, trouble, wait
 from groupshift.domain.cluster import COUNT
 from groupshift.domain.step import RunAct, Stand
 from groupshift.domain.verdict import Verdict
-from groupshift.ports.cluster_runs import RunState
+from groupshift.ports.journal import RunState
 from groupshift.spark.account.headline import Headline
 
 _RUN, _BACK = "groupshift expansion run --execute", "groupshift expansion back --execute"

@@ -13,7 +13,7 @@ from groupshift.domain.audit import Looked, Mismatch, Reading
 from groupshift.domain.audit_rules import BY_NUMBER, Weight
 from groupshift.domain.audit_sources import UNKNOWN_TYPES, UNREADABLE_KEYS, told_problems, unsaid, untold
 from groupshift.log import DecodeStatus
-from groupshift.ports.audits import LogProgress
+from groupshift.ports.log import LogProgress
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.coordinator_columns import RAW_COLUMNS
 from groupshift.spark.coordinator_log import decoded

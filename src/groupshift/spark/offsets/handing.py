@@ -20,8 +20,8 @@ from groupshift.adapters.spark_submit.runner import SparkSubmit
 from groupshift.application.audit import AuditOptions
 from groupshift.bootstrap.audits import audit_store
 from groupshift.domain.audit import Audit
-from groupshift.domain.judgement import ProofRequest
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
+from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
 from groupshift.spark.offsets_audit import AuditRequest
 

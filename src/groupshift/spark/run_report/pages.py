@@ -8,7 +8,7 @@ from typing import Any
 
 from groupshift.application.run_accounts import account_of
 from groupshift.domain.seal import StoredFile
-from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
+from groupshift.ports.journal import ClusterRun, RunStepRecord
 from groupshift.spark.account.headline import Headline
 from groupshift.spark.downgrade_report import document as downgrade
 from groupshift.spark.downgrade_report.headline import headline as downgrade_headline

@@ -1,4 +1,4 @@
-"""Writing the report of a run, and sealing it: `groupshift.ports.run_sealing.RunSealing`."""
+"""Writing the report of a run, and sealing it: `groupshift.ports.evidence.RunSealing`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from groupshift.application.pack import measured
 from groupshift.application.run_pack import seal_run
 from groupshift.domain.seal import JOURNAL, REPORT
-from groupshift.ports.cluster_runs import ClusterRun, RunStepRecord
-from groupshift.ports.evidence import EvidenceStore
-from groupshift.ports.signature import Signer
+from groupshift.ports.evidence import EvidenceStore, Signer
+from groupshift.ports.journal import ClusterRun, RunStepRecord
 from groupshift.spark.run_report.pages import page_of
 
 

@@ -15,7 +15,7 @@ from groupshift.adapters.fleet.command import CommandFleet
 from groupshift.adapters.fleet.program import run_program
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
-from groupshift.ports.fleet import Change, Pending, Started
+from groupshift.ports.driver import Change, Pending, Started
 from groupshift.settings import CommandSettings
 from groupshift_sandbox.processes import wait_until
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from groupshift.adapters.fleet.manual import ManualFleet
 from groupshift.domain.modes import MemberKind
-from groupshift.ports.fleet import Change, FleetDriver, Pending
+from groupshift.ports.driver import Change, FleetDriver, Pending
 
 
 def _change(to: MemberKind) -> Change:
@@ -43,7 +43,7 @@ def test_the_driver_itself_never_claims_that_people_are_done():
 
 def test_u10_a_rollback_asks_for_those_that_were_replaced_with_their_hosts():
     """Not for places that were never replaced; what goes is not called old, what comes is what ran before."""
-    from groupshift.ports.fleet import Occupant
+    from groupshift.ports.driver import Occupant
 
     there = (Occupant(member_id="orders-app_m1-2", kind=MemberKind.AWARE, host="web-7"),)
     change = replace(_change(MemberKind.OLD), undoes=("m:canary", "m:roll"), occupants=there)
@@ -66,7 +66,7 @@ def test_u10_a_rollback_of_what_nobody_deployed_asks_to_replace_nobody():
 
 def test_u10_a_member_to_be_replaced_is_named_with_its_host():
     """Forward, too, where the group tells it; a name is no markup."""
-    from groupshift.ports.fleet import Occupant
+    from groupshift.ports.driver import Occupant
 
     there = (
         Occupant(member_id="m1", kind=MemberKind.OLD, host="web-7"),
@@ -79,7 +79,7 @@ def test_u10_a_member_to_be_replaced_is_named_with_its_host():
 
 def test_u10_a_stopped_group_names_hosts_too():
     """Offline: all of them stop, each where it runs."""
-    from groupshift.ports.fleet import Occupant
+    from groupshift.ports.driver import Occupant
 
     there = (Occupant(member_id="m1", kind=MemberKind.PLAIN, host="web-7"),)
     text = ManualFleet().start(replace(_change(MemberKind.VACANT), occupants=there)).instruction
@@ -99,7 +99,7 @@ def test_u10_where_nobody_is_nobody_is_asked_to_be_stopped():
 
 def test_u10_a_place_without_a_member_is_not_left_out():
     """One of two members died before the person came: both places are named."""
-    from groupshift.ports.fleet import Occupant
+    from groupshift.ports.driver import Occupant
 
     there = (Occupant(member_id="m1", kind=MemberKind.OLD, host="web-7"),)
     text = ManualFleet().start(replace(_change(MemberKind.AWARE), occupants=there)).instruction

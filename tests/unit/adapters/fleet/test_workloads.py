@@ -10,7 +10,7 @@ from groupshift.adapters.fleet.pods import member_of, slots_of
 from groupshift.adapters.fleet.workloads import CHANGES, Accepted, Memory, Workload
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
-from groupshift.ports.fleet import Change, SlotState
+from groupshift.ports.driver import Change, SlotState
 
 GROUP = "orders-app"
 

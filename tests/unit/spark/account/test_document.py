@@ -330,7 +330,7 @@ def test_u16_without_ledgers_the_cards_are_absent_and_the_command_is_there(accou
 
 def test_u16_ledgers_that_are_known_are_used(account: Account) -> None:
     """What was processed twice, the longest pause and what was passed over come from them."""
-    from groupshift.ports.ledger import Delivered
+    from groupshift.ports.evidence import Delivered
 
     told = Delivered(deliveries=1200, again=7, passed_over=3, longest_pause_ms=4100, source="/a b")
     text = render(replace(account, delivered=told))

@@ -1,4 +1,4 @@
-"""What a downgrade changes through the brokers: `groupshift.ports.cluster_acts.ClusterActs`."""
+"""What a downgrade changes through the brokers: `groupshift.ports.changes.ClusterActs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live looks at a whole cluster before a downgrade: `groupshift.ports.downgrade_views.DowngradeViews`."""
+"""Live looks at a whole cluster before a downgrade: `groupshift.ports.cluster.DowngradeViews`."""
 
 from __future__ import annotations
 

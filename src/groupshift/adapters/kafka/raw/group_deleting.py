@@ -34,7 +34,7 @@ from groupshift.adapters.kafka.raw.wire import (
     raise_for,
 )
 from groupshift.domain.rows import OffsetRow
-from groupshift.ports.offset_restoring import unheld
+from groupshift.ports.changes import unheld
 
 _DELETE_GROUPS, _DELETE_VERSION = 42, 1
 _NOT_FOUND = 69

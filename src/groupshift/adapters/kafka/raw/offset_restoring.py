@@ -1,4 +1,4 @@
-"""`groupshift.ports.offset_restoring.OffsetRestoring` by raw requests.
+"""`groupshift.ports.changes.OffsetRestoring` by raw requests.
 
 Not by confluent-kafka: it appends a NUL to metadata, takes one group a call, and does not repeat what a
 coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
@@ -24,7 +24,7 @@ from groupshift.adapters.kafka.raw.wire import (
 )
 from groupshift.domain.commit_places import FORMER
 from groupshift.domain.rows import OffsetRow
-from groupshift.ports.offset_restoring import Refusals, unheld
+from groupshift.ports.changes import Refusals, unheld
 
 _NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
 _NAMED_TOPICS, _TOPICS_BY_ID = 9, 10

@@ -1,4 +1,4 @@
-"""Live looks at placement, each broker by itself: `groupshift.ports.placement_views.PlacementViews`."""
+"""Live looks at placement, each broker by itself: `groupshift.ports.cluster.PlacementViews`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live looks at one group and every broker: `groupshift.ports.protocol_views.ProtocolViews`."""
+"""Live looks at one group and every broker: `groupshift.ports.cluster.ProtocolViews`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live snapshots of all groups of a cluster: `groupshift.ports.group_snapshots.GroupSnapshots`,
+"""Live snapshots of all groups of a cluster: `groupshift.ports.cluster.GroupSnapshots`,
 and what groups have committed alone."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from groupshift.domain.rows import (
     ProblemRow,
 )
 from groupshift.ports.clock import Clock
-from groupshift.ports.group_snapshots import Progress
+from groupshift.ports.cluster import Progress
 
 _PAUSE_S = 0.1
 

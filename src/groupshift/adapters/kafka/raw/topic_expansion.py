@@ -1,4 +1,4 @@
-"""More partitions of the offsets topic: `groupshift.ports.topic_expansion.TopicExpansion`.
+"""More partitions of the offsets topic: `groupshift.ports.changes.TopicExpansion`.
 
 Asked of the controller that the metadata names: in ZooKeeper mode no other broker does it, in KRaft mode any
 broker hands it on.

@@ -1,4 +1,7 @@
-"""Comparing two snapshots of a cluster's groups under the rules of a move."""
+"""Comparing two snapshots of a cluster's groups under the rules of a move.
+
+Running a Spark job from a use case (Airflow runs the same request through its own operator).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,15 @@ from typing import Protocol
 
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofRequest:
+    """One Spark job: path of the job file, its arguments, and the folder it writes into."""
+
+    job: str
+    arguments: tuple[str, ...]
+    output: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,4 +38,13 @@ class SnapshotCompare(Protocol):
 
     def __call__(self, before: Path, after: Path, comparison: Comparison, *, live: bool) -> Compared:
         """Raises `Rejected` for snapshots that cannot be compared, `Broken` for one that was altered."""
+        ...
+
+
+class ProofRunner(Protocol):
+    """Runs one job to its end, bounded in time."""
+
+    def run(self, request: ProofRequest) -> None:
+        """Run the job. Raises `Transient` when it fails or exceeds its time; the sentence holds the
+        last lines it wrote and the path of its log."""
         ...

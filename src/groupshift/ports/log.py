@@ -1,0 +1,103 @@
+"""The log of the offsets topic, wherever it is read: at the brokers, or from a copy.
+
+Holding a snapshot of all groups against the bytes of the offsets topic.
+
+Tombstones in the offsets topic, for records that no coordinator would ever delete.
+
+Keeping the hashes of live commits beside the snapshots of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from groupshift.log import LogRecord
+from groupshift.log.commit_hashes import LiveCommit
+from groupshift.log.decode import Position
+from groupshift.ports.spark_jobs import Compared
+
+
+class LogReader(Protocol):
+    """Reads ``__consumer_offsets`` itself, past the coordinators, and changes nothing.
+
+    Raises `Transient` when brokers do not answer in time, `Rejected` when the topic is not there or may not
+    be read, `Broken` for damage."""
+
+    def position(self) -> Position:
+        """The end of every partition now: behind what is replicated, open transactions included."""
+        ...
+
+    def read(
+        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
+    ) -> Iterator[LogRecord]:
+        """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
+        markers and without records of transactions that were aborted or are open."""
+        ...
+
+    def retention_ms(self) -> int | None:
+        """``offsets.retention.minutes`` of the brokers in ms; None when they do not tell."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+LogProgress = Callable[[int, int], None]
+"""Called with how much of the log has been read, and of how much, in offsets."""
+
+
+class OffsetsLog(Protocol):
+    """What of `groupshift.ports.log.LogReader` a copied log has too. Raises as that one."""
+
+    def position(self) -> Position:
+        """The end of every partition that is there."""
+        ...
+
+    def read(
+        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
+    ) -> Iterator[LogRecord]:
+        """The records below ``up_to`` of these partitions (None: all), each partition in log order, without
+        markers and without records of transactions that were aborted or are open."""
+        ...
+
+
+class LogVerification(Protocol):
+    """Reads the log as far as it goes now, and leaves every difference in a folder of its own."""
+
+    def __call__(self, snapshot: Path, digest: str, count: int, output: Path) -> Compared:
+        """Whether each offset of ``snapshot`` (a folder, whose manifest has the SHA-256 ``digest``) lies live
+        where ``count`` partitions put its group, with the same epoch and metadata, and no other does. Records
+        elsewhere do not count.
+
+        ``output`` is made, or made anew. Raises `Broken` for a snapshot that was altered, `Transient` when
+        brokers do not answer or a disk is full."""
+        ...
+
+
+class LogErasing(Protocol):
+    """Writes into the offsets topic itself; coordinators see it when they load the partition the next time.
+
+    Raises `Transient` when brokers do not take it in time (what was written stays written), `Rejected` when
+    they refuse it."""
+
+    def erase(self, keys: Iterable[tuple[int, bytes]]) -> None:
+        """Write a tombstone for each key into its partition, and wait until all replicas have it. Safe to
+        repeat."""
+        ...
+
+
+class CommitHashes(Protocol):
+    """Writes what the log held at one moment, and reads it again."""
+
+    def write(self, path: Path, commits: Sequence[LiveCommit]) -> str:
+        """Put the file there whole; the SHA-256 of its bytes, in hex.
+
+        Raises `Rejected` when it is there already or nobody may write, `Transient` when the disk is full."""
+        ...
+
+    def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
+        """What `write` wrote. Raises `Broken` when the file is gone or has other bytes than these."""
+        ...
