@@ -28,8 +28,8 @@ from typing import Any
 
 from measuring import Aim, fresh_home, median, report
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.adapters.drivers.manual import ManualReplacement
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.application import run_engine
 from groupshift.application.expansion_run import MOVE, go_on

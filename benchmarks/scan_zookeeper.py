@@ -29,8 +29,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 from measuring import Aim, fresh_home, report
 
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.domain.modes import ABSENT_MODE, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.registration import Registration, encode_awareness, encode_registration

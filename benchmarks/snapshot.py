@@ -27,11 +27,11 @@ from typing import Any
 
 from measuring import Aim, fresh_home, median, report
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
 from groupshift.adapters.spark_submit.java import java_binary
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path

@@ -27,13 +27,13 @@ from measuring import Aim, fresh_home, percentile, report
 from measuring.firsts import Firsts
 from measuring.fleets import SETTLED_S, Crowd, Fleet
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.group_reader import LiveGroupReader
-from groupshift.adapters.kafka.connection import KafkaConnection
+from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaGroups
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+from groupshift.adapters.kafka.kafka_python import KafkaConnection
+from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.ownership import history

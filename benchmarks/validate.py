@@ -38,8 +38,8 @@ import pyarrow.parquet as pq
 from measuring import Aim, median, report
 from measuring.cluster_snapshots import CLASSES, TAKEN_MS, Pair, make, manifest
 
-from groupshift.adapters.own_folder import cache_root
 from groupshift.adapters.spark_submit.java import java_home
+from groupshift.adapters.system import cache_root
 from groupshift.domain.evidence import MANIFEST
 
 _JOB = [sys.executable, "-m", "groupshift.spark.jobs.compare"]

@@ -12,8 +12,8 @@ from kio.index import load_payload_module
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.wire import fill, raise_for
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.wire import fill, raise_for
 
 _JOIN, _HEARTBEAT, _LEAVE, _SYNC = 11, 12, 13, 14
 _MEMBER_ID_REQUIRED = 79

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
 from groupshift_sandbox.committing import commit

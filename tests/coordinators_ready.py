@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
-from groupshift.adapters.kafka.raw.wire import raise_for
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.requests import fetch_offsets, fetched
+from groupshift.adapters.kafka.wire import raise_for
 
 _DEADLINE_S = 90.0
 _PROBES = tuple(f"nobody-{number}" for number in range(200))

@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.errors import GroupshiftError
 
 KEPT = ("name", "kind", "state", "member_id", "change_id")

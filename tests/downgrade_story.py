@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from classic_member import ClassicMember, assignment
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.views import LiveDowngradeViews
+from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.group_protocol import Kind

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster_move_runs import Runs
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.group_changes import commit_rows
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
@@ -143,8 +143,8 @@ def placed(count: int) -> list[tuple[int, Said]]:
 
 def answered(cluster: Cluster, *, residue: bool = False) -> Said:
     """What coordinators answer; groups are listed once, unless ``residue`` may be there."""
-    from groupshift.adapters.clock import SystemClock
-    from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+    from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+    from groupshift.adapters.system import SystemClock
 
     raw = KafkaCluster(cluster.bootstrap, timeout_s=60.0)
     with closing(LiveGroupSnapshots(raw, SystemClock(), patience_s=60.0)) as snapshots:

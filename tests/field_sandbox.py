@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.bootstrap import App
 from groupshift.domain.plan import MoveRequest, Phase
 from groupshift.errors import Transient

@@ -7,10 +7,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from groupshift.adapters.sqlalchemy.database import Database
+from groupshift.adapters.sqlalchemy.database import Database, versions
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
-from groupshift.adapters.sqlalchemy.statements import versions
 from groupshift.errors import Conflict
 from journal_suite import entry, record
 

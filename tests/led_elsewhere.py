@@ -10,10 +10,10 @@ from contextlib import closing, contextmanager
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.reading import listing
-from groupshift.adapters.kafka.raw.replicas import metadata_of
-from groupshift.adapters.kafka.raw.wire import BrokerError, raise_for
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.metadata import metadata_of
+from groupshift.adapters.kafka.reading import listing
+from groupshift.adapters.kafka.wire import BrokerError, raise_for
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Transient
 from groupshift_sandbox.elections import elect_preferred

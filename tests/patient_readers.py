@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.kafka.connection import KafkaConnection
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+from groupshift.adapters.kafka.kafka_python import KafkaConnection
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 
 WAIT_S = 60.0
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.coordinator_calls import named_by
-from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.requests import named_by
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.views import LivePlacementViews
+from groupshift.adapters.system import SystemClock
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition

@@ -15,10 +15,10 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.fleet.process import ProcessFleet, ask
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
+from groupshift.adapters.drivers.process import ProcessFleet, ask
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.views import LiveProtocolViews
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import POLICY, ProtocolGroup
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition

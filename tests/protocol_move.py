@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from disk_evidence import DiskEvidence, DiskProof
-from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App, build
 from groupshift.bootstrap.connections import connect
 from groupshift.cli.live import Agreed

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from classic_member import ClassicMember, assignment
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
-from groupshift.adapters.kafka.raw.wire import BrokerError
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.views import LiveProtocolViews
+from groupshift.adapters.kafka.wire import BrokerError
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup
 from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome
 from groupshift.domain.protocol.forecast import predict

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.group_calls import (
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.requests import (
     describe_classic,
     describe_consumer,
     describe_share,
@@ -22,7 +22,7 @@ from groupshift.adapters.kafka.raw.group_calls import (
     fetched,
     list_groups,
 )
-from groupshift.adapters.kafka.raw.wire import Api, raise_for
+from groupshift.adapters.kafka.wire import Api, raise_for
 from groupshift.log.state import GroupFamily, GroupState, State
 
 _STREAMS_DESCRIBE = 89

@@ -6,8 +6,8 @@ import datetime as dt
 import uuid
 from typing import Any
 
-from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
-from groupshift.adapters.kafka.raw.wire import Range, fill, raise_for, request_frame
+from groupshift.adapters.kafka.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.wire import Range, fill, raise_for, request_frame
 from native_member import NativeMember
 
 _STREAMS = 88

@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
-from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
+from groupshift.adapters.kafka.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.requests import fetch_offsets, fetched
+from groupshift.adapters.kafka.wire import Api, BrokerError, fill, raise_for
 from groupshift.errors import Transient
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until

@@ -33,8 +33,8 @@ from coordinator_story import (
     target_epoch,
     to_classic,
 )
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.requests import fetch_offsets, fetched
 from groupshift.domain.placement import partition_of
 from groupshift.log import LogRecord, decode
 from groupshift.log.releases import Coordinator, loader

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.zookeeper.login import ZookeeperLogin
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.certificates import Certificates, make_certificates

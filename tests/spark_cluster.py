@@ -15,7 +15,7 @@ from typing import Any
 import pyspark
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.adapters.spark_submit.runner import SparkSubmit
+from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.errors import Broken
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from kio.index import load_payload_module
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.wire import fill, raise_for
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.wire import fill, raise_for
 
 _HEARTBEAT = 88
 _LEAVE = -1

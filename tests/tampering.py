@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from disk_evidence import DiskEvidence, DiskProof, disk_bench
-from groupshift.adapters.ed25519 import Ed25519Signer, Ed25519Verifier
 from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
 from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
 from groupshift.cli.evidence import written

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
-from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
+from groupshift.adapters.kafka.group_changes import commit_rows
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.views import LivePlacementViews
+from groupshift.adapters.system import SystemClock
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.domain.rows import OffsetRow
 from groupshift.spark.direct_log import DirectLog

@@ -15,7 +15,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.domain.audit_log import Key
 from groupshift.domain.partitions import TopicPartition as At
 from groupshift.domain.placement import partition_of

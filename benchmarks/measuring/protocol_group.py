@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.fleet.process import ProcessFleet
+from groupshift.adapters.drivers.process import ProcessFleet
+from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App
 from groupshift.bootstrap.connections import connect
 from groupshift.cli.live import Agreed

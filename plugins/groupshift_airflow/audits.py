@@ -132,7 +132,7 @@ class Audit(AuditTask):
         """Submit the job and wait; its own error, where it ended with one, is the task's."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        from groupshift.adapters.spark_submit.shipping import submit_files
+        from groupshift.adapters.spark_submit.submit import submit_files
         from groupshift.spark.offsets.handing import handed_over
 
         master, settings = require_spark(self.spark_conn_id), spark_settings()

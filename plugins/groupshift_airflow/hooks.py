@@ -157,7 +157,7 @@ class KafkaClusterHook(_ClusterHook):
     def section(self) -> dict[str, Any]:
         """The ``[kafka]`` section of the settings. Raises `Rejected` for servers that are no addresses, a key
         that is not known, and a login that the security protocol does not use."""
-        from groupshift.adapters.kafka.properties import KEYS
+        from groupshift.adapters.kafka.cluster import KEYS
         from groupshift.domain.addresses import joined, kafka_servers, login_problem
 
         found = self.connection()
@@ -192,8 +192,8 @@ class KafkaClusterHook(_ClusterHook):
         """What of a connection of type ``kafka`` says how to connect. What only consumers and producers need
         is set aside when librdkafka knows it. Raises `Rejected` for what it does not, and for a way to log in
         that groupshift has not."""
-        from groupshift.adapters.kafka.properties import KEYS
-        from groupshift.consumers.librdkafka import objection
+        from groupshift.adapters.kafka.cluster import KEYS
+        from groupshift.consumers.config_keys import objection
         from groupshift.domain.secrets import struck_out
 
         securing = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "oauth")
@@ -206,7 +206,7 @@ class KafkaClusterHook(_ClusterHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the brokers answer, and as which cluster; for the button *Test*."""
-        from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+        from groupshift.adapters.kafka.cluster import KafkaCluster
 
         try:
             where = self.section()

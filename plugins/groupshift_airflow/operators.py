@@ -12,7 +12,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from groupshift.adapters.spark_submit.shipping import submit_files
+from groupshift.adapters.spark_submit.submit import submit_files
 from groupshift.domain.evidence import Moment
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.plan import MoveName, MoveRequest, StageName, Until

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from groupshift.adapters.spark_submit.driver_jvm import driver_options
-from groupshift.adapters.spark_submit.shipping import stays_here
+from groupshift.adapters.spark_submit.submit import driver_options, stays_here
 
 if TYPE_CHECKING:
     from groupshift.settings import SparkSettings

@@ -20,8 +20,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from groupshift.adapters.own_folder import cache_root, locked
 from groupshift.adapters.spark_submit.java import java_binary
+from groupshift.adapters.system import cache_root, locked
 from groupshift.errors import Broken, Rejected, Transient
 
 _ATTEMPTS = 4  # Ivy's first retrieve after a cold download sometimes copies 0 files

@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.own_folder import locked
+from groupshift.adapters.system import locked
 from groupshift.errors import Rejected
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.layout import Cluster, Node, Role, ServerOptions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.group_changes import commit_rows
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected

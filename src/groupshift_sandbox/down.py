@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.errors import Broken, Rejected, Transient
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import Running, descendants, is_running, known, marked, send, send_all, stop

@@ -12,8 +12,8 @@ from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.wire import BrokerError, error_name, raise_for
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.wire import BrokerError, error_name, raise_for
 from groupshift.errors import Transient
 from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import wait_until

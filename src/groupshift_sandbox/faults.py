@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox import kafka, zookeeper
 from groupshift_sandbox.home import Home

@@ -12,12 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
-from groupshift.adapters.kafka.raw.features import Quorum, describe_quorum
-from groupshift.adapters.kafka.raw.group_calls import fetch_offsets, fetched
-from groupshift.adapters.kafka.raw.replicas import all_metadata, replicas_lacking
-from groupshift.adapters.kafka.raw.transactions import OFFSETS_TOPIC
-from groupshift.adapters.kafka.raw.wire import BrokerError, UnsupportedByBroker, error_name
+from groupshift.adapters.kafka.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.metadata import Quorum, all_metadata, describe_quorum, replicas_lacking
+from groupshift.adapters.kafka.requests import fetch_offsets, fetched
+from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
+from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker, error_name
 from groupshift.domain.placement import partition_of
 from groupshift_sandbox.broker_log import failed_partitions
 from groupshift_sandbox.layout import Node

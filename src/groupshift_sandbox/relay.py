@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.fleet.process import socket_address
+from groupshift.adapters.drivers.process import socket_address
 
 _CHUNK = 65_536
 _HELD = 64 * 1024 * 1024  # bytes a direction may hold while delayed or stalled

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.own_folder import locked
+from groupshift.adapters.system import locked
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.own_folder import locked
+from groupshift.adapters.system import locked
 from groupshift.errors import Broken
 from groupshift_sandbox.home import Home
 

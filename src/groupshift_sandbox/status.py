@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import is_running, known

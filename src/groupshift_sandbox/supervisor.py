@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.fleet.process import socket_address
+from groupshift.adapters.drivers.process import socket_address
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.ports.driver import SlotState

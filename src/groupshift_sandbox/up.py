@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected, Transient

@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from dag_story import Story, Told, telling
-from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.application.downgrade_run import go_on
 from groupshift.domain.group_protocol import Kind
 from groupshift.errors import Rejected, Transient

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from kazoo.client import KazooClient
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Answer, Choice, Phase

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from chromium import LOOK_MS, launched
-from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App, build
 from groupshift.cli.live import Agreed
 from groupshift.cli.main import main

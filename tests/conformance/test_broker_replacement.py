@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.replacement.command import CommandReplacement, Programs
-from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.adapters.drivers.command import CommandReplacement, Programs
+from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.bootstrap.replacement import fenced, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.driver import Accepted, ClientFence, ForPerson, NodeState, Replacement

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
+from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 from groupshift.ports.journal import ClusterRuns
 from groupshift_testing.cluster_runs import MemoryClusterRuns
 

@@ -15,10 +15,10 @@ import pytest
 
 from fleet_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from fleet_suite import FENCE, GROUP, Fleet, change
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.fleet.command import CommandFleet
-from groupshift.adapters.fleet.manual import ManualFleet
-from groupshift.adapters.fleet.process import ProcessFleet, ask
+from groupshift.adapters.drivers.command import CommandFleet
+from groupshift.adapters.drivers.manual import ManualFleet
+from groupshift.adapters.drivers.process import ProcessFleet, ask
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.driver import Pending, SlotState

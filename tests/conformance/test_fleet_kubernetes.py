@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
-from groupshift.adapters.fleet.kubernetes import KubernetesFleet
-from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
+from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
 from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
@@ -332,8 +331,8 @@ def test_the_settings_open_the_driver(server, stateful, tmp_path, monkeypatch):
         with monkeypatch.context() as bare:
             for name in [each for each in sys.modules if each.partition(".")[0] == "kubernetes"]:
                 bare.setitem(sys.modules, name, None)
-            for name in ("kubernetes", "kubernetes_api"):
-                bare.delitem(sys.modules, f"groupshift.adapters.fleet.{name}")
+            for name in ("kubernetes",):
+                bare.delitem(sys.modules, f"groupshift.adapters.drivers.{name}")
             with pytest.raises(Rejected, match=r"pip install 'kafka-groupshift\[kubernetes\]'"):
                 app._env.fleets("kubernetes")
         with pytest.raises(Rejected, match="choose one of process, manual, command, kubernetes"):

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from groupshift.adapters.sqlalchemy.database import Database
+from groupshift.adapters.sqlalchemy.database import Database, sql, statements_of, versions
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
-from groupshift.adapters.sqlalchemy.statements import sql, statements_of, versions
 from groupshift.domain.plan import Phase, from_json
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.journal import EventKind

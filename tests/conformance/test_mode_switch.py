@@ -11,9 +11,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
+from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App
 from groupshift.domain.group import GroupView

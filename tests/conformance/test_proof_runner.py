@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.crash import KillAt, Whom
-from groupshift.adapters.spark_submit.runner import LOG, SparkSubmit
-from groupshift.adapters.spark_submit.shipping import shipped_code, stays_here
+from groupshift.adapters.spark_submit.submit import LOG, SparkSubmit, shipped_code, stays_here
+from groupshift.adapters.system import KillAt, Whom
 from groupshift.bootstrap.connections import crash_points
 from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected, Transient

@@ -7,8 +7,7 @@ import hashlib
 from collections.abc import Iterator
 
 from fleet_suite import DEADLINE_S, GROUP, Fleet
-from groupshift.adapters.fleet.kubernetes import KubernetesFleet
-from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
+from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
 from groupshift.ports.driver import SlotState
 from groupshift.settings import KubernetesSettings
 from groupshift_sandbox.processes import wait_until

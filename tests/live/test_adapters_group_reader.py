@@ -15,14 +15,14 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 
-from groupshift.adapters.group_reader import LiveGroupReader
-from groupshift.adapters.kafka.connection import KafkaConnection
+from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.kafka.kafka_python import KafkaConnection
 from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-from groupshift.adapters.zookeeper.groups import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.domain.evidence import Moment
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode

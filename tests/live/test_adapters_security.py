@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from coordinators_ready import await_coordinators
-from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.kafka.kafka_python import KafkaConnection
 from groupshift.errors import Rejected
 from groupshift_sandbox.faults import start_relay
 from groupshift_sandbox.home import Home

@@ -12,8 +12,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from groupshift.adapters.zookeeper.connection import Session, ZookeeperConnection
-from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection
 from groupshift.domain.group import CommittedOffset
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition

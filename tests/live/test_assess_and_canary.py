@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.fleet.manual import ManualFleet
-from groupshift.adapters.group_reader import LiveGroupReader
-from groupshift.adapters.kafka.connection import KafkaConnection
+from groupshift.adapters.drivers.manual import ManualFleet
+from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.kafka.kafka_python import KafkaConnection
 from groupshift.adapters.ledger.files import LedgerFiles
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
+from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App
 from groupshift.consumers import MigratingConsumer

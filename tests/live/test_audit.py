@@ -19,13 +19,13 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonAt
 from kazoo.client import KazooClient
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.placement_views import LivePlacementViews
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.raw.wire import Api
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-from groupshift.adapters.zookeeper.offset_nodes import ZookeeperOffsetNodes
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.views import LivePlacementViews
+from groupshift.adapters.kafka.wire import Api
+from groupshift.adapters.system import SystemClock
+from groupshift.adapters.zookeeper.ensemble import ZookeeperOffsetNodes
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.application.audit import AuditOptions, AuditSources, audit_offsets
 from groupshift.cli.main import main
 from groupshift.domain.audit import Audit

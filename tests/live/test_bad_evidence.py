@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from kazoo.client import KazooClient
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from client_processes import DEADLINE_S, client_processes, produce
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState
 from groupshift.errors import Rejected

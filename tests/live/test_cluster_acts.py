@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from downgrade_story import groups_at
-from groupshift.adapters.kafka.raw import churn
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.cluster_acts import LiveClusterActs
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import LiveClusterActs, names
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
@@ -80,7 +79,7 @@ def test_the_offsets_topic_is_configured_and_put_back(node: KraftCluster, acts: 
         wait_until(lambda wanted=wanted: acts.topic_configs() == wanted, 60.0, f"the topic is {wanted}")
     for _ in range(2):
         acts.churn()
-        assert set(acts.churning()) == set(churn.names(LOG).values())
+        assert set(acts.churning()) == set(names(LOG).values())
     for _ in range(2):
         acts.remove_churn()
         wait_until(lambda: not acts.churning(), 60.0, "groupshift's own groups are gone")

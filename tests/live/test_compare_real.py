@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from group_probe import GroupProbe
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
 from groupshift.domain.modes import Mode

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.consumers import MigratingConsumer, ZookeeperConsumer, holdings, membership
-from groupshift.consumers import configuration as member_configuration
+from groupshift.consumers import MigratingConsumer, ZookeeperConsumer, kafka_membership, owned_partitions
+from groupshift.consumers import config as member_configuration
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
@@ -62,8 +62,8 @@ def join(configuration):
 def patient(monkeypatch: pytest.MonkeyPatch):
     """Properties of a member that waits longer for its application, and for Kafka, than one may configure."""
     monkeypatch.setattr(member_configuration, "_LONGEST_DRAIN_S", DRAIN_S)
-    monkeypatch.setattr(holdings, "_COMMIT_S", PATIENCE_S)
-    monkeypatch.setattr(membership, "_REVOKE_S", PATIENCE_S)
+    monkeypatch.setattr(owned_partitions, "_COMMIT_S", PATIENCE_S)
+    monkeypatch.setattr(kafka_membership, "_REVOKE_S", PATIENCE_S)
     return {"rebalance_drain_ms": str(int(DRAIN_S * 1000))}
 
 

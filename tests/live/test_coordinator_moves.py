@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.views import LiveProtocolViews
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind, Policy, ProtocolView
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.rules_brokers import disagreements

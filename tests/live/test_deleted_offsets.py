@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kazoo.client import KazooClient
 
-from groupshift.consumers.coordination import ZookeeperCoordination
+from groupshift.consumers.zookeeper_session import ZookeeperCoordination
 from groupshift.domain.partitions import TopicPartition
 from groupshift.ports.consumer import OffsetNode, OffsetWrite
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from downgrade_story import QUIET, Assessed, groups_at
-from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition

@@ -13,8 +13,8 @@ from confluent_kafka import TopicPartition as At
 from client_processes import client_processes
 from cluster_move_runs import Runs
 from downgrade_story import offsets_of as committed_offsets
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 from groupshift.domain.placement import partition_of
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
 from groupshift_sandbox.home import Home

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 
-from groupshift.consumers.counters import Counters
-from groupshift.consumers.membership import KafkaMembership
+from groupshift.consumers.kafka_membership import KafkaMembership
+from groupshift.consumers.metrics import Counters
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
 from groupshift_sandbox.processes import wait_until

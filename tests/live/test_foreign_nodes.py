@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
-from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-from groupshift.adapters.zookeeper.offset_nodes import ZookeeperOffsetNodes
+from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperOffsetNodes
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.cli.main import main
-from groupshift.consumers.observation import Observer
+from groupshift.consumers.zookeeper_nodes import Observer
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift.domain.znodes import GroupPaths
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forgetful_relay import ForgetfulRelay, forgetful
-from groupshift.consumers.configuration import parse
+from groupshift.consumers.config import parse
 from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.processes import wait_until

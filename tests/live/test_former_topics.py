@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.group_changes import LiveOffsetRestoring
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift.application.restore_offsets import restore_offsets
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition

@@ -13,14 +13,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
 from kafka.admin import KafkaAdminClient
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.parquet.compare_inputs import verify
+from groupshift.adapters.system import SystemClock
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState, GroupRow, OffsetRow
 from groupshift.errors import Transient
-from groupshift.spark.comparison.inputs import verify
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

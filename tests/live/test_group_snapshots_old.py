@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
-from groupshift.adapters.kafka.raw.wire import Api
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.wire import Api
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.artifacts import SCALA_CONSUMERS
 from groupshift_sandbox.committing import commit

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until

@@ -12,11 +12,12 @@ from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from classic_member import ClassicMember, assignment
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw import group_deleting, offset_restoring
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import LiveOffsetRestoring
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka import group_changes
+from groupshift.adapters.kafka import group_changes as group_deleting
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.group_changes import LiveOffsetRestoring
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift.application.restore_offsets import read_back, restore_offsets
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
@@ -167,7 +168,7 @@ def test_a_group_larger_than_a_batch_of_its_coordinator(node: KraftCluster, port
         OffsetRow(group="wide", topic="wide", partition=number, offset=number, metadata=f"{number:04}" * 1000)
         for number in range(300)
     ]
-    monkeypatch.setattr(offset_restoring, "_PART_BYTES", 1 << 30)
+    monkeypatch.setattr(group_changes, "_PART_BYTES", 1 << 30)
     refused = restoring.commit(rows)
     said = {"4.3.1": "UNKNOWN_SERVER_ERROR (-1)", "3.9.2": "INVALID_COMMIT_OFFSET_SIZE (28)"}
     assert said[node.options.release] in refused["wide"]

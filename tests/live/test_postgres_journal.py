@@ -14,12 +14,9 @@ from sqlalchemy import Connection, Engine, event
 from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from groupshift.adapters.sqlalchemy import database as database_module
 from groupshift.adapters.sqlalchemy import scans as scans_module
-from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
-from groupshift.adapters.sqlalchemy.database import Database
-from groupshift.adapters.sqlalchemy.journal import SqlJournal
+from groupshift.adapters.sqlalchemy.database import TABLE, Database, statement, statements_of, versions
+from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns, SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
-from groupshift.adapters.sqlalchemy.schema import TABLE
-from groupshift.adapters.sqlalchemy.statements import statement, statements_of, versions
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.journal import ClusterRuns, EventKind, Journal
 from groupshift.ports.scans import Scans

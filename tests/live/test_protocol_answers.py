@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
-from groupshift.adapters.kafka.raw.wire import BrokerError
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import POLICY, Kind
 from groupshift.domain.protocol.answers import Event, Outcome

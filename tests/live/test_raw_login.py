@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.rows import ClusterState
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.certificates import Certificates, make_certificates

@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Producer
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.group_changes import commit_rows
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.cli.main import main
 from groupshift.domain.rows import OffsetRow

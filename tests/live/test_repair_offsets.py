@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import GroupPaths

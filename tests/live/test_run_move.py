@@ -24,8 +24,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from group_log import GroupLog
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
+from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App, build
 from groupshift.cli.live import Agreed
 from groupshift.cli.runner import Runner, claim

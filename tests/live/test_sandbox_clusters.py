@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from client_processes import client_processes, produce
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState
 from groupshift_sandbox.client_members.commands import ClientMember, Commit, GroupProtocol

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from group_log import GroupLog
-from groupshift.adapters.fleet.process import ProcessFleet, ask
+from groupshift.adapters.drivers.process import ProcessFleet, ask
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient

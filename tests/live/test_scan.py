@@ -15,16 +15,15 @@ from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
 from group_probe import PATIENCE_S
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.ensemble_reader import LiveEnsembleReader
-from groupshift.adapters.group_reader import LiveGroupReader
-from groupshift.adapters.kafka.connection import KafkaConnection
-from groupshift.adapters.kafka.ensemble import KafkaEnsemble
-from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.ensembles import LiveEnsembleReader
+from groupshift.adapters.groups import LiveGroupReader
+from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups
+from groupshift.adapters.kafka.kafka_python import KafkaConnection
 from groupshift.adapters.spark_submit.java import java_binary
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-from groupshift.adapters.zookeeper.groups import ZookeeperGroups
+from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.application.fleet_scans import FleetScans
 from groupshift.bootstrap import build_scans
 from groupshift.domain.group import GroupView

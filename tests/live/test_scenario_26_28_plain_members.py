@@ -15,8 +15,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe, exported
-from groupshift.adapters.kafka.connection import KafkaConnection
 from groupshift.adapters.kafka.groups import KafkaGroups
+from groupshift.adapters.kafka.kafka_python import KafkaConnection
 from groupshift.application import scan_toggle
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App, build_scans

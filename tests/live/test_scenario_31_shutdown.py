@@ -7,7 +7,8 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from group_probe import PATIENCE_S, GroupProbe
-from groupshift.consumers import MigratingConsumer, commits, group_consumer, holdings
+from groupshift.consumers import MigratingConsumer, kafka_membership, owned_partitions
+from groupshift.consumers import consumer as group_consumer
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
 from threads_left import await_no_thread
@@ -38,9 +39,9 @@ def consumer(cluster, group):
 def patient(monkeypatch):
     """A member that leaves waits for Kafka, however slow the machine is."""
     for module, bound in (
-        (commits, "_ANSWER_S"),
-        (holdings, "_COMMIT_S"),
-        (holdings, "_JOIN_S"),
+        (kafka_membership, "_ANSWER_S"),
+        (owned_partitions, "_COMMIT_S"),
+        (owned_partitions, "_JOIN_S"),
         (group_consumer, "_CLOSE_S"),
     ):
         monkeypatch.setattr(module, bound, PATIENCE_S)

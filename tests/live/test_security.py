@@ -14,14 +14,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.security import make_acl
 
-from groupshift.adapters.zookeeper.connection import ZookeeperConnection
 from groupshift.adapters.zookeeper.login import WORLD, ZookeeperLogin, make_client
-from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.adapters.zookeeper.rights import ZookeeperRights
+from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
+from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.bootstrap import App, build
-from groupshift.consumers import MigratingConsumer, librdkafka
-from groupshift.consumers.coordination import FOR_EVER
-from groupshift.consumers.relogin import Relogin
+from groupshift.consumers import MigratingConsumer, config_keys
+from groupshift.consumers.zookeeper_session import FOR_EVER, Relogin
 from groupshift.domain.modes import ABSENT_MODE, Holder, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import MoveRequest
@@ -65,7 +63,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a broker says to a login is waited for, however slow the machine is."""
-    monkeypatch.setattr(librdkafka, "_ANSWER_S", PATIENCE_S)
+    monkeypatch.setattr(config_keys, "_ANSWER_S", PATIENCE_S)
 
 
 @pytest.fixture

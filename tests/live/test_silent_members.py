@@ -18,8 +18,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from client_processes import ClientProcess, client_processes, produce
 from downgrade_story import Assessed
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Broken

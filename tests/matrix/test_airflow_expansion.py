@@ -11,7 +11,7 @@ import pytest
 
 from downgrade_story import cluster_of
 from expansion_story import TOPIC, answered, committed, logged, placed, wanted
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.application.expansion_run import statuses
 from groupshift.bootstrap.downgrade import cluster_runs
 from groupshift.ports.journal import RunState

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from groupshift.adapters.fleet.process import ask
+from groupshift.adapters.drivers.process import ask
 from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import Phase

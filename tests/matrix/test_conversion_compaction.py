@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.cluster_acts import LiveClusterActs
-from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
+from groupshift.adapters.kafka.views import LiveProtocolViews
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.downgrade.run_plan import COMPACTING
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind

@@ -13,7 +13,7 @@ import pytest
 from classic_member import ClassicMember, assignment
 from coordinator_members import records_of
 from downgrade_story import Assessed, cluster_of, groups_at
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.bootstrap.downgrade import cluster_acts
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol

@@ -13,9 +13,9 @@ import pytest
 
 from cluster_move_runs import Runs
 from downgrade_story import SNAPSHOTS, cluster_of, groups_at, new_392
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.log.commit_hashes import live_commits

@@ -10,7 +10,7 @@ import pytest
 
 from cluster_move_runs import Runs
 from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
-from groupshift.adapters.kafka.raw.alter_configs import topic_configs
+from groupshift.adapters.kafka.cluster_changes import topic_configs
 from groupshift.domain.downgrade.run_plan import COMPACTING
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition

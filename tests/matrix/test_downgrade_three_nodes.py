@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from downgrade_story import Assessed, cluster_of, groups_at, offsets_of
-from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
+from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.committing import commit

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from downgrade_story import Assessed, groups_at
-from groupshift.adapters.kafka.raw import downgrade_calls
-from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
-from groupshift.adapters.kafka.raw.wire import BrokerError
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.requests import ask_versions, supported
+from groupshift.adapters.kafka.wire import BrokerError
 from groupshift.domain.cluster import Asked
 from groupshift.domain.downgrade.releases import LINES, line_of_version
 from groupshift.domain.partitions import TopicPartition
@@ -78,9 +78,7 @@ def test_a_controller_lowers_exactly_what_the_table_allows(release: str, home: H
     connection = connect_to(cluster.brokers[0].address)
     try:
         level = connection.features[METADATA]
-        lowest = downgrade_calls.supported(connection.ask(downgrade_calls.ask_versions(connection)))[
-            METADATA
-        ][0]
+        lowest = supported(connection.ask(ask_versions(connection)))[METADATA][0]
         allowed = [each for each in range(lowest, level) if lowers(connection, each)]
     finally:
         connection.close()

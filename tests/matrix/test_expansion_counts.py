@@ -26,8 +26,8 @@ from expansion_story import (
     started,
     wanted,
 )
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.rolling import replace_node
 from placement_story import asked, audited

@@ -12,8 +12,8 @@ from downgrade_story import cluster_of
 from expansion_story import answered as answered_by_all
 from expansion_story import home_in, logged, placed, the_whole_way, wanted
 from expansion_story import started as started_three
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.coordinator_calls import named_by
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.requests import named_by
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.committing import commit

@@ -10,8 +10,8 @@ import pytest
 from cluster_move_runs import Runs
 from downgrade_story import cluster_of, groups_at
 from expansion_story import GROUPS, TOPIC, answered, committed, logged, placed, runs_of, wanted
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.topic_expansion import LiveTopicExpansion
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.kraft import KraftOptions
 from groupshift_sandbox.layout import Cluster

@@ -15,8 +15,7 @@ import pytest
 
 from fleet_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
-from groupshift.adapters.fleet.kubernetes import KubernetesFleet
-from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
+from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
 from groupshift.errors import Rejected
 from groupshift_sandbox.processes import wait_until
 from k8s.fleet import kubernetes_fleet, members, settings

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from client_processes import client_processes, produce
-from groupshift.adapters.clock import SystemClock
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.features import FeatureChange, update_features
-from groupshift.adapters.kafka.raw.snapshots import LiveGroupSnapshots
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.metadata import FeatureChange, update_features
+from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+from groupshift.adapters.system import SystemClock
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.identity import Identity
-from groupshift.consumers.parts import Parts, Policy
+from groupshift.consumers.group_state import Identity, Parts, Policy
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.assignment import Assignor, assign, threads_by_topic
 from groupshift.domain.partitions import TopicPartition

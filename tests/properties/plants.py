@@ -12,10 +12,8 @@ from math import inf
 from threading import Event
 from typing import Any
 
-from groupshift.consumers.acting import Acting
-from groupshift.consumers.identity import Identity
-from groupshift.consumers.parts import Parts, Policy
-from groupshift.consumers.reconciler import Reconciler
+from groupshift.consumers.group_state import Identity, Parts, Policy
+from groupshift.consumers.reconciler import Acting, Reconciler
 from groupshift.domain.assignment import Assignor, assign, threads_by_topic
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition

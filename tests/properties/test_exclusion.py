@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.holdings import Parts, Policy
-from groupshift.consumers.identity import Identity
+from groupshift.consumers.group_state import Identity
+from groupshift.consumers.owned_partitions import Parts, Policy
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition

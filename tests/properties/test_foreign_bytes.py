@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.zookeeper import parsing
-from groupshift.adapters.zookeeper.connection import Node
 from groupshift.adapters.zookeeper.mode import as_mode
+from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of
+from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain import znodes
 from groupshift.domain.assignment import parse_assignment, threads_by_topic
 from groupshift.domain.group import CommittedOffset, KafkaGroup
@@ -142,16 +142,16 @@ def view_of(data: bytes, owner: int) -> Any:
 
     name = data[:40].decode("latin-1").replace("/", "_") or "x"
     registered, aware = node("ids/g_m1", data, owner), node("migration/ids/g_m1", data, owner)
-    members, problems = zip(*(parsing.member(registered, each) for each in (None, aware)), strict=True)
-    owned = [parsing.owner(node(f"owners/t/{at}", data, owner)) for at in ("0", name)]
-    offsets = [parsing.offset(node(f"offsets/t/{at}", data, owner)) for at in ("0", name)]
+    members, problems = zip(*(member_of(registered, each) for each in (None, aware)), strict=True)
+    owned = [owner_of(node(f"owners/t/{at}", data, owner)) for at in ("0", name)]
+    offsets = [offset_of(node(f"offsets/t/{at}", data, owner)) for at in ("0", name)]
     mode = as_mode(node("migration/mode", data, 0))
     side = ZookeeperSide(
         exists=True, mode=mode, ids=("g_m1",), migration_ids=(), members=members[:1],
         owners=tuple(each for each in owned if not isinstance(each, str | None)),
         offsets=tuple(each for each in offsets if isinstance(each, CommittedOffset)),
         no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
-        problems=(*parsing.mode_problem("/consumers/g/migration/mode", mode), *problems[0], *problems[1]),
+        problems=(*mode_problems("/consumers/g/migration/mode", mode), *problems[0], *problems[1]),
     )  # fmt: skip
     kafka = KafkaSide(group=KafkaGroup(state="Dead"), topics=dict.fromkeys(TOPICS, 2))
     view = merge("g", 1, side, kafka, Positions())

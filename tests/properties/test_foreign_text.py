@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from groupshift.adapters.fleet.manual import instruction_for
+from groupshift.adapters.drivers.manual import instruction_for
 from groupshift.application.brief_text import findings_table, step_text
 from groupshift.cli import hazards, render, run_show, scan_render
 from groupshift.domain.modes import MemberKind

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 import pytest
 from kio.index import load_response_schema
 
-from groupshift.adapters.kafka.raw import wire
-from groupshift.adapters.kafka.raw.wire import Api, Malformed
+from groupshift.adapters.kafka import wire
+from groupshift.adapters.kafka.wire import Api, Malformed
 
 INPUTS = int(os.environ.get("GROUPSHIFT_FUZZ", "10000"))
 MEMORY = 3 * 1024**3
@@ -23,7 +23,7 @@ MEMORY = 3 * 1024**3
 _DECODE = f"""
 import resource, sys
 from kio.index import load_response_schema
-from groupshift.adapters.kafka.raw.wire import Malformed, decoded
+from groupshift.adapters.kafka.wire import Malformed, decoded
 resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
 try:
     decoded(load_response_schema(int(sys.argv[1]), int(sys.argv[2])), bytes.fromhex(sys.argv[3]))
@@ -32,7 +32,7 @@ except Malformed as wrong:
 """
 _CONNECT = f"""
 import resource, sys
-from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
+from groupshift.adapters.kafka.broker import Access, BrokerConnection
 resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
 try:
     BrokerConnection("127.0.0.1", int(sys.argv[1]), Access(timeout_s=5))
@@ -110,7 +110,7 @@ def test_s05_a_large_answer_before_the_login_is_not_taken() -> None:
 
 def test_s05_the_log_says_which_broker_is_asked_before_it_answers(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever finds a process dead finds the address in its log."""
-    from groupshift.adapters.kafka.raw.broker import Access, BrokerConnection
+    from groupshift.adapters.kafka.broker import Access, BrokerConnection
 
     body = bytes(5)
     with caplog.at_level("INFO"), stranger(len(body).to_bytes(4, "big") + body) as port:
@@ -121,7 +121,7 @@ def test_s05_the_log_says_which_broker_is_asked_before_it_answers(caplog: pytest
 
 def test_right_answers_of_every_version_are_walked_to_their_end_and_decoded() -> None:
     """What kio writes is what the walk accepts, to the byte."""
-    from groupshift.adapters.kafka.raw.bounds import hold
+    from groupshift.adapters.kafka.bounds import hold
     from support.kafka_answers import body_of, schemas, some
 
     chance = random.Random(1)

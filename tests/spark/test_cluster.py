@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.adapters.spark_submit.runner import LOG
+from groupshift.adapters.spark_submit.submit import LOG
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Moment
 from groupshift.spark.jobs import compare, validate

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
+from groupshift.adapters.parquet.compare_inputs import Outcome
+from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.rows import (
     AssignmentRow,
@@ -24,7 +25,6 @@ from groupshift.domain.rows import (
 from groupshift.domain.rows import SubscriptionRow as Subscribed
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.comparison.comparing import DIFFERENCES, VERDICT, Request, compare
-from groupshift.spark.comparison.outcome import Outcome
 from groupshift.spark.comparison.work import Sizes
 from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, write
 

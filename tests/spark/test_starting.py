@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.adapters.spark_submit.class_archive import sharing_options
 from groupshift.adapters.spark_submit.java import java_binary, java_home
+from groupshift.adapters.spark_submit.submit import sharing_options
 
 
 def _launched(*options: str) -> str:

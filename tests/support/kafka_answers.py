@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 
-from groupshift.adapters.kafka.raw.wire import Api, Malformed, decoded
+from groupshift.adapters.kafka.wire import Api, Malformed, decoded
 
 _BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 16}
 _EXTREMES = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff" * 5)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groupshift.adapters.parquet import row_hashes
+from groupshift.adapters.parquet import row_hashes as checksums
+from groupshift.adapters.parquet.row_hashes import Hashes, Segments
 from groupshift.domain.equality_rules import Field
-from groupshift.spark.comparison import checksums, hashes
-from groupshift.spark.comparison.checksums import Segments
-from groupshift.spark.comparison.hashes import Hashes
 
 VALUES = (Field.OFFSET, Field.LEADER_EPOCH, Field.METADATA, Field.COMMIT_TIMESTAMP)
 _SCHEMA = pa.schema(
@@ -44,7 +44,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def hashes_of(rows: list[dict[str, Any]]) -> Hashes:
     """Of rows as they are."""
-    return hashes.hashed(table(rows), VALUES)
+    return row_hashes.hashed(table(rows), VALUES)
 
 
 ROWS = [row(group=f"group-{n % 7}", partition=n, metadata="x" * (n % 20)) for n in range(300)]
@@ -54,7 +54,7 @@ def written(folder: Path, name: str, rows: list[dict[str, Any]], **how: Any) -> 
     """The checksum of a Parquet file with these rows."""
     path = folder / name
     pq.write_table(table(rows), path, **how)
-    found = [hashes.hashed(part, VALUES) for part in hashes.committed(path, VALUES)]
+    found = [row_hashes.hashed(part, VALUES) for part in row_hashes.committed(path, VALUES)]
     return checksums.total(map(checksums.of_rows, found))
 
 
@@ -78,7 +78,7 @@ def test_what_is_absent_has_one_spelling(tmp_path: Path) -> None:
     absent, spelt = row(leader_epoch=None, metadata=None), row(leader_epoch=-1, metadata="")
     first = written(tmp_path, "a", [absent, row()])
     assert written(tmp_path, "b", [spelt, row()], use_dictionary=False) == first
-    assert hashes.plain(table([absent]), VALUES).to_pylist() == [
+    assert row_hashes.plain(table([absent]), VALUES).to_pylist() == [
         {**spelt, "group": b"g", "topic": b"t", "metadata": b""}
     ]
 
@@ -112,7 +112,7 @@ def test_the_hash_of_a_key_knows_nothing_of_values() -> None:
     """Rows of one key have it, whatever they say; a slice of a table has the hashes of its rows."""
     found = hashes_of([row(offset=n) for n in range(5)])
     assert len(set(found.key.tolist())) == 1
-    parts = hashes.hashed(table(ROWS).slice(100, 50), VALUES)
+    parts = row_hashes.hashed(table(ROWS).slice(100, 50), VALUES)
     assert (parts.first == hashes_of(ROWS).first[100:150]).all()
 
 

@@ -13,7 +13,7 @@ from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
 from groupshift.ports.driver import FleetDriver
 from groupshift.ports.evidence import EvidenceStore, Ledger, Signer
 from groupshift.ports.journal import Entry, Journal
-from groupshift.ports.record_log import NobodyAsksTheLog, RecordLog
+from groupshift.ports.log import NobodyAsksTheLog, RecordLog
 from groupshift.ports.spark_jobs import ProofRunner
 from groupshift.settings import ApprovalSettings, Thresholds
 

@@ -10,7 +10,7 @@ from groupshift.domain.protocol.counts import CountView, counted
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import Clock
-from groupshift.ports.group_counts import CoordinatorGauges, GroupLists
+from groupshift.ports.cluster import CoordinatorGauges, GroupLists
 
 _PAUSE_S = 2.0
 _OPEN = frozenset({"PG01", "PG02", "PG03"})

@@ -22,7 +22,7 @@ def audit_sources(
 ) -> AuditSources:
     """The sources of these clusters; they open nothing before they are used, close them after. ``comparison``
     None: by the rules in this process. Raises `Rejected` for an address or a property that cannot be used."""
-    from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.system import SystemClock
 
     return AuditSources(
         admin=group_snapshots(kafka, timeout_s=timeout_s),
@@ -41,7 +41,7 @@ def audit_store() -> AuditStore:
 
 
 def _nodes(where: ZookeeperSettings) -> OffsetNodes:
-    from groupshift.adapters.zookeeper.offset_nodes import ZookeeperOffsetNodes
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperOffsetNodes
     from groupshift.bootstrap.connections import zookeeper_connection
 
     return ZookeeperOffsetNodes(zookeeper_connection(where))

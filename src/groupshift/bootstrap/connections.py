@@ -22,19 +22,19 @@ from groupshift.ports.evidence import Signer, Verifier
 from groupshift.settings import Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
-    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+    from groupshift.adapters.zookeeper.session import ZookeeperConnection
 
 _GroupSide = tuple[GroupReader, ModeSwitch, Access]
 
 
 def connect(settings: Settings) -> Environment:
     """Everything a migration needs."""
-    from groupshift.adapters.clock import SystemClock
     from groupshift.adapters.kafka.record_log import KafkaRecordLog
     from groupshift.adapters.ledger.files import LedgerFiles
     from groupshift.adapters.parquet.evidence import ParquetEvidence
-    from groupshift.adapters.spark_submit.runner import SparkSubmit
+    from groupshift.adapters.spark_submit.submit import SparkSubmit
     from groupshift.adapters.sqlalchemy.journal import SqlJournal
+    from groupshift.adapters.system import SystemClock
 
     clock = SystemClock()
     (groups, mode, access), close_groups = _group_side(settings, clock)
@@ -68,7 +68,7 @@ def signer_of(key: str) -> Signer | None:
     without one."""
     if not key:
         return None
-    from groupshift.adapters.ed25519 import Ed25519Signer
+    from groupshift.adapters.signing import Ed25519Signer
 
     return Ed25519Signer(key)
 
@@ -77,21 +77,18 @@ def verifier(key: str) -> Verifier | None:
     """What checks signatures with this public key (PEM text or path); None without one."""
     if not key:
         return None
-    from groupshift.adapters.ed25519 import Ed25519Verifier
+    from groupshift.adapters.signing import Ed25519Verifier
 
     return Ed25519Verifier(key)
 
 
 def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:
     """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
-    from groupshift.adapters.access import LiveAccess
-    from groupshift.adapters.group_reader import LiveGroupReader
-    from groupshift.adapters.kafka.connection import KafkaConnection
-    from groupshift.adapters.kafka.groups import KafkaGroups
-    from groupshift.adapters.kafka.rights import KafkaRights
-    from groupshift.adapters.zookeeper.groups import ZookeeperGroups
-    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-    from groupshift.adapters.zookeeper.rights import ZookeeperRights
+    from groupshift.adapters.groups import LiveAccess, LiveGroupReader
+    from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
+    from groupshift.adapters.kafka.kafka_python import KafkaConnection
+    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
+    from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 
     zookeeper = zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
@@ -107,10 +104,9 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
 
     def open_once() -> GroupSide:
         if not opened:
-            from groupshift.adapters.access import KafkaAccess
-            from groupshift.adapters.kafka.connection import KafkaConnection
-            from groupshift.adapters.kafka.rights import KafkaRights
-            from groupshift.adapters.kafka_group_reader import KafkaGroupReader
+            from groupshift.adapters.groups import KafkaAccess, KafkaGroupReader
+            from groupshift.adapters.kafka.groups import KafkaRights
+            from groupshift.adapters.kafka.kafka_python import KafkaConnection
 
             where = settings.kafka
             groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
@@ -129,7 +125,7 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
 
 def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
     """A connection with this login; it opens at its first use."""
-    from groupshift.adapters.zookeeper.connection import ZookeeperConnection
+    from groupshift.adapters.zookeeper.session import ZookeeperConnection
 
     return ZookeeperConnection(
         where.hosts,
@@ -142,12 +138,12 @@ def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
 
 def connect_scans(settings: Settings) -> FleetScans:
     """The use cases of a whole ensemble over the real adapters; connections open at first use."""
-    from groupshift.adapters.ensemble_reader import LiveEnsembleReader
-    from groupshift.adapters.kafka.connection import KafkaConnection
-    from groupshift.adapters.kafka.ensemble import KafkaEnsemble
+    from groupshift.adapters.ensembles import LiveEnsembleReader
+    from groupshift.adapters.kafka.groups import KafkaEnsemble
+    from groupshift.adapters.kafka.kafka_python import KafkaConnection
     from groupshift.adapters.sqlalchemy.scans import SqlScans
-    from groupshift.adapters.zookeeper.brake import ZookeeperBrake
     from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.adapters.zookeeper.mode import ZookeeperBrake
 
     env, zookeeper = connect(settings), zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
@@ -166,6 +162,6 @@ def crash_points() -> CrashPoints:
     """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT`` asks for."""
     if os.environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
         return NoCrash()
-    from groupshift.adapters.crash import KillAt
+    from groupshift.adapters.system import KillAt
 
     return KillAt.from_environment(os.environ) or NoCrash()

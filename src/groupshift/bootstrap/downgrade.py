@@ -17,9 +17,9 @@ from groupshift.settings import KafkaSettings
 def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> DowngradeViews:
     """Looks at this cluster; opens nothing before it is used. Raises `Rejected` for an address or a
     property that cannot be used."""
-    from groupshift.adapters.clock import SystemClock
-    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-    from groupshift.adapters.kafka.raw.downgrade_views import LiveDowngradeViews
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.views import LiveDowngradeViews
+    from groupshift.adapters.system import SystemClock
 
     cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     return LiveDowngradeViews(cluster, SystemClock())
@@ -27,8 +27,8 @@ def downgrade_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Downgra
 
 def cluster_acts(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterActs:
     """Changes this cluster. Raises as `downgrade_views`."""
-    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-    from groupshift.adapters.kafka.raw.cluster_acts import LiveClusterActs
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
 
     return LiveClusterActs(
         KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
@@ -37,14 +37,14 @@ def cluster_acts(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterAct
 
 def cluster_runs(url: str) -> ClusterRuns:
     """The journal of runs in this database. Raises `Rejected` for a URL that cannot be used."""
-    from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
+    from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 
     return SqlClusterRuns(url)
 
 
 def commit_hashes() -> CommitHashes:
     """Where the hashes of live commits are kept: JSON files beside the snapshots."""
-    from groupshift.adapters.commit_hashes import CommitHashFiles
+    from groupshift.adapters.parquet.snapshots import CommitHashFiles
 
     return CommitHashFiles()
 
@@ -62,6 +62,6 @@ def step_crash_points(environ: Mapping[str, str]) -> StepCrashPoints:
     Raises `Rejected` for a point that does not exist."""
     if environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
         return NoStepCrash()
-    from groupshift.adapters.crash import KillAtStep
+    from groupshift.adapters.system import KillAtStep
 
     return KillAtStep.from_environment(environ) or NoStepCrash()

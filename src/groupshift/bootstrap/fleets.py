@@ -15,7 +15,7 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
     if driver not in DRIVERS:
         raise Rejected(f"driver {driver!r} is unknown; choose one of {', '.join(DRIVERS)}")
     if driver == "process":
-        from groupshift.adapters.fleet.process import ProcessFleet
+        from groupshift.adapters.drivers.process import ProcessFleet
 
         if not settings.socket:
             raise Rejected(
@@ -23,12 +23,12 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
             )
         return ProcessFleet(settings.socket)
     if driver == "command":
-        from groupshift.adapters.fleet.command import CommandFleet
+        from groupshift.adapters.drivers.command import CommandFleet
 
         return CommandFleet(settings.command)
     if driver == "kubernetes":
         return _kubernetes(settings, groups)
-    from groupshift.adapters.fleet.manual import ManualFleet
+    from groupshift.adapters.drivers.manual import ManualFleet
 
     return ManualFleet()
 
@@ -36,8 +36,7 @@ def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDri
 def _kubernetes(settings: FleetSettings, groups: GroupReader) -> FleetDriver:
     """Raises `Rejected` where the client library is not installed: it is an extra."""
     try:
-        from groupshift.adapters.fleet.kubernetes import KubernetesFleet
-        from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
+        from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
     except ModuleNotFoundError as error:
         raise Rejected(
             f"driver 'kubernetes' needs a library that is not installed ({error.name}): "

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from groupshift.ports.clock import Clock
-from groupshift.ports.cluster import ProtocolViews
-from groupshift.ports.group_counts import CoordinatorGauges, GroupLists
+from groupshift.ports.cluster import CoordinatorGauges, GroupLists, ProtocolViews
 from groupshift.settings import KafkaSettings
 
 
 def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ProtocolViews:
     """Looks at groups of this cluster; opens nothing before it is used. Raises `Rejected` for an address or
     a property that cannot be used."""
-    from groupshift.adapters.clock import SystemClock
-    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-    from groupshift.adapters.kafka.raw.protocol_views import LiveProtocolViews
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.views import LiveProtocolViews
+    from groupshift.adapters.system import SystemClock
 
     cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
     return LiveProtocolViews(cluster, SystemClock())
@@ -21,8 +20,8 @@ def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> Protocol
 
 def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
     """Lists of this cluster's brokers; likewise."""
-    from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-    from groupshift.adapters.kafka.raw.group_lists import LiveGroupLists
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.group_counts import LiveGroupLists
 
     return LiveGroupLists(
         KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
@@ -31,13 +30,13 @@ def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
 
 def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
     """Metrics by JMX, read with this Java and a class path that has kafka-tools."""
-    from groupshift.adapters.kafka.jmx import JmxToolGauges
+    from groupshift.adapters.kafka.group_counts import JmxToolGauges
 
     return JmxToolGauges(java, class_path)
 
 
 def clock() -> Clock:
     """The system's."""
-    from groupshift.adapters.clock import SystemClock
+    from groupshift.adapters.system import SystemClock
 
     return SystemClock()

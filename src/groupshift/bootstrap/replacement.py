@@ -71,13 +71,13 @@ def nodes_file(path: Path | None) -> NodesFile:
 def replacement(found: NodesFile) -> BrokerReplacement:
     """The driver alone. Raises `Rejected` for a table that cannot be used."""
     if found.driver == "manual":
-        from groupshift.adapters.replacement.manual import ManualReplacement
+        from groupshift.adapters.drivers.manual import ManualReplacement
 
         return ManualReplacement()
     if found.driver != "command":
         installed: BrokerReplacement = entry_points(group=_INSTALLED)[found.driver].load()(found.table)
         return installed
-    from groupshift.adapters.replacement.command import CommandReplacement, Programs
+    from groupshift.adapters.drivers.command import CommandReplacement, Programs
 
     texts = {name: _texts(found.table, "command", name) for name in ("start", "observe", "environment")}
     return CommandReplacement(Programs(**texts, timeout_s=_seconds(found.table, "command")))
@@ -87,7 +87,7 @@ def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
     """The driver, with the fence that the file names, if it does. Raises `Rejected` as `replacement`."""
     if not found.fence:
         return driver
-    from groupshift.adapters.replacement.fenced import FencedReplacement, FencePrograms
+    from groupshift.adapters.drivers.command import FencedReplacement, FencePrograms
 
     texts = {name: _texts(found.fence, "fence", name) for name in ("keep_out", "let_in", "environment")}
     return FencedReplacement(driver, FencePrograms(**texts, timeout_s=_seconds(found.fence, "fence")))

@@ -20,7 +20,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 
 if TYPE_CHECKING:
-    from groupshift.spark.comparison.outcome import Outcome
+    from groupshift.adapters.parquet.compare_inputs import Outcome
 
 NEEDS_SPARK = "compare needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
 
@@ -78,7 +78,7 @@ def _refuse_heap(memory: str) -> None:
 
 
 def _refuse_other_plans(folders: tuple[Path, Path], migration: str, settings_file: Path | None) -> None:
-    from groupshift.spark.comparison.inputs import read_manifest
+    from groupshift.adapters.parquet.compare_inputs import read_manifest
 
     opened, _ = open_app(settings_file)
     with opened:

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.system import SystemClock
 from groupshift.application.brief_text import step_text
 from groupshift.bootstrap import App
 from groupshift.cli import render

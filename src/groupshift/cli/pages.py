@@ -18,7 +18,7 @@ Output = Annotated[
 
 def write_page(path: Path, text: str) -> None:
     """Write beside the target, then rename onto it. Raises `Rejected` or `Transient` where that cannot be."""
-    from groupshift.adapters.parquet.writing import unwritable
+    from groupshift.adapters.parquet.evidence import unwritable
     from groupshift.foreign_files import made_anew
 
     try:

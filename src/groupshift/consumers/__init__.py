@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from groupshift.consumers.migrating import MigratingConsumer
-from groupshift.consumers.streams import ConsumerStatus, Stream
-from groupshift.consumers.zookeeper import ZookeeperConsumer
+from groupshift.consumers.consumer import MigratingConsumer, ZookeeperConsumer
+from groupshift.consumers.metrics import ConsumerStatus, Stream
 from groupshift.domain.assignment import GroupAssignment
 from groupshift.domain.topic_filter import Blacklist, Whitelist
 

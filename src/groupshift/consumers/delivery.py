@@ -6,24 +6,28 @@ it has returned no record of those partitions is handed out any more (F1, F5).
 
 Records come and go by the chunk. What a position is, and who is still busy with what, is worked out when
 somebody asks: a record costs nothing on its way (benchmarks/consume.py).
+
+From the fetcher into the buffers: the reader that has nothing left fetches for all.
+
+So a record passes from the client to the application on one thread; a thread of its own only serves the
+fetcher while nobody reads, for example at a hand-over.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from groupshift.consumers.buffers import Buffers
-from groupshift.consumers.chunks import Chunk, Open
-from groupshift.consumers.given import PARENT, Given
-from groupshift.consumers.open_partitions import OpenPartitions
+from groupshift.consumers.buffers import PARENT, Buffers, Chunk, Given, Open, OpenPartitions
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import NEVER, Lease
-from groupshift.ports.consumer import Record
+from groupshift.ports.consumer import Fetch, Record
 
 _CAPACITY = 20_000
 
@@ -268,3 +272,82 @@ class Delivery:
             self._closed = True
             self._front = None
             self._changed.notify_all()
+
+
+_LOG = logging.getLogger(__name__)
+_BATCH = 500
+_TURN_S = 0.01
+_IDLE_S = 0.25
+
+
+class Feed:
+    """``lost`` is called with a partition whose position the broker does not have."""
+
+    def __init__(
+        self, name: str, fetch: Fetch, delivery: Delivery, lost: Callable[[TopicPartition], None]
+    ) -> None:
+        self._fetch, self._delivery, self._lost = fetch, delivery, lost
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name=f"groupshift-fetch-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Serve the fetcher from now on."""
+        self._thread.start()
+
+    def take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
+        """`Delivery.take`, fetching when nothing is buffered. Raises `RuntimeError` when closed."""
+        taken = self._delivery.take(stream, limit, 0)
+        deadline = time.monotonic() + timeout
+        while not taken:
+            left = deadline - time.monotonic() if timeout >= 0 else _TURN_S
+            if left <= 0:
+                break
+            self._fill(stream, limit, min(left, _TURN_S))
+            taken = self._delivery.take(stream, limit, 0)
+        return taken
+
+    def _fill(self, stream: int | None, limit: int, wait: float) -> None:
+        """One turn at the fetcher; when it is another reader's, or records wait for the lease, just wait."""
+        if self._delivery.full or self._delivery.buffered(stream):
+            self._delivery.wait(wait)
+        elif self._turn.acquire(timeout=wait):
+            try:
+                if not self._delivery.closed:
+                    self._poll(max(limit, _BATCH), wait)
+            finally:
+                self._turn.release()
+
+    def _poll(self, limit: int, wait: float) -> None:
+        records = self._fetch.poll(limit, wait)
+        if not records:
+            return
+        if self._fetch.flawed(records):
+            records = [each for each in records if not self._complains(each)]
+        self._delivery.offer(records, self._fetch.ends())
+
+    def _complains(self, record: Record) -> bool:
+        if not self._fetch.flawed([record]):
+            return False
+        partition = self._fetch.out_of_range(record)
+        if partition is not None:
+            self._lost(partition)
+        else:
+            self._delivery.notify(record)
+        return True
+
+    def _serve(self) -> None:
+        while not self._delivery.closed:
+            try:
+                self._fetch.poll(0, _IDLE_S)
+                with self._turn:
+                    self._fetch.poll(0, 0)
+            except Exception:  # noqa: BLE001 (a hand-over needs this thread, whatever the client says)
+                _LOG.exception("the fetcher failed, and is asked again")
+                self._delivery.wait(_IDLE_S)
+        with self._turn:
+            self._fetch.close()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the end of the thread, after `Delivery.close`."""
+        if self._thread.is_alive():
+            self._thread.join(timeout)

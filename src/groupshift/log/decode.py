@@ -91,13 +91,13 @@ def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
         return {"version": version, "problem": f"version {version} is below {schema.oldest}"}
     row: dict[str, Any] = {"version": version}
     at = _INT16.size
-    for field, piece in _PIECES[schema]:
-        if not field.in_version(min(version, schema.newest)):
+    for each, piece in _PIECES[schema]:
+        if not each.in_version(min(version, schema.newest)):
             continue
         if at == len(blob):
             return row
         try:
-            value, at = read_message(piece, field.since, blob, at, [])
+            value, at = read_message(piece, each.since, blob, at, [])
         except Unreadable as error:
             return row | {"problem": str(error)}
         row |= value

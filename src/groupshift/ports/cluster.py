@@ -11,6 +11,8 @@ Looking at where the groups of a cluster are coordinated, and by which partition
 Whether the tool's own identities may do what a move needs.
 
 What an identity of the tool lacks at a server, and the findings that say so before anything is planned.
+
+Counting the groups of each broker, by what it lists and by what it publishes of itself.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from groupshift.domain.evidence import ClusterManifest, PlanOf
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import ProtocolView
+from groupshift.domain.protocol.counts import Counts, GaugedBroker
 from groupshift.domain.rows import ClusterState, Committed, OffsetRow
 from groupshift.domain.verdict import Finding, Verdict
 
@@ -225,3 +228,27 @@ class NobodyAsks:
         """No identity."""
         del view
         return ()
+
+
+class GroupLists(Protocol):
+    """Lists the groups of every broker of one Kafka cluster."""
+
+    def count(self) -> Mapping[int, Counts]:
+        """By node id. Raises `Transient` when a broker does not answer within the bounded retries (it would
+        hide its groups), `Rejected` when credentials are refused."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class CoordinatorGauges(Protocol):
+    """Reads the metrics of a broker's group coordinator where it publishes them."""
+
+    def read(self, address: str) -> GaugedBroker:
+        """Of the broker whose metrics are at ``address`` (host:port).
+
+        Raises `Rejected` for an address that is none, or of no broker, and without what it needs to read
+        them; `Transient` when nobody answers there in time."""
+        ...

@@ -5,6 +5,8 @@ Holding a snapshot of all groups against the bytes of the offsets topic.
 Tombstones in the offsets topic, for records that no coordinator would ever delete.
 
 Keeping the hashes of live commits beside the snapshots of a run.
+
+Asking the logs of topics whether they hold records at certain offsets.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from groupshift.domain.log_gaps import Gap, GapRead
 from groupshift.log import LogRecord
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.log.decode import Position
@@ -101,3 +104,21 @@ class CommitHashes(Protocol):
     def read(self, path: Path, sha256: str) -> tuple[LiveCommit, ...]:
         """What `write` wrote. Raises `Broken` when the file is gone or has other bytes than these."""
         ...
+
+
+class RecordLog(Protocol):
+    """Reads only the ranges that are asked for, as a consumer of each range's isolation level would be given
+    them, and changes nothing: no group is joined, nothing is committed."""
+
+    def read(self, gaps: Sequence[Gap]) -> Sequence[GapRead]:
+        """What the log says of each, in their order. What cannot be read is said, never raised: a gap without
+        an answer is not proven."""
+        ...
+
+
+class NobodyAsksTheLog:
+    """There is no log to ask: whatever was passed over counts as it did before."""
+
+    def read(self, _gaps: Sequence[Gap]) -> Sequence[GapRead]:
+        """Nothing is known of any."""
+        return ()

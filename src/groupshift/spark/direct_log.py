@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.wire import Api, UnsupportedByBroker, fill
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import Api, UnsupportedByBroker, fill
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from groupshift.adapters.kafka.raw.broker import BrokerConnection
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import Api, BrokerError, fill, raise_for
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Broken
 from groupshift.spark.batches.files import Part

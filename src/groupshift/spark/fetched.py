@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, fill, raise_for
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import Api, BrokerError, fill, raise_for
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected
 from groupshift.spark.batches.inflation import Origin

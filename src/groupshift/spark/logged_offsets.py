@@ -20,12 +20,13 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 
+from groupshift.adapters.parquet import compare_inputs
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.ports.spark_jobs import Compared
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.batches.records import Keep
-from groupshift.spark.comparison import inputs, rows
+from groupshift.spark.comparison import rows
 from groupshift.spark.comparison.progress import room_in
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.coordinator_log import decoding
@@ -51,7 +52,7 @@ class SparkLogVerification:
         """See the port."""
         if self.java_home:
             os.environ.setdefault("JAVA_HOME", self.java_home)
-        given = inputs.verify(snapshot)
+        given = compare_inputs.verify(snapshot)
         if given.manifest.digest != digest:
             raise Broken(f"snapshot {snapshot} was altered since it was taken: nothing was compared")
         spark = large_session("groupshift verify", self.memory, brief=True)

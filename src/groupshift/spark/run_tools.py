@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groupshift.adapters.clock import SystemClock
+from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap.connections import signer_of
 from groupshift.bootstrap.downgrade import cluster_runs, commit_hashes, run_evidence, step_crash_points
 from groupshift.bootstrap.snapshots import cluster_snapshot_store, group_snapshots

@@ -8,8 +8,7 @@ import sys
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from groupshift.adapters.spark_submit.class_archive import sharing_options
-from groupshift.adapters.spark_submit.driver_jvm import BRIEF
+from groupshift.adapters.spark_submit.submit import BRIEF, sharing_options
 
 # Snapshots are a few thousand rows: planning and code generation cost more than the work itself.
 _SMALL_DATA = {

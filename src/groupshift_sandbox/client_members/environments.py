@@ -12,7 +12,7 @@ import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from groupshift.adapters.own_folder import cache_root, locked
+from groupshift.adapters.system import cache_root, locked
 from groupshift.errors import Broken, Transient
 
 _DEADLINE_S = 300.0

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from groupshift.adapters.parquet import cluster_snapshots
-from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
+from groupshift.adapters.parquet import snapshots
+from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
 from groupshift.domain.evidence import CLUSTER_TABLES
 from groupshift.domain.rows import BrokerRow, ClusterState, GroupRow, OffsetRow, ProblemRow
 from groupshift.errors import Broken, Rejected, Transient
@@ -55,7 +55,7 @@ def test_no_rows_claim_no_more_columns_than_rows_do(tmp_path: Path) -> None:
 
 def test_the_comparison_accepts_what_was_written(tmp_path: Path) -> None:
     """The reader of the other side proves every file against the manifest."""
-    from groupshift.spark.comparison.inputs import verify
+    from groupshift.adapters.parquet.compare_inputs import verify
 
     manifest = ParquetClusterSnapshots().write(tmp_path / "s", STATE)
     found = verify(tmp_path / "s")
@@ -65,7 +65,7 @@ def test_the_comparison_accepts_what_was_written(tmp_path: Path) -> None:
 
 def test_large_tables_are_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, none lost at the seam."""
-    monkeypatch.setattr(cluster_snapshots, "_ROWS_A_FILE", 2)
+    monkeypatch.setattr(snapshots, "_ROWS_A_FILE", 2)
     manifest = ParquetClusterSnapshots().write(tmp_path / "s", STATE)
     assert [entry.rows for entry in manifest.of_table("offsets")] == [2, 1]
     rows = [

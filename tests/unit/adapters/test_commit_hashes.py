@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.commit_hashes import CommitHashFiles
+from groupshift.adapters.parquet.snapshots import CommitHashFiles
 from groupshift.errors import Broken, Rejected
 from groupshift.log.commit_hashes import LiveCommit
 

@@ -15,9 +15,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from groupshift.adapters.ed25519 import Ed25519Signer, Ed25519Verifier
 from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
 from groupshift.application.pack import verify_folder
 from groupshift.domain.evidence import Moment
 from groupshift.domain.seal import Pack, StoredFile, pack_from_json
@@ -273,7 +273,7 @@ def test_s16_the_log_of_a_job_is_nowhere_that_somebody_could_guess(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A link at the old place is not followed; what is written is for this user alone."""
-    from groupshift.adapters.spark_submit.runner import SparkSubmit
+    from groupshift.adapters.spark_submit.submit import SparkSubmit
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -305,7 +305,7 @@ def _evidence(place: Path) -> None:
 
 
 def _hashes(place: Path) -> None:
-    from groupshift.adapters.commit_hashes import CommitHashFiles
+    from groupshift.adapters.parquet.snapshots import CommitHashFiles
 
     CommitHashFiles().write(place, [])
 
@@ -318,7 +318,7 @@ def _state(place: Path) -> None:
 
 
 def _log_of_a_job(place: Path) -> None:
-    from groupshift.adapters.spark_submit.runner import SparkSubmit
+    from groupshift.adapters.spark_submit.submit import SparkSubmit
 
     request = ProofRequest(job="job.py", arguments=(), output=str(place.parent))
     with pytest.raises(Transient, match="failed with exit code"):

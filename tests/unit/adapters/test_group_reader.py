@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from groupshift.adapters.group_reader import LiveGroupReader
+from groupshift.adapters.groups import LiveGroupReader
 from groupshift.domain.group import CommittedOffset, KafkaGroup
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide
 from groupshift.domain.partitions import TopicPartition

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from groupshift.adapters.kafka.raw.wire import Api, BrokerError, messages
+from groupshift.adapters.kafka.wire import Api, BrokerError, messages
 from groupshift.domain.rows import OffsetRow
 
 
 def test_f03_an_offset_of_a_former_topic_reaches_no_broker() -> None:
     """Whoever wants it committed is told, of this offset alone; there is no cluster to ask."""
-    from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+    from groupshift.adapters.kafka.group_changes import commit_rows
     from groupshift.ports.changes import refusal_of
 
     former = OffsetRow(group="g", topic="t", partition=1, offset=5, topic_id="former")
@@ -86,7 +86,7 @@ class Coordinator:
 
 def test_f03_an_offset_without_a_topic_id_takes_the_id_of_no_other_away() -> None:
     """Each is asked by what is known of it; a broker before 4.1 is asked by names."""
-    from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+    from groupshift.adapters.kafka.group_changes import commit_rows
 
     known = OffsetRow(group="g", topic="t", partition=0, offset=5, topic_id="BBBBBBBBBBBBBBBBBBBBBA")
     unknown = OffsetRow(group="g", topic="u", partition=1, offset=5)
@@ -99,7 +99,7 @@ def test_f03_an_offset_without_a_topic_id_takes_the_id_of_no_other_away() -> Non
 
 def test_f09_what_may_pass_is_asked_again_beside_what_is_refused_for_good() -> None:
     """A topic that is gone, and a coordinator that moves: only the latter's offsets are sent again."""
-    from groupshift.adapters.kafka.raw.offset_restoring import commit_rows
+    from groupshift.adapters.kafka.group_changes import commit_rows
     from groupshift.ports.changes import refusal_of
 
     rows = [OffsetRow(group="g", topic="t", partition=number, offset=5) for number in range(3)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.crash import KillAtStep
+from groupshift.adapters.system import KillAtStep
 from groupshift.bootstrap.downgrade import step_crash_points
 from groupshift.errors import Rejected
 from groupshift.ports.clock import NoStepCrash

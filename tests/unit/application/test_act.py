@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from groupshift.adapters.fleet.manual import ManualFleet
+from groupshift.adapters.drivers.manual import ManualFleet
 from groupshift.domain.judgement import ActState
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Answer, Choice, Gate, Phase, StageName, Until, WayBack

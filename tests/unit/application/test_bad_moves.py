@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from groupshift.adapters.kafka_group_reader import KafkaGroupReader
+from groupshift.adapters.groups import KafkaGroupReader
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import begin, plan_run
 from groupshift.bootstrap import App

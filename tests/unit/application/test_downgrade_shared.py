@@ -10,7 +10,7 @@ import pytest
 
 from coordinator_story import commit
 from coordinator_vectors import T
-from groupshift.adapters.replacement.manual import ManualReplacement
+from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
 from groupshift.application.downgrade_run import begin, go_on, plan_run, statuses, turn_back

@@ -414,7 +414,7 @@ def test_u09_an_approval_that_is_asked_again_says_places_pause_and_the_canarys_m
 
 def test_u09_who_deploys_the_others_by_hand_sees_what_the_canary_measured() -> None:
     """That question is the one that follows the canary; the canary's own has nothing to show."""
-    from groupshift.adapters.fleet.manual import ManualFleet
+    from groupshift.adapters.drivers.manual import ManualFleet
 
     bench = make_bench()
     bench.fleet = ManualFleet()  # type: ignore[assignment]
@@ -442,7 +442,7 @@ def test_u09_who_accepts_a_doubt_on_the_way_back_is_told_the_pause_of_what_is_le
 @pytest.mark.parametrize("to", ["aware", "plain", "vacant", "native"])
 def test_u09_an_instruction_does_not_promise_that_nobody_has_to_answer(to: str) -> None:
     """In Airflow it stands above buttons, and the run goes on when *Deployed* was pressed."""
-    from groupshift.adapters.fleet.manual import instruction_for
+    from groupshift.adapters.drivers.manual import instruction_for
     from groupshift.ports.driver import Change
 
     for undoes in ((), ("m:roll",)):
@@ -463,7 +463,7 @@ def test_u09_an_instruction_does_not_promise_that_nobody_has_to_answer(to: str) 
 
 def test_u09_an_instruction_in_the_terminal_says_until_when_the_run_waits() -> None:
     """No button is there: it looks by itself, as long as a stage may take, with the watch of the canary."""
-    from groupshift.adapters.fleet.manual import ManualFleet
+    from groupshift.adapters.drivers.manual import ManualFleet
 
     bench = make_bench()
     bench.fleet = ManualFleet()  # type: ignore[assignment]

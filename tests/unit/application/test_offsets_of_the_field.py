@@ -47,7 +47,7 @@ class Log:
         self.records, self.asked = records, []
 
     def read(self, gaps):
-        """See `groupshift.ports.record_log.RecordLog`."""
+        """See `groupshift.ports.log.RecordLog`."""
         from groupshift.domain.log_gaps import GapRead
 
         self.asked += gaps

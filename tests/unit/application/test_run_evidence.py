@@ -10,9 +10,8 @@ import pytest
 
 import simulated_downgrade
 import simulated_expansion
-from groupshift.adapters.commit_hashes import CommitHashFiles
-from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
 from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.adapters.parquet.snapshots import CommitHashFiles, ParquetClusterSnapshots
 from groupshift.application import downgrade_run, expansion_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_pack import seal_run

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from disk_evidence import disk_bench
-from groupshift.adapters.parquet.cluster_snapshots import ParquetClusterSnapshots
+from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
 from groupshift.bootstrap import App
 from groupshift.cli import compare, evidence, snapshot, verbs
 from groupshift.cli.main import main

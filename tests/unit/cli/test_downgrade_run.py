@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
+from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
 from groupshift.application.downgrade_run import MOVE, begin, go_on, plan_run

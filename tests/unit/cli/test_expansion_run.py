@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
+from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 from groupshift.application.expansion_run import MOVE, begin, go_on, plan_run
 from groupshift.cli.main import main
 from groupshift.cli.run_show import finish

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from groupshift.adapters.sqlalchemy.cluster_runs import SqlClusterRuns
+from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
 from groupshift.cli.main import main

@@ -6,8 +6,7 @@ import pytest
 
 from groupshift.consumers.callbacks import Callbacks, Listeners, Notice
 from groupshift.consumers.delivery import Delivery
-from groupshift.consumers.identity import Identity
-from groupshift.consumers.parts import Parts, Policy
+from groupshift.consumers.group_state import Identity, Parts, Policy
 from groupshift.consumers.reconciler import Reconciler
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.reconcile import Member

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.consumers import assembly
-from groupshift.consumers.configuration import parse
+from groupshift.consumers.config import parse
 from groupshift.errors import Rejected
 from groupshift_sandbox.processes import wait_until
 

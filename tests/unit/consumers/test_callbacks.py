@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from groupshift.consumers import group_listener
+from groupshift.consumers import group_state
 from groupshift.consumers.callbacks import Notice
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
@@ -194,8 +194,8 @@ def test_delivery_in_kafka_mode_waits_for_the_map_of_the_group(bench) -> None:
 
 def test_a_map_that_comes_too_late_is_told_after_the_first_record(bench, monkeypatch) -> None:
     """Delivery waits no longer than the bound; a broker that was slow for longer hides no map for ever."""
-    monkeypatch.setattr(group_listener, "_BOUND_S", 0.2)
-    monkeypatch.setattr(group_listener, "_LATER_S", 0.01)
+    monkeypatch.setattr(group_state, "_BOUND_S", 0.2)
+    monkeypatch.setattr(group_state, "_LATER_S", 0.01)
     bench.join(1)
     bench.zookeeper.toggle(Mode.KAFKA)
     bench.settle()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from groupshift.consumers import commits
-from groupshift.consumers.commits import KafkaCommits
+from groupshift.consumers import kafka_membership
+from groupshift.consumers.kafka_membership import KafkaCommits
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 
@@ -35,7 +35,7 @@ class Coordinator:
 @pytest.fixture
 def answering(monkeypatch) -> KafkaCommits:
     """Commits that are given up soon."""
-    monkeypatch.setattr(commits, "_ANSWER_S", 0.02)
+    monkeypatch.setattr(kafka_membership, "_ANSWER_S", 0.02)
     return KafkaCommits()
 
 
@@ -64,7 +64,7 @@ def test_the_late_answer_to_a_commit_that_was_given_up_proves_nothing_for_the_ne
 
 def test_an_answer_that_never_came_is_not_waited_for_for_ever(answering, monkeypatch):
     """Else every later commit of an idle partition would take the answer to the one before."""
-    monkeypatch.setattr(commits, "_LATE_S", -1.0)
+    monkeypatch.setattr(kafka_membership, "_LATE_S", -1.0)
     coordinator = Coordinator(answering)
     with pytest.raises(Transient):
         answering.commit(coordinator, ORDERS)

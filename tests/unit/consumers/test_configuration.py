@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.consumers.configuration import parse
+from groupshift.consumers.config import parse
 from groupshift.domain.assignment import Assignor, TextForm
 from groupshift.errors import Rejected
 from groupshift.ports.consumer import Reset

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from groupshift.consumers import description
-from groupshift.consumers.description import GroupDescription
+from groupshift.consumers import kafka_membership
+from groupshift.consumers.kafka_membership import GroupDescription
 from groupshift.errors import Transient
 
 PROPERTIES = {"group.id": "orders", "client.id": "orders_m1", "bootstrap.servers": "127.0.0.1:1"}
@@ -44,7 +44,7 @@ class Client:
 
 def describing(monkeypatch: pytest.MonkeyPatch, client: Client) -> GroupDescription:
     """Reads by ``client``."""
-    monkeypatch.setattr(description, "AdminClient", lambda _properties: client)
+    monkeypatch.setattr(kafka_membership, "AdminClient", lambda _properties: client)
     return GroupDescription(PROPERTIES)
 
 

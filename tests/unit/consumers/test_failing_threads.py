@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.consumers.departure import leave
-from groupshift.consumers.feed import Feed
+from groupshift.consumers.delivery import Feed
+from groupshift.consumers.reconciler import leave
 from groupshift_sandbox.processes import wait_until
 
 DEADLINE_S = 60

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.consumers.configuration import parse
-from groupshift.consumers.counters import Counters
-from groupshift.consumers.keys import KEYS, PREFIX, Use
-from groupshift.consumers.statistics import Observed, prometheus, statistics
-from groupshift.consumers.streams import ConsumerStatus
+from groupshift.consumers.config import parse
+from groupshift.consumers.config_keys import KEYS, PREFIX, Use
+from groupshift.consumers.metrics import ConsumerStatus, Counters, Observed, prometheus, statistics
 from groupshift.errors import Rejected
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "consumers.md").read_text()

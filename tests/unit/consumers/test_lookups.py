@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from groupshift.consumers.lookups import Lookups
+from groupshift.consumers.owned_partitions import Lookups
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
 from groupshift.ports.consumer import Reset

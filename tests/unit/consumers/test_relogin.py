@@ -6,8 +6,8 @@ import threading
 
 from kazoo.protocol.states import KeeperState
 
-from groupshift.consumers import relogin
-from groupshift.consumers.relogin import Relogin
+from groupshift.consumers import zookeeper_session
+from groupshift.consumers.zookeeper_session import Relogin
 
 
 class Refusing:
@@ -49,7 +49,7 @@ class Refusing:
 
 def test_a_refusal_that_follows_an_accepted_login_is_not_overlooked(monkeypatch) -> None:
     """Else the member would never connect again."""
-    monkeypatch.setattr(relogin, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(zookeeper_session, "_PAUSE_S", 0.001)
     client = Refusing()
     watching = Relogin(client)
     watching.begin()

@@ -6,10 +6,14 @@ import http.client
 
 import pytest
 
-from groupshift.consumers.counters import Counters
-from groupshift.consumers.endpoint import MetricsEndpoint
-from groupshift.consumers.statistics import Observed, prometheus, statistics
-from groupshift.consumers.streams import ConsumerStatus
+from groupshift.consumers.metrics import (
+    ConsumerStatus,
+    Counters,
+    MetricsEndpoint,
+    Observed,
+    prometheus,
+    statistics,
+)
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupshift.consumers import Blacklist, Whitelist
-from groupshift.consumers.subscription import read_subscription
+from groupshift.consumers.assembly import read_subscription
 from groupshift.domain.registration import Pattern
 from groupshift.errors import Rejected
 

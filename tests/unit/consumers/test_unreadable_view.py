@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from groupshift.consumers import outlook
+from groupshift.consumers import group_state
 from groupshift_sandbox.processes import wait_until
 
 DEADLINE_S = 30
@@ -51,7 +51,7 @@ def test_s03_an_unforeseen_error_of_deciding_is_retried(bench, monkeypatch) -> N
         raise ZeroDivisionError("not foreseen")
 
     with monkeypatch.context() as patched:
-        patched.setattr(outlook, "decide", broken)
+        patched.setattr(group_state, "decide", broken)
         member.step()
         assert "ZeroDivisionError" in member.reconciler.alarms[0]
         assert dict(bench.zookeeper.owners) == owned

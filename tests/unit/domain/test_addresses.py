@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groupshift.cli.main import main
-from groupshift.consumers import configuration
+from groupshift.consumers import config as configuration
 from groupshift.errors import Rejected
 from groupshift.settings import Settings, ZookeeperSettings, parse
 
@@ -238,7 +238,7 @@ def test_s14_a_password_in_the_server_is_refused_and_not_repeated(server: str) -
 
 def test_s14_a_kubeconfig_is_held_to_the_same_rule(tmp_path: Any) -> None:
     """Its token would be sent in the clear as well."""
-    from groupshift.adapters.fleet.kubernetes_api import KubernetesApi
+    from groupshift.adapters.drivers.kubernetes import KubernetesApi
     from groupshift.settings import KubernetesSettings
 
     file = tmp_path / "config"
@@ -269,7 +269,7 @@ def test_s14_a_kubeconfig_is_held_to_the_same_rule(tmp_path: Any) -> None:
 )
 def test_s04_a_login_that_the_protocol_does_not_use_is_refused_everywhere(properties: dict[str, str]) -> None:
     """Settings, the tool's clients, consumers of every kind and their embedded ones."""
-    from groupshift.adapters.kafka.properties import client_settings
+    from groupshift.adapters.kafka.cluster import client_settings
     from groupshift.consumers.plain import PlainConsumer
     from groupshift.domain.group_protocol import Protocol
 

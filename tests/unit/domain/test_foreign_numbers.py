@@ -82,15 +82,15 @@ ID, GROUPS = "kafka.server:type=app-info,id=1:Version=3.9.2", "x.y:type=z,name=N
 )
 def test_s13_a_jvm_that_tells_other_numbers_is_no_broker(said: tuple[str, ...]) -> None:
     """Whatever is open at that port."""
-    from groupshift.adapters.kafka import jmx
+    from groupshift.adapters.kafka import group_counts
 
     with pytest.raises(Rejected, match="is of no Kafka broker"):
-        jmx.broker("h:9999", list(jmx.gauges("\n".join(said))))
+        group_counts.broker("h:9999", list(group_counts.gauges("\n".join(said))))
 
 
 def test_s13_a_configuration_without_end_is_one_sentence() -> None:
     """An application hands numbers of Python."""
-    from groupshift.consumers.reading import Reader
+    from groupshift.consumers.config import Reader
 
     read = Reader({"metrics.port": float("inf"), "a": float("-inf"), "b": float("nan")})
     for key in read.raw:

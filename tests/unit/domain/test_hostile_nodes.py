@@ -78,7 +78,7 @@ def test_s03_a_hostile_broker_is_one_short_sentence(name: str) -> None:
 
 def test_s03_one_hostile_broker_does_not_hide_the_others() -> None:
     """A consumer without bootstrap.servers starts with those that can be read."""
-    from groupshift.consumers.brokers import endpoints_of
+    from groupshift.consumers.zookeeper_nodes import endpoints_of
 
     good = b'{"version":5,"endpoints":["PLAINTEXT://kafka1:9092","SSL://[::1]:9093"],"features":{}}'
     found = endpoints_of(
@@ -251,7 +251,7 @@ def test_s10_streams_times_topics_times_members_are_bounded() -> None:
 
 def test_s10_an_application_cannot_ask_for_them_either() -> None:
     """The same bound where a subscription is written."""
-    from groupshift.consumers.subscription import read_subscription
+    from groupshift.consumers.assembly import read_subscription
 
     assert read_subscription({"orders": 10_000}).streams == 10_000
     with pytest.raises(Rejected, match="at most 10000"):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.spark_submit.class_archive import FOLDER, sharing_options
-from groupshift.adapters.spark_submit.driver_jvm import BRIEF, driver_options
+from groupshift.adapters.spark_submit.submit import BRIEF, FOLDER, driver_options, sharing_options
 from groupshift.log import LogRecord, encode_key
 from groupshift.spark.coordinator_columns import by_python
 from groupshift.spark.session import start_with

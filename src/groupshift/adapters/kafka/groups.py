@@ -1,20 +1,43 @@
-"""The Kafka half of a group: membership, committed offsets, log starts and ends, partition counts."""
+"""The Kafka half of a group: membership, committed offsets, log starts and ends, partition counts.
+
+The Kafka half of many groups: one request a coordinator and question, for a window of groups at a time.
+
+Who coordinates a group follows from the broker that lists it, so no coordinator is asked for one by one. What
+cannot be read of one group is a sentence about that group; it keeps no other from being read.
+
+Whether the tool's identity may see a group and all its topics.
+
+A broker leaves out of its lists what this user may not see, without a word: topics, groups and committed
+offsets. Asked for by name it says that it refuses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kafka.errors import for_code
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
+    IncompatibleBrokerVersion,
+    NotCoordinatorError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import MetadataRequest
 
-from groupshift.adapters.kafka import protocol
-from groupshift.adapters.kafka.connection import KafkaConnection
-from groupshift.adapters.kafka.session import Requests
-from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
-from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember
+from groupshift.adapters.kafka import kafka_python
+from groupshift.adapters.kafka.kafka_python import KafkaConnection, Requests, ends_of, raise_for
+from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
+from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd
 from groupshift.domain.observation import KafkaSide, Positions
 from groupshift.domain.partitions import TopicPartition
+from groupshift.ports.cluster import Identity, Server
 
 T = TypeVar("T")
 
@@ -53,7 +76,7 @@ class KafkaGroups:
 
         async def work(requests: Requests) -> Positions:
             offsets, problems = await _committed(requests, group, missing) if missing else ((), ())
-            ends = await protocol.log_ends(requests, partitions)
+            ends = await kafka_python.log_ends(requests, partitions)
             return Positions(log_ends=ends, offsets=offsets, problems=problems)
 
         return self._connection.call(work)
@@ -65,10 +88,10 @@ class KafkaGroups:
 
 async def _observe(requests: Requests, group: str, embedded: frozenset[str]) -> KafkaSide:
     coordinator = await requests.coordinator(group)
-    describing = protocol.describe(requests, group, coordinator)
-    fetching = protocol.fetch_offsets(requests, group, coordinator, None)
-    described = protocol.described(group, await describing)
-    fetched = protocol.fetched(group, await fetching)
+    describing = kafka_python.describe(requests, group, coordinator)
+    fetching = kafka_python.fetch_offsets(requests, group, coordinator, None)
+    described = kafka_python.described(group, await describing)
+    fetched = kafka_python.fetched(group, await fetching)
     topics = await requests.topics()
     counts = {name: len(partitions) for name, partitions in topics.items()}
     side = replace(kafka_side(group, described, fetched, (embedded, counts)), brokers=requests.met())
@@ -144,7 +167,7 @@ def _read(
 
 async def _contradicted(requests: Requests, group: str) -> tuple[str, ...]:
     """A group that some broker lists while its coordinator calls it Dead speaks another protocol."""
-    if group not in await protocol.groups(requests):
+    if group not in await kafka_python.groups(requests):
         return ()
     return (
         (
@@ -158,7 +181,9 @@ async def _committed(
     requests: Requests, group: str, partitions: Sequence[TopicPartition]
 ) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
     coordinator = await requests.coordinator(group)
-    answer = protocol.fetched(group, await protocol.fetch_offsets(requests, group, coordinator, partitions))
+    answer = kafka_python.fetched(
+        group, await kafka_python.fetch_offsets(requests, group, coordinator, partitions)
+    )
     offsets, problems = _offsets(group, answer)
     silent = [str(partition) for partition in partitions if partition not in answer]
     if silent:
@@ -193,3 +218,192 @@ def _offsets(
                 )
             )
     return tuple(offsets), tuple(problems)
+
+
+_MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError)
+"""What a coordinator says of a group that is not its own (any more): the groups are listed again."""
+
+NOT_LISTED = KafkaGroup(state="Dead")
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """What holds for a while: the coordinator of each group, partition counts and leaders of each topic."""
+
+    coordinators: dict[str, Any] = field(default_factory=dict)
+    leaders: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class KafkaEnsemble:
+    """Reads groups and changes nothing. Raises as `KafkaConnection.call`.
+
+    ``batches`` False asks for the offsets of each group alone, as brokers before Kafka 3.0 want it; a broker
+    that is too old for batches is asked so anyway."""
+
+    def __init__(self, connection: KafkaConnection, *, batches: bool = True) -> None:
+        self._connection = connection
+        self._cluster: _Cluster | None = None
+        self._batches = batches
+
+    def groups(self) -> tuple[str, ...]:
+        """The groups that any broker lists, sorted; learns their coordinators anew."""
+        self._cluster = None
+
+        async def work(requests: Requests) -> tuple[str, ...]:
+            return tuple(sorted((await self._known(requests)).coordinators))
+
+        return self._connection.call(work)
+
+    def observe(self, groups: Mapping[str, Sequence[str]]) -> dict[str, KafkaSide]:
+        """Membership and committed offsets of each group; the values are client ids whose subscription is
+        known otherwise (aware members). A group that no broker lists is ``Dead`` and has no offsets, unless
+        it has such members: its coordinator is asked then."""
+
+        async def work(requests: Requests) -> dict[str, KafkaSide]:
+            try:
+                return await self._observe(requests, groups)
+            except _MOVED:
+                self._cluster = None
+                raise
+
+        return self._connection.call(work)
+
+    def log_ends(
+        self, partitions: Iterable[TopicPartition]
+    ) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
+        """Log start and end of each partition, and a sentence about each that has none now."""
+        wanted = sorted(set(partitions))
+
+        async def work(requests: Requests) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
+            cluster = await self._known(requests)
+            ends, problems = await ends_of(requests, wanted, cluster.leaders)
+            if problems:
+                self._cluster = None
+                cluster = await self._known(requests)
+                ends, problems = await ends_of(requests, wanted, cluster.leaders)
+            return ends, problems
+
+        return self._connection.call(work) if wanted else ({}, [])
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    async def _known(self, requests: Requests) -> _Cluster:
+        if self._cluster is None:
+            leaders = await requests.topics()
+            counts = {name: len(partitions) for name, partitions in leaders.items()}
+            self._cluster = _Cluster(await _coordinators(requests), leaders, counts)
+        return self._cluster
+
+    async def _observe(self, requests: Requests, groups: Mapping[str, Sequence[str]]) -> dict[str, KafkaSide]:
+        cluster = await self._known(requests)
+        for group, embedded in groups.items():
+            if embedded and group not in cluster.coordinators:
+                cluster.coordinators[group] = await requests.coordinator(group)
+        asked: dict[Any, list[str]] = defaultdict(list)
+        for group in groups:
+            if group in cluster.coordinators:
+                asked[cluster.coordinators[group]].append(group)
+        described = [(n, requests.send(_describe(names), n)) for n, names in asked.items()]
+        found = {each.group_id: each for _, sent in described for each in (await sent).groups}
+        offsets = await self._offsets(requests, asked)
+        return {
+            group: _side(group, found.get(group), offsets.get(group), embedded, cluster.counts)
+            for group, embedded in groups.items()
+        }
+
+    async def _offsets(self, requests: Requests, asked: Mapping[Any, list[str]]) -> dict[str, Any]:
+        """Per group what its coordinator answers; together where the brokers know how (3.0)."""
+        if self._batches:
+            sent = [requests.send(_fetch_all(names), node) for node, names in asked.items()]
+            try:
+                return {each.group_id: each for waiting in sent for each in (await waiting).groups}
+            except IncompatibleBrokerVersion:
+                self._batches = False
+        single = [
+            (name, kafka_python.fetch_offsets(requests, name, node, None))
+            for node, names in asked.items()
+            for name in names
+        ]
+        return {name: await waiting for name, waiting in single}
+
+
+async def _coordinators(requests: Requests) -> dict[str, Any]:
+    """Node id of the coordinator of every group that a broker lists."""
+    sent = [(n, requests.send(ListGroupsRequest(max_version=3), n)) for n in requests.brokers()]
+    listed: dict[str, Any] = {}
+    for node, waiting in sent:
+        answer = await waiting
+        raise_for(answer.error_code, "groups are not listed")
+        listed |= {each.group_id: node for each in answer.groups}
+    return listed
+
+
+def _describe(groups: list[str]) -> Any:
+    return DescribeGroupsRequest(groups=groups, include_authorized_operations=False, max_version=5)
+
+
+def _fetch_all(groups: list[str]) -> Any:
+    each = OffsetFetchRequest.OffsetFetchRequestGroup
+    asked = [each(group_id=group, topics=None) for group in groups]
+    return OffsetFetchRequest(groups=asked, require_stable=False, min_version=8, max_version=8)
+
+
+def _side(
+    group: str, described: Any, fetched: Any, embedded: Sequence[str], counts: Mapping[str, int]
+) -> KafkaSide:
+    if described is None or fetched is None:
+        return KafkaSide(group=NOT_LISTED, topics=counts)
+    for answer in (described, fetched):
+        if answer.error_code in {kind.errno for kind in _MOVED}:
+            raise_for(answer.error_code, f"group {group!r} has moved")
+        if answer.error_code:
+            reason = for_code(answer.error_code).__name__
+            text = f"the coordinator of group {group!r} refuses to describe it ({reason}): check the ACLs"
+            return KafkaSide(group=KafkaGroup(state="Unknown"), topics=counts, problems=(text,))
+    side = kafka_side(group, described, kafka_python.fetched(group, fetched), (embedded, counts))
+    if described.group_state != "Dead":
+        return side
+    text = (
+        f"the brokers list group {group!r} but its coordinator describes it as Dead: it was deleted "
+        "just now, or uses another group protocol than classic"
+    )
+    return KafkaSide(group=side.group, topics=counts, offsets=side.offsets, problems=(*side.problems, text))
+
+
+class KafkaRights:
+    """Asks and changes nothing."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+
+    def identity(self, group: str, topics: Sequence[str]) -> Identity:
+        """Describe on the group and on each topic. Raises as `KafkaConnection.call`."""
+
+        async def work(requests: Requests) -> tuple[str, ...]:
+            return (*await _group_rights(requests, group), *await _topics(requests, topics))
+
+        missing = self._connection.call(work)
+        return Identity(server=Server.KAFKA, who=self._connection.who, missing=missing)
+
+
+async def _group_rights(requests: Requests, group: str) -> tuple[str, ...]:
+    try:
+        coordinator = await requests.coordinator(group)
+        kafka_python.described(group, await kafka_python.describe(requests, group, coordinator))
+        kafka_python.fetched(group, await kafka_python.fetch_offsets(requests, group, coordinator, None))
+    except GroupAuthorizationFailedError:
+        return (f"Describe group {group}",)
+    return ()
+
+
+async def _topics(requests: Requests, topics: Sequence[str]) -> tuple[str, ...]:
+    if not topics:
+        return ()
+    wanted = [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
+    asked = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=4, max_version=8)
+    answer = await requests.send(asked)
+    refused = TopicAuthorizationFailedError.errno
+    return tuple(f"Describe topic {each.name}" for each in answer.topics if each.error_code == refused)

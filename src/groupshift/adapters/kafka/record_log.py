@@ -1,4 +1,4 @@
-"""Ranges of offsets read as a consumer is given them: `groupshift.ports.record_log.RecordLog`.
+"""Ranges of offsets read as a consumer is given them: `groupshift.ports.log.RecordLog`.
 
 A client without membership: partitions are assigned by hand, nothing is committed. It skips markers, aborted
 transactions and compacted offsets by itself, for every message format and codec.
@@ -13,7 +13,7 @@ from contextlib import closing
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.adapters.kafka.sentences import without_secrets
+from groupshift.adapters.kafka.cluster import without_secrets
 from groupshift.domain.log_gaps import Gap, GapPass, GapRead
 from groupshift.domain.modes import Isolation
 from groupshift.domain.partitions import TopicPartition

@@ -18,7 +18,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from groupshift.adapters.own_folder import cache_root, locked
+from groupshift.adapters.system import cache_root, locked
 from groupshift.errors import Broken
 
 _SUPPORTED = (17, 21)

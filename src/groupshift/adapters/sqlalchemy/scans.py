@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, bindparam
 from sqlalchemy.exc import IntegrityError
 
-from groupshift.adapters.sqlalchemy.database import Database
-from groupshift.adapters.sqlalchemy.statements import statement
+from groupshift.adapters.sqlalchemy.database import Database, statement
 from groupshift.domain.modes import Mode
 from groupshift.domain.scan import GroupState
 from groupshift.domain.scan_changes import Aspect, Change, vanished

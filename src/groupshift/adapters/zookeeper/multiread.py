@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 
-from groupshift.adapters.zookeeper.connection import Node, Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection
 from groupshift.domain.znodes import CONSUMERS
 
 _DATA, _CHILDREN, _FAILED = 4, 8, -1

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numba
 from numba.core.caching import UserProvidedCacheLocator
 
-from groupshift.adapters.own_folder import own_folder
+from groupshift.adapters.system import own_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 

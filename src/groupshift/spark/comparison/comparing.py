@@ -15,16 +15,17 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from groupshift.adapters.parquet import compare_inputs
+from groupshift.adapters.parquet.compare_inputs import Judged, Outcome
+from groupshift.adapters.parquet.row_hashes import Remaining
 from groupshift.domain.equality_moves import RULES
 from groupshift.domain.equality_rules import Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected
 from groupshift.foreign_files import read
-from groupshift.spark.comparison import copies, differences, inputs, judging, work
-from groupshift.spark.comparison.checksums import Remaining
+from groupshift.spark.comparison import copies, differences, judging, work
 from groupshift.spark.comparison.differences import Class
-from groupshift.spark.comparison.outcome import Judged, Outcome
 from groupshift.spark.comparison.progress import FOLDER, Progress, room_in
 from groupshift.spark.comparison.session import large_session
 from groupshift.spark.comparison.work import SIDES, Sizes, Told, Work
@@ -79,10 +80,10 @@ def compare(
     return outcome
 
 
-def _verified(request: Request, told: Told) -> Mapping[str, inputs.Input]:
+def _verified(request: Request, told: Told) -> Mapping[str, compare_inputs.Input]:
     folders = {"before": request.before, "after": request.after}
-    manifests = {side: inputs.read_manifest(folder) for side, folder in folders.items()}
-    inputs.comparable(manifests["before"], manifests["after"], request.comparison)
+    manifests = {side: compare_inputs.read_manifest(folder) for side, folder in folders.items()}
+    compare_inputs.comparable(manifests["before"], manifests["after"], request.comparison)
     if request.output.resolve() in {folder.resolve() for folder in folders.values()}:
         raise Rejected(f"--output {request.output} is one of the snapshots: name another folder")
     _refuse_foreign(request.output)
@@ -94,7 +95,7 @@ def _verified(request: Request, told: Told) -> Mapping[str, inputs.Input]:
         done += size
         told("MiB hashed", done >> 20, total)
 
-    return {side: inputs.verify(folder, count) for side, folder in folders.items()}
+    return {side: compare_inputs.verify(folder, count) for side, folder in folders.items()}
 
 
 def _refuse_foreign(output: Path) -> None:
@@ -128,7 +129,7 @@ def _clear(output: Path) -> None:
 
 def _work(
     request: Request,
-    given: Mapping[str, inputs.Input],
+    given: Mapping[str, compare_inputs.Input],
     told: Told,
     session: Callable[[], SparkSession] | None,
 ) -> Work:

@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from groupshift.adapters.parquet.compare_inputs import Input, Judged, broken, held, unmeasured
 from groupshift.domain.equality_rules import FIELDS, EqualityRule, Field, Kind, Place
 from groupshift.domain.evidence import CLUSTER_TABLES
 from groupshift.domain.rows import GONE, ProblemRow
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark.comparison import groups, rows
-from groupshift.spark.comparison.inputs import Input
-from groupshift.spark.comparison.outcome import Judged, broken, held, unmeasured
 from groupshift.spark.comparison.work import SIDES, Work
 
 _MOST_NAMED, _NAMED, _FIRST = 1000, 3, 10

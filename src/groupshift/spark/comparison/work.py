@@ -20,12 +20,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
+from groupshift.adapters.parquet import row_hashes
+from groupshift.adapters.parquet import row_hashes as checksums
+from groupshift.adapters.parquet.compare_inputs import Input
+from groupshift.adapters.parquet.row_hashes import SUMS, Checksum, Hashes, Remaining, Segments
 from groupshift.domain.equality_rules import EqualityRule, Field
 from groupshift.domain.evidence import FileEntry
-from groupshift.spark.comparison import checksums, differences, hashes, rows
-from groupshift.spark.comparison.checksums import SUMS, Checksum, Remaining, Segments
-from groupshift.spark.comparison.hashes import Hashes
-from groupshift.spark.comparison.inputs import Input
+from groupshift.spark.comparison import differences, rows
 from groupshift.spark.comparison.progress import Progress
 
 SIDES = ("before", "after")
@@ -148,8 +149,8 @@ def left_by_rows(work: Work, remaining: Remaining) -> Remaining:
 
 
 def _hashed(work: Work, path: Path) -> Iterator[Hashes]:
-    for table in hashes.committed(path, work.values):
-        yield hashes.hashed(table, work.values)
+    for table in row_hashes.committed(path, work.values):
+        yield row_hashes.hashed(table, work.values)
 
 
 def _file_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
@@ -219,7 +220,7 @@ def _take(work: Work, given: tuple[str, Sequence[str]], range_of: NDArray[np.int
 
     def of_file(path: Path) -> pa.Table:
         return pa.concat_tables(
-            _chosen(work, table, range_of) for table in hashes.committed(path, work.values)
+            _chosen(work, table, range_of) for table in row_hashes.committed(path, work.values)
         )
 
     part.mkdir()
@@ -231,10 +232,10 @@ def _take(work: Work, given: tuple[str, Sequence[str]], range_of: NDArray[np.int
 
 
 def _chosen(work: Work, table: pa.Table, range_of: NDArray[np.int32]) -> pa.Table:
-    ranges = range_of[checksums.segment(hashes.hashed(table, ()).key, work.segments)]
+    ranges = range_of[checksums.segment(row_hashes.hashed(table, ()).key, work.segments)]
     chosen = table.filter(pa.array(ranges >= 0))
-    of_rows = hashes.hashed(chosen, work.values)
-    found = hashes.plain(chosen, work.values).append_column("range", pa.array(ranges[ranges >= 0]))
+    of_rows = row_hashes.hashed(chosen, work.values)
+    found = row_hashes.plain(chosen, work.values).append_column("range", pa.array(ranges[ranges >= 0]))
     for name, words in zip(_HASHES, (of_rows.key, of_rows.first, of_rows.second), strict=True):
         found = found.append_column(name, pa.array(words))
     return found

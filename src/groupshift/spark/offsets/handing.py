@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-from groupshift.adapters.spark_submit.runner import SparkSubmit
+from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.application.audit import AuditOptions
 from groupshift.bootstrap.audits import audit_store
 from groupshift.domain.audit import Audit

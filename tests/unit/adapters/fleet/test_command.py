@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.fleet.arguments import fill, problems
-from groupshift.adapters.fleet.command import CommandFleet
-from groupshift.adapters.fleet.program import run_program
+from groupshift.adapters.drivers.command import CommandFleet
+from groupshift.adapters.drivers.program import fill, problems, run_program
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Change, Pending, Started

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.fleet.kubernetes_api import KubernetesApi, _configuration
+from groupshift.adapters.drivers.kubernetes import KubernetesApi, _configuration
 from groupshift.errors import Rejected
 from groupshift.settings import KubernetesSettings
 

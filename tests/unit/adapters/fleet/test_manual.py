@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.adapters.fleet.manual import ManualFleet
+from groupshift.adapters.drivers.manual import ManualFleet
 from groupshift.domain.modes import MemberKind
 from groupshift.ports.driver import Change, FleetDriver, Pending
 

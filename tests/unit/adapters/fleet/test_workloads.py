@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.fleet.pods import member_of, slots_of
-from groupshift.adapters.fleet.workloads import CHANGES, Accepted, Memory, Workload
+from groupshift.adapters.drivers.kubernetes import member_of, slots_of
+from groupshift.adapters.drivers.workloads import CHANGES, Accepted, Memory, Workload
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Rejected
 from groupshift.ports.driver import Change, SlotState

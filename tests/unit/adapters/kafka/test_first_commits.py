@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from groupshift.adapters.kafka.raw import transactions
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.transactions import FirstCommits, OpenTransaction
+from groupshift.adapters.kafka import transactions
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.transactions import FirstCommits, OpenTransaction
 from groupshift.domain.placement import partition_of
 
 COUNT = 5

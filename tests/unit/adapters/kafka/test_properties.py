@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.kafka.properties import client_settings
+from groupshift.adapters.kafka.cluster import client_settings
 from groupshift.errors import Rejected
 
 SECRET = "wonder-land-1"

@@ -12,9 +12,9 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
 from classic_member import assignment, subscription
-from groupshift.adapters.kafka.raw.protocol_calls import with_properties, with_versions
-from groupshift.adapters.kafka.raw.protocol_rows import classic_group, consumer_group, kind_of
-from groupshift.adapters.kafka.raw.wire import fill
+from groupshift.adapters.kafka.requests import with_properties, with_versions
+from groupshift.adapters.kafka.rows import classic_group, consumer_group, kind_of
+from groupshift.adapters.kafka.wire import fill
 from groupshift.domain.group_protocol import POLICY, BrokerSettings, Kind, Policy, Protocol
 from groupshift.domain.partitions import TopicPartition
 

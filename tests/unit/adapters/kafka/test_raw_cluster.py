@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from groupshift.adapters.kafka.raw.broker import Access
-from groupshift.adapters.kafka.raw.cluster import KafkaCluster
-from groupshift.adapters.kafka.raw.wire import BrokerError, UnsupportedByBroker
+from groupshift.adapters.kafka.broker import Access
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import BrokerError, UnsupportedByBroker
 from groupshift.errors import Rejected, Transient
 
 LOGIN = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.kafka.raw.login import LoginRefused, log_in
+from groupshift.adapters.kafka.broker import LoginRefused, log_in
 
 SETTINGS = {
     "sasl_mechanism": "SCRAM-SHA-256",
@@ -76,7 +76,7 @@ def test_s17_kafka_pythons_connections_are_held_to_the_same_bounds(mechanism: st
     from kafka.errors import SaslAuthenticationFailedError
     from kafka.net.sasl import get_sasl_mechanism
 
-    import groupshift.adapters.kafka.session  # noqa: F401
+    import groupshift.adapters.kafka.kafka_python  # noqa: F401
 
     login = get_sasl_mechanism(mechanism)(**{**SETTINGS, "sasl_mechanism": mechanism})
     nonce = login.auth_bytes().partition(b",r=")[2].decode()

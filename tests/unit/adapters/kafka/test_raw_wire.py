@@ -11,8 +11,8 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from groupshift.adapters.kafka.raw.channel import Channel
-from groupshift.adapters.kafka.raw.wire import (
+from groupshift.adapters.kafka.broker import Channel
+from groupshift.adapters.kafka.wire import (
     Api,
     BrokerError,
     Malformed,

@@ -11,7 +11,7 @@ import pytest
 from kafka.errors import StaleMetadata
 from kafka.future import Future
 
-from groupshift.adapters.kafka.session import Requests, quiet
+from groupshift.adapters.kafka.kafka_python import Requests, quiet
 
 
 def requests(*topics: SimpleNamespace) -> Requests:

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from groupshift.adapters.kafka.subscription import assigned_partitions, subscribed_topics
+from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
 from groupshift.domain.partitions import TopicPartition
 
 

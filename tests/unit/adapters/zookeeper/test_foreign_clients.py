@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.zookeeper import parsing
-from groupshift.adapters.zookeeper.connection import Node
+from groupshift.adapters.zookeeper.nodes import member_of, offset_of, owner_of
+from groupshift.adapters.zookeeper.session import Node
 from groupshift.domain.facts import Facts
 from groupshift.domain.group import GroupView, KafkaGroup, Owner
 from groupshift.domain.modes import ABSENT_MODE
@@ -63,7 +63,7 @@ def advises_deleting(sentence: str) -> bool:
 def test_f04_a_living_registration_of_another_client_is_named(name: str) -> None:
     """What it looks like, what it means for the group, what to do; never to delete it."""
     path, data, client = REGISTRATIONS[name]
-    found, (problem,) = parsing.member(node(path, data), None)
+    found, (problem,) = member_of(node(path, data), None)
     assert found.member_id == path.removeprefix("ids/")
     assert f"/consumers/g/{path}" in problem
     assert client in problem
@@ -75,7 +75,7 @@ def test_f04_a_living_registration_of_another_client_is_named(name: str) -> None
 def test_f04_a_living_owner_node_of_another_client_is_named(name: str) -> None:
     """A thread id is only what the old consumer writes; a partition number has no padding."""
     path, data, client = OWNERS[name]
-    problem = parsing.owner(node(path, data))
+    problem = owner_of(node(path, data))
     assert isinstance(problem, str)
     assert f"/consumers/g/{path}" in problem
     assert client in problem
@@ -86,11 +86,11 @@ def test_f04_a_living_owner_node_of_another_client_is_named(name: str) -> None:
 @pytest.mark.parametrize("owner", [0, 7])
 def test_f04_an_offset_that_another_client_keeps_is_left_to_it(owner: int) -> None:
     """Kafka 0.7 and jafka keep theirs in persistent nodes: deleting them loses a living client's place."""
-    problem = parsing.offset(node("offsets/mytopic/0-3", b"120", owner))
+    problem = offset_of(node("offsets/mytopic/0-3", b"120", owner))
     assert isinstance(problem, str)
     assert "Kafka 0.7 or jafka" in problem
     assert not advises_deleting(problem)
-    assert not advises_deleting(str(parsing.offset(node("offsets/mytopic/3", b"twelve", owner))))
+    assert not advises_deleting(str(offset_of(node("offsets/mytopic/3", b"twelve", owner))))
 
 
 def test_f04_owners_of_a_topic_that_is_gone_are_stopped_not_removed() -> None:
@@ -114,9 +114,9 @@ def test_f04_the_rule_about_nodes_gives_no_advice_of_its_own() -> None:
 def test_the_old_consumers_own_nodes_are_no_other_clients() -> None:
     """Generated ids, ids set by hand, and groups whose name has dashes and underscores."""
     for name in ("g_box.a-1486000000000-ab12cd34", "g_m1", "g_m1-1"):
-        assert parsing.member(node(f"ids/{name}", JSON), None)[1] == ()
-        assert isinstance(parsing.owner(node("owners/orders/3", f"{name}-12".encode())), Owner)
-    assert "is persistent" in parsing.member(node("ids/g_m1", JSON, owner=0), None)[1][0]
+        assert member_of(node(f"ids/{name}", JSON), None)[1] == ()
+        assert isinstance(owner_of(node("owners/orders/3", f"{name}-12".encode())), Owner)
+    assert "is persistent" in member_of(node("ids/g_m1", JSON, owner=0), None)[1][0]
 
 
 @pytest.mark.parametrize("life", ["dead", "unused"])

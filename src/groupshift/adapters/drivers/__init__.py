@@ -1,0 +1,1 @@
+"""Who replaces members and nodes: a person, a program, a supervisor, Kubernetes."""

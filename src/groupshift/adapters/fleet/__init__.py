@@ -1,1 +1,0 @@
-"""Fleet drivers: how members are replaced."""

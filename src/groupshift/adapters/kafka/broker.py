@@ -1,0 +1,326 @@
+"""One connection to one broker: versions negotiated, logged in, requests answered in order.
+
+Frames over one TCP or TLS connection; every wait has a deadline.
+
+Logging in at a broker: SaslHandshake, then SaslAuthenticate with the bytes of the mechanism (KIP-152).
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from kafka.net.sasl.scram import ScramClient
+from kio.schema.errors import ErrorCode
+
+from groupshift import __version__
+from groupshift.adapters.kafka.wire import (
+    Api,
+    Malformed,
+    Range,
+    Ranges,
+    answer_of,
+    choose,
+    fill,
+    messages,
+    raise_for,
+    request_frame,
+    versions_answer,
+)
+
+_LENGTH = 4
+LARGEST = 256 * 1024 * 1024
+"""Bytes of the largest answer that is taken."""
+LARGEST_OF_STRANGERS = 64 * 1024
+"""Bytes of the largest answer before a broker has told its versions and taken our login."""
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+def connect(host: str, port: int, context: ssl.SSLContext | None, timeout_s: float) -> Channel:
+    """A channel to ``host:port``, encrypted with ``context``. Raises OSError (TimeoutError included)."""
+    opened = socket.create_connection((host, port), timeout=timeout_s)
+    try:
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            # On failure wrap_socket has taken the descriptor and closed it.
+            opened = context.wrap_socket(opened, server_hostname=host)
+        opened.setblocking(False)
+    except BaseException:
+        opened.close()
+        raise
+    return Channel(opened)
+
+
+class Channel:
+    """Sends bytes and receives frames. While it sends it also receives, so a broker that cannot get rid of
+    its answers cannot block us; raises OSError at a deadline or when the connection ends. ``largest`` bounds
+    the frames that are taken."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self.largest = LARGEST_OF_STRANGERS
+        self._socket = opened
+        self._poll = select.poll()
+        self._poll.register(opened, select.POLLIN)
+        self._frames: deque[bytes] = deque()
+        self._buffer = bytearray(_LENGTH)
+        self._missing = memoryview(self._buffer)
+        self._is_length = True
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """Send all of ``data``."""
+        deadline = time.monotonic() + timeout_s
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except _WOULD_BLOCK:
+                if not self._receive():
+                    self._wait(select.POLLIN | select.POLLOUT, deadline)
+
+    def read(self, timeout_s: float) -> bytes:
+        """The body of the next frame."""
+        deadline = time.monotonic() + timeout_s
+        while not self._frames:
+            if not self._receive():
+                self._wait(select.POLLIN, deadline)
+        return self._frames.popleft()
+
+    def close(self) -> None:
+        """Close the connection; safe to repeat."""
+        self._socket.close()
+
+    def _wait(self, events: int, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        self._poll.modify(self._socket, events)
+        if left <= 0 or not self._poll.poll(left * 1000):
+            raise TimeoutError("no answer in time")
+
+    def _receive(self) -> bool:
+        """Take what has come, one frame at most; False when nothing has."""
+        try:
+            count = self._socket.recv_into(self._missing)
+        except _WOULD_BLOCK:
+            return False
+        if not count:
+            raise ConnectionResetError("the broker closed the connection")
+        self._missing = self._missing[count:]
+        if not self._missing:
+            self._advance()
+        return True
+
+    def _expect(self, size: int, *, length: bool) -> None:
+        self._buffer = bytearray(size)
+        self._missing = memoryview(self._buffer)
+        self._is_length = length
+
+    def _advance(self) -> None:
+        if not self._is_length:
+            self._frames.append(bytes(self._buffer))
+            self._expect(_LENGTH, length=True)
+            return
+        size = int.from_bytes(self._buffer, "big", signed=True)
+        if not _LENGTH <= size <= self.largest:
+            raise ConnectionAbortedError(
+                f"an answer of {size} bytes is none of Kafka's: is this listener's security.protocol another?"
+            )
+        self._expect(size, length=False)
+
+
+_HANDSHAKE = 1  # the first version whose tokens are sent in SaslAuthenticate (Kafka 1.0)
+
+_FEWEST_ITERATIONS, _MOST_ITERATIONS = 4_096, 1_000_000
+"""RFC 7677 and Kafka's brokers demand the former; the latter takes about a second."""
+
+Ask = Callable[[Any], Any]
+MessagesOf = Callable[..., Any]
+
+
+class LoginRefused(Exception):
+    """The broker does not accept this mechanism, user or password; asking again would not help."""
+
+
+def log_in(ask: Ask, messages: MessagesOf, settings: Mapping[str, Any]) -> None:
+    """Log in with the mechanism, user and password of `client_settings`; ``messages(api, at_least=…)``
+    gives kio's classes in the broker's version. Raises `LoginRefused`, which quotes no secret."""
+    mechanism = settings["sasl_mechanism"]
+    shake = messages(Api.SASL_HANDSHAKE, at_least=_HANDSHAKE)
+    answer = ask(shake.SaslHandshakeRequest(mechanism=mechanism))
+    if answer.error_code:
+        offered = ", ".join(answer.mechanisms) or "none"
+        raise LoginRefused(f"sasl.mechanism {mechanism} is not enabled there; enabled are: {offered}")
+
+    def exchange(token: bytes) -> bytes:
+        schema = messages(Api.SASL_AUTHENTICATE).SaslAuthenticateRequest
+        told = ask(schema(auth_bytes=token))
+        if told.error_code == ErrorCode.sasl_authentication_failed:
+            raise LoginRefused(told.error_message or "authentication failed")
+        raise_for(told.error_code, "login")
+        return bytes(told.auth_bytes)
+
+    user, password = settings["sasl_plain_username"], settings["sasl_plain_password"]
+    if mechanism == "PLAIN":
+        exchange(f"\0{user}\0{password}".encode())
+    else:
+        _scram(exchange, mechanism, user, password)
+
+
+class BoundedScram(ScramClient):  # type: ignore[misc]
+    """RFC 5802 by kafka-python's client. A server, or who pretends to be one, cannot choose how little a
+    guess of the password costs, nor how long we calculate for it."""
+
+    def process_server_first_message(self, server_first_message: bytes) -> None:
+        """Raises `LoginRefused` for a count out of bounds or an empty salt, before the password is used."""
+        told = dict(part.split("=", 1) for part in server_first_message.decode().split(",") if "=" in part)
+        count = told.get("i", "")
+        digits = count.isascii() and count.isdigit() and len(count) <= len(str(_MOST_ITERATIONS))
+        if not digits or not _FEWEST_ITERATIONS <= int(count) <= _MOST_ITERATIONS:
+            raise LoginRefused(
+                f"the broker asks for {count[:12]!r} iterations of SCRAM, {_FEWEST_ITERATIONS} to "
+                f"{_MOST_ITERATIONS} are accepted: fewer would let it guess the password; set the user's "
+                "credential again with --add-config and iterations=4096 or more"
+            )
+        if not told.get("s"):
+            raise LoginRefused("the broker sends no salt for SCRAM: set the user's credential again")
+        super().process_server_first_message(server_first_message)
+
+
+def _scram(exchange: Callable[[bytes], bytes], mechanism: str, user: str, password: str) -> None:
+    """RFC 5802 by kafka-python's client, which leaves escaping the name to us; the server proves that it
+    knows the password too."""
+    client = BoundedScram(user.replace("=", "=3D").replace(",", "=2C"), password, mechanism)
+    try:
+        client.process_server_first_message(exchange(client.first_message()))
+        client.process_server_final_message(exchange(client.final_message()))
+    except (ValueError, KeyError) as wrong:
+        raise LoginRefused(f"the broker's part of {mechanism} is wrong ({type(wrong).__name__})") from None
+
+
+logger = logging.getLogger(__name__)
+
+_NEWEST_VERSIONS = 4
+"""ApiVersions 4 shows features whose lowest level is 0 (group.version), which 3 hides."""
+_IN_FLIGHT = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to connect: ``settings`` as `client_settings` gives them (never printed), ``timeout_s`` bounds
+    the connection's making and each wait for an answer."""
+
+    settings: Mapping[str, Any] = field(repr=False, default_factory=dict)
+    timeout_s: float = 7.0
+
+    @property
+    def client_id(self) -> str:
+        """What the broker's logs and quotas call us."""
+        return str(self.settings.get("client_id", "groupshift"))
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What to encrypt with, or None for a plain connection."""
+        context: ssl.SSLContext | None = self.settings.get("ssl_context")
+        return context
+
+
+class BrokerConnection:
+    """A connection; used by one thread at a time. After any OSError it is of no use: close it.
+
+    Raises OSError when the broker is not reached or silent, `LoginRefused` when it does not accept the
+    credentials, `UnsupportedByBroker` when it is too old for a request."""
+
+    def __init__(self, host: str, port: int, access: Access) -> None:
+        self.address = f"{host}:{port}"
+        self._access = access
+        self._correlation = 0
+        self._asked: deque[tuple[int, Any]] = deque()
+        self._answers: dict[int, Any] = {}
+        self._channel: Channel = connect(host, port, access.tls, access.timeout_s)
+        try:
+            self.versions, self.features = self._negotiate()
+            if "sasl_mechanism" in access.settings:
+                log_in(self.ask, self.messages, access.settings)
+        except BaseException:
+            self.close()
+            raise
+        self._channel.largest = LARGEST
+
+    def messages(self, api: Api, *, at_least: int = 0, at_most: int = 32_767) -> ModuleType:
+        """Classes of the newest version of ``api`` that both sides know, within the bounds: kio's
+        module. Raises `UnsupportedByBroker`."""
+        return messages(api, choose(self.versions, api, at_least=at_least, at_most=at_most))
+
+    def highest(self, api: Api) -> int:
+        """The broker's newest version of ``api``; -1 when it does not have it."""
+        known = self.versions.get(api)
+        return known.highest if known else -1
+
+    @property
+    def sent(self) -> int:
+        """How many requests were sent, those of the connection's making included."""
+        return self._correlation
+
+    def send(self, request: Any) -> int:
+        """Send without waiting for the answer; returns what `receive` wants."""
+        self._correlation += 1
+        frame = request_frame(request, self._correlation, self._access.client_id)
+        self._asked.append((self._correlation, request))
+        self._channel.write(frame, self._access.timeout_s)
+        return self._correlation
+
+    def receive(self, correlation: int, *, timeout_s: float | None = None) -> Any:
+        """The answer to a request that was sent; answers to earlier ones are kept for their turn."""
+        while correlation not in self._answers:
+            waiting, request = self._asked[0]
+            body = self._channel.read(self._access.timeout_s if timeout_s is None else timeout_s)
+            read = versions_answer if request.__api_key__ == Api.API_VERSIONS else answer_of
+            found, answer = read(request, body)
+            if found != waiting:
+                raise Malformed(f"{self.address} answered request {found} where {waiting} was expected")
+            self._asked.popleft()
+            self._answers[found] = answer
+        return self._answers.pop(correlation)
+
+    def ask(self, request: Any, *, timeout_s: float | None = None) -> Any:
+        """Send and wait for the answer."""
+        return self.receive(self.send(request), timeout_s=timeout_s)
+
+    def ask_all(self, requests: Iterable[Any]) -> Iterator[Any]:
+        """The answers in the order of ``requests``, a few of them under way at any time."""
+        sent: deque[int] = deque()
+        for request in requests:
+            sent.append(self.send(request))
+            if len(sent) >= _IN_FLIGHT:
+                yield self.receive(sent.popleft())
+        while sent:
+            yield self.receive(sent.popleft())
+
+    def close(self) -> None:
+        """Close the connection; answers under way are dropped. Safe to repeat."""
+        self._channel.close()
+
+    def _negotiate(self) -> tuple[Ranges, Mapping[str, int]]:
+        """The broker's versions of every request, and the levels of the cluster's finalised features."""
+        logger.info("asking broker %s which requests it knows", self.address)
+        version = _NEWEST_VERSIONS
+        answer = self.ask(_versions_request(version))
+        if answer.error_code == ErrorCode.unsupported_version:
+            offered = {each.api_key: each.max_version for each in answer.api_keys}
+            version = min(version, offered.get(Api.API_VERSIONS, 0))
+            answer = self.ask(_versions_request(version))
+        raise_for(answer.error_code, f"{self.address} does not tell its versions")
+        ranges = {each.api_key: Range(each.min_version, each.max_version) for each in answer.api_keys}
+        features = {each.name: each.max_version_level for each in getattr(answer, "finalized_features", ())}
+        return ranges, features
+
+
+def _versions_request(version: int) -> Any:
+    schema = messages(Api.API_VERSIONS, version).ApiVersionsRequest
+    return fill(schema, client_software_name="groupshift", client_software_version=__version__)

@@ -1,0 +1,326 @@
+"""What a downgrade changes through the brokers: `groupshift.ports.changes.ClusterActs`.
+
+Configurations of topics and groups: told and changed one by one (KIP-339, IncrementalAlterConfigs).
+
+Groups of groupshift's own that commit once to every partition of the offsets topic.
+
+A segment is rolled only when something is appended, and only what is not in the newest segment is
+compacted. The groups commit for the offsets topic itself, so nobody's topic is named, and are deleted again.
+
+One classic member joins a group and leaves it: what converts an empty group of type consumer.
+
+Nothing is committed. Source: specs/group-coordinator.md §5.3, specs/verified-coordinator.md §C (a classic
+join to a consumer group without members makes it classic; its offsets stay).
+
+More partitions of the offsets topic: `groupshift.ports.changes.TopicExpansion`.
+
+Asked of the controller that the metadata names: in ZooKeeper mode no other broker does it, in KRaft mode any
+broker hands it on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+from collections.abc import Callable, Collection, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from kio.index import load_payload_module
+from kio.static.constants import EntityType
+
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.group_changes import commit_rows, delete_groups
+from groupshift.adapters.kafka.metadata import FeatureChange, cluster_lacking, metadata_of, update_features
+from groupshift.adapters.kafka.reading import listing
+from groupshift.adapters.kafka.transactions import OFFSETS_TOPIC
+from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, fill, raise_for
+from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.errors import Rejected
+
+TOPIC, GROUP = 2, 32
+"""Types of resources."""
+_OF_TOPIC = 1
+"""The source of a value that is set for a topic itself."""
+_ALTER, _VERSION = 44, 1
+_SET, _DELETE = 0, 1
+
+
+def topic_configs(connection: BrokerConnection, topic: str) -> dict[str, str]:
+    """What is set for a topic itself, no defaults. Raises `BrokerError`."""
+    module = connection.messages(Api.DESCRIBE_CONFIGS, at_least=1)
+    resource = module.DescribeConfigsResource(
+        resource_type=TOPIC, resource_name=topic, configuration_keys=None
+    )
+    asked = fill(
+        module.DescribeConfigsRequest,
+        resources=(resource,),
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    (told,) = connection.ask(asked).results
+    raise_for(told.error_code, f"configurations of topic {topic!r}", said=told.error_message)
+    return {each.name: each.value or "" for each in told.configs if each.config_source == _OF_TOPIC}
+
+
+def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[str, str | None]) -> None:
+    """Set these configurations of a topic or group; None takes one back to its default.
+
+    Raises `BrokerError` with the broker's words, `UnsupportedByBroker`."""
+    theirs = connection.versions.get(_ALTER)
+    if theirs is None or theirs.highest < _VERSION:
+        raise UnsupportedByBroker(f"{connection.address} does not change single configurations")
+    module = load_payload_module(_ALTER, _VERSION, EntityType.request)
+    changes = tuple(_change(module, each, value) for each, value in sorted(values.items()))
+    resource = module.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+    answer = connection.ask(
+        fill(module.IncrementalAlterConfigsRequest, resources=(resource,), validate_only=False)
+    )
+    for each in answer.responses:
+        raise_for(each.error_code, f"configurations of {name!r} are not changed", said=each.error_message)
+
+
+def _change(module: Any, name: str, value: str | None) -> Any:
+    operation = _DELETE if value is None else _SET
+    return module.AlterableConfig(name=name, config_operation=operation, value=value)
+
+
+PREFIX = "groupshift-compaction-"
+
+
+def names(partitions: int) -> dict[int, str]:
+    """The group of each partition of the offsets topic."""
+    found: dict[int, str] = {}
+    tried = 0
+    while len(found) < partitions:
+        name = f"{PREFIX}{tried}"
+        found.setdefault(partition_of(name, partitions), name)
+        tried += 1
+    return found
+
+
+def commit_each(cluster: KafkaCluster, groups: Mapping[int, str]) -> None:
+    """One commit a group. Raises `BrokerError` and what `commit_rows` does."""
+    rows = [
+        OffsetRow(group=group, topic=OFFSETS_TOPIC, partition=number, offset=0, metadata="")
+        for number, group in groups.items()
+    ]
+    _refuse(commit_rows(cluster, rows))
+
+
+def delete(cluster: KafkaCluster, groups: Iterable[str]) -> None:
+    """Delete these groups; one that is gone already is no error. Raises as `commit_each`."""
+    _refuse(delete_groups(cluster, groups))
+
+
+def _refuse(refused: Mapping[str, str]) -> None:
+    if refused:
+        raise Rejected("; ".join(refused.values()))
+
+
+_JOIN, _LEAVE, _SYNC = 11, 13, 14
+_NEWEST = {_JOIN: 5, _LEAVE: 3, _SYNC: 3}
+"""Versions with a place for ``group.instance.id``, offered since 2.3 and still by 4.4."""
+_MEMBER_ID_REQUIRED = 79
+_SESSION = dt.timedelta(seconds=10)
+"""How long a member that was cut off stays: at least the broker's group.min.session.timeout.ms."""
+_WAIT_S = 60.0
+_NOTHING = struct.pack(">hii", 0, 0, -1)
+"""ConsumerProtocolSubscription and ConsumerProtocolAssignment version 0 of no topic, without user data."""
+
+
+def join_and_leave(coordinator: BrokerConnection, group: str) -> None:
+    """Join as the only member, be assigned nothing, and leave.
+
+    Raises `BrokerError` for what the coordinator refuses, `UnsupportedByBroker`."""
+    joined = _join(coordinator, group, "")
+    if joined.error_code == _MEMBER_ID_REQUIRED:
+        joined = _join(coordinator, group, joined.member_id)
+    raise_for(joined.error_code, f"group {group!r} is not joined")
+    try:
+        _sync(coordinator, group, joined)
+    finally:
+        _leave(coordinator, group, joined.member_id)
+
+
+def _join(coordinator: BrokerConnection, group: str, member_id: str) -> Any:
+    module = _messages(coordinator, _JOIN)
+    offered = module.JoinGroupRequestProtocol(name="range", metadata=_NOTHING)
+    return coordinator.ask(
+        fill(
+            module.JoinGroupRequest,
+            group_id=group,
+            session_timeout=_SESSION,
+            rebalance_timeout=_SESSION,
+            member_id=member_id,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=(offered,),
+        ),
+        timeout_s=_WAIT_S,
+    )
+
+
+def _sync(coordinator: BrokerConnection, group: str, joined: Any) -> None:
+    module = _messages(coordinator, _SYNC)
+    given = module.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=_NOTHING)
+    answer = coordinator.ask(
+        fill(
+            module.SyncGroupRequest,
+            group_id=group,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            group_instance_id=None,
+            assignments=(given,),
+        ),
+        timeout_s=_WAIT_S,
+    )
+    raise_for(answer.error_code, f"group {group!r} assigns nothing")
+
+
+def _leave(coordinator: BrokerConnection, group: str, member_id: str) -> None:
+    module = _messages(coordinator, _LEAVE)
+    identity = module.MemberIdentity(member_id=member_id, group_instance_id=None)
+    answer = coordinator.ask(fill(module.LeaveGroupRequest, group_id=group, members=(identity,)))
+    raise_for(answer.error_code, f"group {group!r} is not left")
+
+
+def _messages(coordinator: BrokerConnection, key: int) -> ModuleType:
+    version = _NEWEST[key]
+    theirs = coordinator.versions.get(key)
+    if theirs is None or not theirs.lowest <= version <= theirs.highest:
+        raise UnsupportedByBroker(f"{coordinator.address} does not offer request {key} in version {version}")
+    return load_payload_module(key, version, EntityType.request)
+
+
+class LiveClusterActs:
+    """Acts through one `KafkaCluster`, which it closes."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def convert_empty(self, group: str) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: join_and_leave(self._coordinator(group), group))
+
+    def topic_configs(self) -> Mapping[str, str]:
+        """See the port."""
+        return self._cluster.attempt(lambda: topic_configs(self._any(), OFFSETS_TOPIC))
+
+    def configure_topic(self, values: Mapping[str, str | None]) -> None:
+        """See the port."""
+        self._alter(TOPIC, OFFSETS_TOPIC, values)
+
+    def churn(self) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: commit_each(self._cluster, names(self._partitions())))
+
+    def remove_churn(self) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: delete(self._cluster, names(self._partitions()).values()))
+
+    def churning(self) -> Collection[str]:
+        """See the port."""
+        listed, _ = self._cluster.attempt(lambda: listing(self._cluster))
+        return {group for group in listed if group.startswith(PREFIX)}
+
+    def configure_group(self, group: str, values: Mapping[str, str | None]) -> None:
+        """See the port."""
+        self._alter(GROUP, group, values)
+
+    def lower_feature(self, feature: str, level: int) -> None:
+        """See the port."""
+        self._feature(feature, level, FeatureChange.SAFE_DOWNGRADE)
+
+    def raise_feature(self, feature: str, level: int) -> None:
+        """See the port."""
+        self._feature(feature, level, FeatureChange.UPGRADE)
+
+    def lacks(self, brokers: Collection[int]) -> str:
+        """See the port: as every one of these brokers tells it."""
+        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def _alter(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
+        self._with_any(lambda connection: alter(connection, kind, name, values))
+
+    def _feature(self, feature: str, level: int, change: FeatureChange) -> None:
+        self._with_any(lambda connection: update_features(connection, {feature: level}, change=change))
+
+    def _with_any(self, work: Callable[[BrokerConnection], None]) -> None:
+        self._cluster.attempt(lambda: work(self._any()))
+
+    def _any(self) -> BrokerConnection:
+        return self._cluster.broker(self._cluster.brokers()[0].node_id)
+
+    def _partitions(self) -> int:
+        return len(self._cluster.leaders([OFFSETS_TOPIC]))
+
+    def _coordinator(self, group: str) -> BrokerConnection:
+        nodes, errors = self._cluster.coordinators([group])
+        for code in errors.values():
+            raise_for(code, f"group {group!r} has no coordinator")
+        return self._cluster.broker(nodes[group])
+
+
+_CREATE_PARTITIONS, _CREATE_VERSION = 37, 1
+_NO_CONTROLLER = 41
+_MADE_S = 30.0
+
+
+class LiveTopicExpansion:
+    """Acts through one `KafkaCluster`, which it closes."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def check(self, count: int) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: self._ask(count, validate_only=True))
+
+    def expand(self, count: int) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: self._ask(count, validate_only=False))
+
+    def lacks(self, brokers: Collection[int]) -> str:
+        """See the port."""
+        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers, OFFSETS_TOPIC))
+
+    def cluster_lacks(self, brokers: Collection[int]) -> str:
+        """See the port."""
+        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def _ask(self, count: int, *, validate_only: bool) -> None:
+        any_broker = self._cluster.broker(self._cluster.brokers()[0].node_id)
+        told = metadata_of(any_broker, OFFSETS_TOPIC)
+        if not validate_only and len(told.topics[0].partitions) == count:
+            return  # a try before this one was not answered in time, and done
+        controller = int(told.controller_id)
+        if controller < 0:
+            raise BrokerError(_NO_CONTROLLER, "the cluster has no controller; wait until it has one")
+        connection = self._cluster.broker(controller)
+        theirs = connection.versions.get(_CREATE_PARTITIONS)
+        if theirs is None or not theirs.lowest <= _CREATE_VERSION <= theirs.highest:
+            raise UnsupportedByBroker(
+                f"{connection.address} does not create partitions in version {_CREATE_VERSION}: make them "
+                "with kafka-topics.sh --alter of its release, then plan anew"
+            )
+        module = load_payload_module(_CREATE_PARTITIONS, _CREATE_VERSION, EntityType.request)
+        topic = module.CreatePartitionsTopic(name=OFFSETS_TOPIC, count=count, assignments=None)
+        asked = fill(
+            module.CreatePartitionsRequest,
+            topics=(topic,),
+            timeout=dt.timedelta(seconds=_MADE_S),
+            validate_only=validate_only,
+        )
+        for each in connection.ask(asked, timeout_s=_MADE_S + 5.0).results:
+            raise_for(each.error_code, f"{count} partitions of {OFFSETS_TOPIC}", said=each.error_message)

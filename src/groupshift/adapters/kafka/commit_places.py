@@ -1,0 +1,168 @@
+"""To which topics committed offsets belong: ids and leader epochs of the topics, and what coordinators answer
+who ask by topic id.
+
+Source: specs/verified-epochs-shares.md §§A, C.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import Api, fill, id_of, id_text
+from groupshift.domain.commit_places import FORMER, Place, TopicNow, Topics
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.rows import OffsetRow
+
+BY_ID = 10
+"""The first OffsetFetch and OffsetCommit that name topics by id: Kafka 4.1."""
+_CONSUMER, _NO_EPOCH = -1, -1
+_PARTITIONS_A_REQUEST = 2000
+_GROUPS_A_REQUEST = 100
+_NONE = -1
+_Key = tuple[str, str, int]
+
+
+def topics_now(cluster: KafkaCluster, rows: Collection[OffsetRow]) -> Topics:
+    """What there is to know of the topics of these commits: one Metadata request, and one
+    OffsetForLeaderEpoch to each leader of a partition with a commit of an earlier epoch.
+
+    Raises what `KafkaCluster` raises."""
+    known = Topics(now=told_topics(cluster, {row.topic for row in rows}))
+    return replace(known, ends=_epoch_ends(cluster, known.unproven(rows)))
+
+
+def told_topics(cluster: KafkaCluster, names: Collection[str]) -> dict[str, TopicNow]:
+    """These topics as a broker tells them; what it does not know it is asked again, for it may learn of a
+    topic a moment later. Raises what `KafkaCluster` raises."""
+    now = cluster.topics_now(names)
+    gone = [name for name, each in now.items() if not each.exists]
+    return now | cluster.topics_now(gone)
+
+
+def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, int]:
+    """The end offset of each epoch that its leader tells; one that is refused or has no leader is absent."""
+    leaders = cluster.leaders({topic for topic, _, _ in places})
+    led: dict[int, list[Place]] = defaultdict(list)
+    for topic, partition, epoch in places:
+        leader = leaders.get(TopicPartition(topic, partition), _NONE)
+        if leader >= 0:
+            led[leader].append((topic, partition, epoch))
+    asked = {node: list(_epoch_questions(cluster.broker(node), each)) for node, each in led.items()}
+    found: dict[Place, int] = {}
+    for epoch, answer in cluster.ask_each(asked):
+        for topic in answer.topics:
+            for each in topic.partitions:
+                if not each.error_code:
+                    found[str(topic.topic), int(each.partition), epoch] = int(each.end_offset)
+    return found
+
+
+def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> Iterable[tuple[Any, int]]:
+    """One request for each epoch: an answer does not repeat which was asked for."""
+    by_epoch: dict[int, list[Place]] = defaultdict(list)
+    for place in places:
+        by_epoch[place[2]].append(place)
+    module = connection.messages(Api.OFFSET_FOR_LEADER_EPOCH, at_least=2)
+    for epoch, found in by_epoch.items():
+        for start in range(0, len(found), _PARTITIONS_A_REQUEST):
+            numbers: dict[str, list[int]] = defaultdict(list)
+            for topic, partition, _ in found[start : start + _PARTITIONS_A_REQUEST]:
+                numbers[topic].append(partition)
+            topics = tuple(
+                module.OffsetForLeaderTopic(
+                    topic=name,
+                    partitions=tuple(
+                        module.OffsetForLeaderPartition(
+                            partition=each, current_leader_epoch=_NO_EPOCH, leader_epoch=epoch
+                        )
+                        for each in partitions
+                    ),
+                )
+                for name, partitions in numbers.items()
+            )
+            yield fill(module.OffsetForLeaderEpochRequest, replica_id=_CONSUMER, topics=topics), epoch
+
+
+def with_topic_ids(
+    cluster: KafkaCluster,
+    rows: Sequence[OffsetRow],
+    topics: Topics,
+    again: Callable[[Collection[str]], Iterable[OffsetRow]],
+) -> list[OffsetRow]:
+    """The rows with the id of their topic where the coordinator answers the same by it, and `FORMER` where it
+    answers none by id and still the offset by name (``again``: what groups have committed now).
+
+    A coordinator before 4.1, or one that does not answer now, leaves its rows without. Raises what
+    `KafkaCluster` raises."""
+    ids = {name: each for name, each in topics.now.items() if each.topic_id}
+    answers = _by_id(cluster, [row for row in rows if row.topic in ids], ids)
+    doubted = {row.group for row in rows if answers.get(_key(row)) == _NONE}
+    still = {_key(row): row.offset for row in again(doubted)} if doubted else {}
+    found = []
+    for row in rows:
+        answer = answers.get(_key(row))
+        if answer == row.offset:
+            found.append(replace(row, topic_id=ids[row.topic].topic_id))
+        elif answer == _NONE and still.get(_key(row)) == row.offset:
+            found.append(replace(row, topic_id=FORMER))
+        else:
+            found.append(row)
+    return found
+
+
+def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, TopicNow]) -> dict[_Key, int]:
+    """The offset that coordinators answer to each key by the id of its topic; -1: none."""
+    by_group: dict[str, list[OffsetRow]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group].append(row)
+    nodes, _ = cluster.coordinators(by_group) if by_group else ({}, {})
+    led: dict[int, list[str]] = defaultdict(list)
+    for group in sorted(nodes):
+        led[nodes[group]].append(group)
+    asked: dict[int, list[tuple[Any, None]]] = {}
+    for node, groups in led.items():
+        connection = cluster.broker(node)
+        if connection.highest(Api.OFFSET_FETCH) >= BY_ID:
+            parts = range(0, len(groups), _GROUPS_A_REQUEST)
+            asked[node] = [
+                (_fetch(connection, groups[at : at + _GROUPS_A_REQUEST], by_group, ids), None) for at in parts
+            ]
+    names = {each.topic_id: name for name, each in ids.items()}
+    found: dict[_Key, int] = {}
+    for _, answer in cluster.ask_each(asked):
+        for group in answer.groups:
+            for topic in group.topics if not group.error_code else ():
+                name = names.get(id_text(topic.topic_id))
+                for each in topic.partitions:
+                    if name is not None and not each.error_code:
+                        found[group.group_id, name, int(each.partition_index)] = int(each.committed_offset)
+    return found
+
+
+def _fetch(
+    connection: BrokerConnection,
+    groups: Iterable[str],
+    rows: Mapping[str, Iterable[OffsetRow]],
+    ids: Mapping[str, TopicNow],
+) -> Any:
+    module = connection.messages(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID)
+    asked = []
+    for group in groups:
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for row in rows[group]:
+            numbers[row.topic].append(row.partition)
+        topics = tuple(
+            module.OffsetFetchRequestTopics(topic_id=id_of(ids[name].topic_id), partition_indexes=tuple(each))
+            for name, each in numbers.items()
+        )
+        asked.append(module.OffsetFetchRequestGroup(group_id=group, topics=topics))
+    return module.OffsetFetchRequest(groups=tuple(asked), require_stable=True)
+
+
+def _key(row: OffsetRow) -> _Key:
+    return row.group, row.topic, row.partition

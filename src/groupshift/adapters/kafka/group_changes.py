@@ -1,0 +1,409 @@
+"""`groupshift.ports.changes.OffsetRestoring` by raw requests.
+
+Not by confluent-kafka: it appends a NUL to metadata, takes one group a call, and does not repeat what a
+coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
+
+Deleting groups with all their offsets, however many those are.
+
+A coordinator writes the tombstones of one request to a partition as one batch, which may not be larger than
+``max.message.bytes`` of the offsets topic. A NEW one refuses it then; an OLD one forgets the group, answers
+that it is deleted, and leaves everything in the log (H39). So a large group loses its offsets in parts first
+(KIP-496), by both.
+
+Tombstones written by a producer: `groupshift.ports.log.LogErasing`.
+
+Brokers let nobody produce to an internal topic but clients that call themselves ``__admin_client``
+(specs/group-coordinator.md §3.2, seen on 3.9.2).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+from kio.index import load_payload_module
+from kio.static.constants import EntityType
+
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.requests import (
+    describe_classic,
+    describe_consumer,
+    fetch_offsets,
+    fetched,
+)
+from groupshift.adapters.kafka.rows import offset_rows
+from groupshift.adapters.kafka.wire import (
+    Api,
+    BrokerError,
+    UnsupportedByBroker,
+    error_name,
+    fill,
+    id_of,
+    id_text,
+    raise_for,
+)
+from groupshift.domain.commit_places import FORMER
+from groupshift.domain.rows import OffsetRow
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.changes import Refusals, unheld
+
+_DELETE_GROUPS, _DELETE_VERSION = 42, 1
+_NOT_FOUND = 69
+_TOO_LARGE = frozenset({-1, 10, 18})
+"""UNKNOWN_SERVER_ERROR, which NEW coordinators say of it, MESSAGE_TOO_LARGE and RECORD_LIST_TOO_LARGE."""
+_UNUSED = frozenset({"Empty", "Dead"})
+_GROUPS_A_REQUEST = 500
+_WHOLE_BYTES, _ROW_BYTES = 64 * 1024, 64
+"""Up to so many bytes of tombstones a group is deleted whole; each offset adds so many to its names."""
+_PART = 100
+"""Offsets that one request deletes; their tombstones fit the smallest batch that anybody sets."""
+_Place = tuple[str, int]
+
+
+def delete_groups(
+    cluster: KafkaCluster, groups: Iterable[str], hold: Callable[[], None] = unheld
+) -> dict[str, str]:
+    """Delete these groups; what was refused for good, by group. ``hold`` is called before each request that
+    deletes. Raises as `KafkaCluster.attempt`, and what ``hold`` raises."""
+    wanted = set(groups)
+    left = {group: _thin(cluster, group, hold) for group in _large(cluster, wanted)}
+    refused = {group: why for group, why in left.items() if why}
+    for group, code in _deleted(cluster, wanted - refused.keys(), hold).items():
+        why = _thin(cluster, group, hold) if code in _TOO_LARGE else error_name(code)
+        again = {} if why else _deleted(cluster, {group}, hold)
+        refused |= {group: why or error_name(again[group])} if why or again else {}
+    return {group: f"group {group!r} is not deleted: {why}" for group, why in sorted(refused.items())}
+
+
+def coordinated(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, int]:
+    """Node id of the coordinator of each group. Raises `BrokerError` where one has none."""
+    nodes, errors = cluster.coordinators(groups)
+    for group, code in errors.items():
+        raise_for(code, f"group {group!r} has no coordinator")
+    return nodes
+
+
+def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], None]) -> dict[str, int]:
+    """Ask until each is deleted, or refused for good: with which code."""
+    left, refused = set(groups), dict[str, int]()
+
+    def work() -> None:
+        by_node: dict[int, list[str]] = defaultdict(list)
+        for group, node in coordinated(cluster, left).items():
+            by_node[node].append(group)
+        again = 0
+        hold()
+        asked = {node: _deletions(cluster.broker(node), sorted(wanted)) for node, wanted in by_node.items()}
+        for _, answer in cluster.ask_each(asked):
+            for each in answer.results:
+                code, group = int(each.error_code), str(each.group_id)
+                if code and code != _NOT_FOUND and BrokerError(code, group).retriable:
+                    again = code
+                    continue
+                if code and code != _NOT_FOUND:
+                    refused[group] = code
+                left.discard(group)
+        raise_for(again, f"{len(left)} groups are not deleted yet")
+
+    if left:
+        cluster.attempt(work)
+    return refused
+
+
+def _large(cluster: KafkaCluster, groups: Collection[str]) -> list[str]:
+    """Those whose tombstones are more than `_WHOLE_BYTES`."""
+    bytes_: dict[str, int] = {}
+
+    def work() -> None:
+        by_node: dict[int, list[str]] = defaultdict(list)
+        for group, node in coordinated(cluster, groups).items():
+            by_node[node].append(group)
+        asked = {node: fetch_offsets(cluster.broker(node), sorted(of)) for node, of in by_node.items()}
+        for part, answer in cluster.ask_each(asked):
+            for group, code, topics in fetched(part, answer):
+                if BrokerError(code, group).retriable:
+                    raise_for(code, f"offsets of group {group!r} are not given yet")
+                bytes_[group] = sum(map(_tombstone, offset_rows(group, topics)[0]))
+
+    if groups:
+        cluster.attempt(work)
+    return sorted(group for group, size in bytes_.items() if size > _WHOLE_BYTES)
+
+
+def _tombstone(row: OffsetRow) -> int:
+    return _ROW_BYTES + len((row.group + row.topic).encode())
+
+
+def _thin(cluster: KafkaCluster, group: str, hold: Callable[[], None]) -> str:
+    """Delete its offsets, some at a time, while it has no members. Why it may not be deleted whole then;
+    empty where it may. Offsets of topics that are gone stay: the deletion of the group takes them."""
+    said: list[str] = []
+    gone: set[_Place] = set()
+
+    def work() -> None:
+        connection = cluster.broker(coordinated(cluster, [group])[group])
+        for part in _parts(_committed(connection, group)):
+            if state := _in_use(connection, group):
+                already = f", and {len(gone)} of its offsets are deleted already" if gone else ""
+                said[:] = [f"it is {state}{already}"]
+                return
+            hold()
+            code = int(connection.ask(_offset_deletion(connection, group, part)).error_code)
+            if BrokerError(code, group).retriable:
+                raise_for(code, f"offsets of group {group!r} are not deleted yet")
+            gone.update((row.topic, row.partition) for row in part)
+        rest = _committed(connection, group)
+        if sum(map(_tombstone, rest)) > _WHOLE_BYTES:
+            said[:] = [f"its coordinator keeps {len(rest)} offsets, which are too many for one batch"]
+
+    cluster.attempt(work)
+    return "".join(said)
+
+
+def _in_use(connection: BrokerConnection, group: str) -> str:
+    """Its state where it has members or may get some, by either protocol; empty where it has none. A
+    coordinator deletes single offsets of such a group, too."""
+    told = [connection.ask(request) for request, _ in describe_classic(connection, [group])]
+    if connection.highest(Api.CONSUMER_GROUP_DESCRIBE) >= 0:
+        told += [connection.ask(request) for request, _ in describe_consumer(connection, [group])]
+    found = [str(each.group_state) for answer in told for each in answer.groups if not each.error_code]
+    return next((state for state in found if state not in _UNUSED), "")
+
+
+def _committed(connection: BrokerConnection, group: str) -> list[OffsetRow]:
+    found: list[OffsetRow] = []
+    for request, asked in fetch_offsets(connection, [group]):
+        for _, code, topics in fetched(asked, connection.ask(request)):
+            if code != _NOT_FOUND:
+                raise_for(code, f"offsets of group {group!r} are not given")
+                found += offset_rows(group, topics)[0]
+    return found
+
+
+def _parts(rows: Sequence[OffsetRow]) -> Iterator[Sequence[OffsetRow]]:
+    return (rows[at : at + _PART] for at in range(0, len(rows), _PART))
+
+
+def _offset_deletion(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
+    module = connection.messages(Api.OFFSET_DELETE)
+    partitions: dict[str, list[Any]] = defaultdict(list)
+    for row in rows:
+        partition = fill(module.OffsetDeleteRequestPartition, partition_index=row.partition)
+        partitions[row.topic].append(partition)
+    topics = tuple(
+        fill(module.OffsetDeleteRequestTopic, name=name, partitions=tuple(each))
+        for name, each in partitions.items()
+    )
+    return fill(module.OffsetDeleteRequest, group_id=group, topics=topics)
+
+
+def _deletions(connection: BrokerConnection, groups: list[str]) -> list[tuple[Any, None]]:
+    module = _deleting(connection)
+    parts = (groups[at : at + _GROUPS_A_REQUEST] for at in range(0, len(groups), _GROUPS_A_REQUEST))
+    return [(fill(module.DeleteGroupsRequest, groups_names=tuple(part)), None) for part in parts]
+
+
+def _deleting(connection: BrokerConnection) -> ModuleType:
+    theirs = connection.versions.get(_DELETE_GROUPS)
+    if theirs is None or not theirs.lowest <= _DELETE_VERSION <= theirs.highest:
+        raise UnsupportedByBroker(f"{connection.address} does not delete groups in version {_DELETE_VERSION}")
+    return load_payload_module(_DELETE_GROUPS, _DELETE_VERSION, EntityType.request)
+
+
+_NO_MEMBER, _NO_GENERATION, _NO_EPOCH = "", -1, -1
+_NAMED_TOPICS, _TOPICS_BY_ID = 9, 10
+_IN_FLIGHT = 16
+_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID = 3, 100
+_FORMER = "it belongs to a former topic of that name, and is not committed to the topic of today"
+_PART_BYTES, _COMMIT_ROW_BYTES = 256 * 1024, 64
+"""At most so many bytes of offsets in a request, with what each adds to its names: coordinators take one
+batch of ``max.message.bytes`` of the offsets topic (1 MiB by default)."""
+_Part = tuple[str, int]
+"""A group, and which part of its offsets."""
+
+
+class LiveOffsetRestoring:
+    """Acts through one `KafkaCluster`, which it closes."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def commit(self, rows: Iterable[OffsetRow]) -> Mapping[str, str]:
+        """See the port."""
+        return commit_rows(self._cluster, rows)
+
+    def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:
+        """See the port."""
+        return delete_groups(self._cluster, groups, hold)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+
+def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
+    """Commit for groups without members, a group's rows in requests of a limited size; again while
+    coordinators move or load.
+
+    An offset with a topic id goes to the topic of that id only, where the broker knows how (4.1); one of a
+    former topic goes nowhere. What was refused for good, by group. Raises as `KafkaCluster.attempt`."""
+    refused, chosen = Refusals(), list[OffsetRow]()
+    for row in rows:
+        if row.topic_id == FORMER:
+            refused.add(row, f"the offset of {row.topic}-{row.partition} is not committed: {_FORMER}")
+        else:
+            chosen.append(row)
+    left = dict(_commit_parts(chosen))
+
+    def work() -> None:
+        asked: dict[int, list[tuple[Any, _Part]]] = defaultdict(list)
+        nodes = coordinated(cluster, sorted({group for group, _ in left}))
+        for part, rows_ in left.items():
+            node = nodes[part[0]]
+            asked[node].append((_commit(cluster.broker(node), part[0], rows_), part))
+        again = 0
+        for part, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
+            codes = _codes(left.pop(part), answer)
+            lasting = [(row, code) for row, code in codes if _is_lasting(code)]
+            for row, code in sorted(lasting, key=lambda each: each[1]):
+                refused.add(row, f"offsets of group {part[0]!r} are not committed: {error_name(code)}")
+            passing = [(row, code) for row, code in codes if not _is_lasting(code)]
+            if passing:
+                left[part] = [row for row, _ in passing]
+                again = max(code for _, code in passing)
+        raise_for(again, f"{len(left)} groups are not committed yet")
+
+    if left:
+        cluster.attempt(work)
+    return refused
+
+
+def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[OffsetRow]]]:
+    """The rows of each group, cut where a request would become one that a coordinator may refuse as too
+    large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
+    take the others' protection away."""
+    by_group: dict[tuple[str, bool], list[OffsetRow]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group, bool(row.topic_id)].append(row)
+    numbers = Counter[str]()
+    for (group, _), found in by_group.items():
+        size, part = 0, list[OffsetRow]()
+        for row in found:
+            bytes_ = _COMMIT_ROW_BYTES + len((row.group + row.topic + (row.metadata or "")).encode())
+            if part and size + bytes_ > _PART_BYTES:
+                yield (group, numbers[group]), part
+                numbers[group] += 1
+                size, part = 0, []
+            size += bytes_
+            part.append(row)
+        yield (group, numbers[group]), part
+        numbers[group] += 1
+
+
+def _codes(rows: Iterable[OffsetRow], answer: Any) -> list[tuple[OffsetRow, int]]:
+    """The offsets that were refused, with the error code of each."""
+    codes = {
+        (str(getattr(topic, "name", "")) or id_text(topic.topic_id), int(each.partition_index)): int(
+            each.error_code
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+    found = [
+        (row, codes.get((row.topic, row.partition)) or codes.get((row.topic_id or "", row.partition), 0))
+        for row in rows
+    ]
+    return [(row, code) for row, code in found if code]
+
+
+def _is_lasting(code: int) -> bool:
+    """A topic that is not there stays so, although Kafka calls that worth asking again."""
+    return code in {_UNKNOWN_TOPIC, _UNKNOWN_TOPIC_ID} or not BrokerError(code, "").retriable
+
+
+def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
+    """By topic ids where the rows have them (all or none do) and the broker takes them, else by name."""
+    found = list(rows)
+    by_id = all(row.topic_id for row in found) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
+    least, most = (_TOPICS_BY_ID, _TOPICS_BY_ID) if by_id else (2, _NAMED_TOPICS)
+    module = connection.messages(Api.OFFSET_COMMIT, at_least=least, at_most=most)
+    partitions: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for row in found:
+        partitions[row.topic, (row.topic_id or "") if by_id else ""].append(
+            fill(
+                module.OffsetCommitRequestPartition,
+                partition_index=row.partition,
+                committed_offset=row.offset,
+                committed_leader_epoch=_NO_EPOCH if row.leader_epoch is None else row.leader_epoch,
+                committed_metadata=row.metadata,
+            )
+        )
+    return fill(
+        module.OffsetCommitRequest,
+        group_id=group,
+        generation_id=_NO_GENERATION,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id=_NO_MEMBER,
+        topics=tuple(
+            fill(
+                module.OffsetCommitRequestTopic,
+                name=name,
+                topic_id=id_of(topic_id) if topic_id else None,
+                partitions=tuple(each),
+            )
+            for (name, topic_id), each in partitions.items()
+        ),
+    )
+
+
+_TOPIC, _CLIENT = "__consumer_offsets", "__admin_client"
+_AT_ONCE = 10_000
+_REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class ProducerErasing:
+    """A producer of its own each time; ``timeout_s`` is for all records of one call."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], timeout_s: float) -> None:
+        self._settings = {
+            **properties,
+            "bootstrap.servers": bootstrap,
+            "client.id": _CLIENT,
+            "acks": "all",
+            "message.timeout.ms": str(round(timeout_s * 1000)),
+            "log_level": "0",
+        }
+        self._timeout_s = timeout_s
+
+    def erase(self, keys: Iterable[tuple[int, bytes]]) -> None:
+        """See the port."""
+        failed: list[KafkaError] = []
+
+        def told(error: KafkaError | None, _record: Message) -> None:
+            if error is not None:
+                failed.append(error)
+
+        producer = Producer(self._settings)
+        for number, (partition, key) in enumerate(keys, 1):
+            producer.produce(_TOPIC, partition=partition, key=key, value=None, on_delivery=told)
+            if not number % _AT_ONCE:
+                producer.flush(self._timeout_s)
+        left = producer.flush(self._timeout_s)
+        lasting = [each for each in failed if each.code() in _REFUSED]
+        if lasting:
+            raise Rejected(
+                f"tombstones of {_TOPIC} are refused ({lasting[0].str()}): let this login write there"
+            )
+        if left or failed:
+            why = failed[0].str() if failed else f"{left} records were not acknowledged"
+            raise Transient(f"tombstones of {_TOPIC} are not all written ({why}); run it again")

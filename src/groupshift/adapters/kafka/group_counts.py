@@ -1,0 +1,205 @@
+"""`groupshift.ports.cluster.GroupLists`: every broker's list, counted.
+
+`groupshift.ports.cluster.CoordinatorGauges` by JMX, with the tool that Kafka ships for it.
+
+JMX is Java's own serialised objects over RMI; no library of Python speaks it (those that say so start Java
+with a jar of theirs, or talk to a Jolokia agent in the broker). So Kafka's `org.apache.kafka.tools.JmxTool`
+runs once a read: 0.5 to 1.5 s. Names of metrics: KIP-848, KIP-915, and what brokers 3.9.2 to 4.4.0 publish
+(docs/protocol.md).
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.reading import listing
+from groupshift.domain.addresses import Server, one_server
+from groupshift.domain.group_protocol import Kind
+from groupshift.domain.protocol.counts import Counts, GaugedBroker
+from groupshift.errors import Rejected, Transient
+
+_TYPES = set(Kind) - {Kind.ABSENT}
+
+
+class LiveGroupLists:
+    """Reads through one `KafkaCluster`, which it closes."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def count(self) -> Mapping[int, Counts]:
+        """See the port."""
+        self._cluster.attempt(self._cluster.refuse_several)
+        listed, totals = self._cluster.attempt(lambda: listing(self._cluster))
+        found: dict[int, Counter[tuple[Kind, str]]] = {node: Counter() for node in totals}
+        for group in listed.values():
+            kind = Kind(group.type) if group.type in _TYPES else Kind.UNKNOWN
+            for node in group.brokers:
+                found[node][kind, group.state] += 1
+        return found
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+
+_NAMES = (
+    "kafka.server:type=app-info,id=*",
+    "kafka.server:type=group-coordinator-metrics,protocol=*",
+    "kafka.server:type=group-coordinator-metrics,state=*",
+    "kafka.coordinator.group:type=GroupMetadataManager,*",
+)
+_LINE = re.compile(r"(?P<domain>[\w.]+):(?P<keys>[^:]+):(?P<attribute>[\w-]+)=(?P<value>.*)")
+_GROUPS = "NumGroups"
+_COUNT = "-group-count"
+_TAIL = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """One attribute of one MBean: its domain, its keys, and the value as printed."""
+
+    domain: str
+    keys: Mapping[str, str]
+    attribute: str
+    value: str
+
+
+class JmxToolGauges:
+    """``java`` is the program, ``class_path`` one that has kafka-tools. Works where JMX asks for no login."""
+
+    def __init__(self, java: str, class_path: str, *, timeout_s: float = 30.0) -> None:
+        self._java, self._class_path, self._timeout_s = java, class_path, timeout_s
+
+    def read(self, address: str) -> GaugedBroker:
+        """See the port."""
+        where = one_server(address, "--jmx")
+        self._reach(address, where)
+        said, trouble = self._run(where)
+        found = list(gauges(said))
+        if found:
+            return broker(address, found)
+        raise _without_answer(address, said, trouble)
+
+    def _reach(self, address: str, where: Server) -> None:
+        """The tool tries for ten seconds, with a page of text a try; a closed port is told at once."""
+        try:
+            socket.create_connection((where.host, where.port), timeout=min(self._timeout_s, 10.0)).close()
+        except OSError as why:
+            raise Transient(
+                f"nobody answers at {address} ({why}): start the broker with JMX open there"
+            ) from why
+
+    def _run(self, where: Server) -> tuple[str, str]:
+        url = f"service:jmx:rmi:///jndi/rmi://{where}/jmxrmi"
+        asked = [part for name in _NAMES for part in ("--object-name", name)]
+        argv = [
+            self._java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m", "-cp", self._class_path,
+            "org.apache.kafka.tools.JmxTool", "--jmx-url", url, *asked,
+            "--one-time", "--report-format", "properties",
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self._timeout_s,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except FileNotFoundError as missing:
+            raise Rejected(
+                f"Java is not at {self._java!r}: install a Java runtime, or set JAVA_HOME"
+            ) from missing
+        except subprocess.TimeoutExpired as late:
+            raise Transient(f"JMX at {where} does not answer in {self._timeout_s:g} s") from late
+        return done.stdout, done.stderr
+
+
+def gauges(said: str) -> Iterator[Gauge]:
+    """The attributes in what the tool prints as properties; its line with the time is none."""
+    for line in said.splitlines():
+        found = _LINE.fullmatch(line.strip())
+        if found:
+            pairs = (pair.partition("=") for pair in found["keys"].split(","))
+            yield Gauge(
+                domain=found["domain"],
+                keys={key: value for key, _, value in pairs},
+                attribute=found["attribute"],
+                value=found["value"],
+            )
+
+
+def broker(address: str, found: list[Gauge]) -> GaugedBroker:
+    """What these attributes say together. Raises `Rejected` when they are not those of a broker."""
+    try:
+        return _broker(address, found)
+    except (KeyError, ValueError, OverflowError):  # what stands there answers with other names and numbers
+        raise _no_broker(address) from None
+
+
+def _broker(address: str, found: list[Gauge]) -> GaugedBroker:
+    versions = {each.keys["id"]: each.value for each in found if each.attribute == "Version"}
+    numbers = {each.keys["name"]: _number(each) for each in found if each.attribute == "Value"}
+    if len(versions) != 1 or _GROUPS not in numbers:
+        raise _no_broker(address)
+    ((node, release),) = versions.items()
+    types: dict[Kind, int] = {}
+    states: dict[tuple[Kind, str], int] = {
+        (Kind.CLASSIC, name.removeprefix(_GROUPS)): count
+        for name, count in numbers.items()
+        if name.startswith(_GROUPS) and name != _GROUPS
+    }
+    partitions: dict[str, int] = {}
+    for each in found:
+        kind, counts = each.attribute.removesuffix(_COUNT), each.attribute.endswith(_COUNT)
+        if each.attribute == "group-count" and each.keys.get("protocol") in set(Kind):
+            types[Kind(each.keys["protocol"])] = _number(each)
+        elif counts and "state" in each.keys and kind in set(Kind):
+            states[Kind(kind), each.keys["state"]] = _number(each)
+        elif each.attribute == "num-partitions":
+            partitions[each.keys["state"]] = _number(each)
+    return GaugedBroker(
+        address=address,
+        node_id=int(node),
+        release=release,
+        types=types or {Kind.CLASSIC: numbers[_GROUPS]},
+        states=states,
+        partitions=partitions if types else {},
+    )
+
+
+def _without_answer(address: str, said: str, trouble: str) -> Rejected | Transient:
+    """What the tool's complaints mean; nothing of them is quoted but the last line that says something."""
+    if "java.lang.SecurityException" in trouble:
+        return Rejected(f"JMX at {address} asks for a login, and groupshift gives none: name a port without")
+    if "Could not connect" in trouble:
+        return Transient(f"JMX at {address} does not answer: {_words(trouble)}")
+    if "No matched attributes" in trouble or "time=" in said:
+        return _no_broker(address)
+    return Rejected(
+        f"Kafka's JmxTool cannot be run ({_words(trouble)}): name the folder libs of a Kafka since 3.5 with"
+        " --kafka-libs"
+    )
+
+
+def _no_broker(address: str) -> Rejected:
+    return Rejected(f"JMX at {address} is of no Kafka broker: name the JMX port of a broker")
+
+
+def _number(gauge: Gauge) -> int:
+    return int(float(gauge.value))
+
+
+def _words(trouble: str) -> str:
+    """The last line that names what went wrong, for a sentence."""
+    lines = [line.strip() for line in trouble.splitlines() if line.strip() and not line.startswith("\tat ")]
+    telling = [line for line in lines if "xception" in line or "Could not" in line or "Error" in line]
+    return (telling or lines or ["it says nothing"])[-1][-_TAIL:]

@@ -1,0 +1,151 @@
+"""Features of a cluster and its metadata quorum, asked of and changed at any broker.
+
+Sources: KIP-584 (features), KIP-778 (safe and unsafe downgrades), KIP-595 and KIP-836 (DescribeQuorum).
+
+Metadata of one broker: whether every partition is led and every replica on a running broker in sync.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from types import ModuleType
+from typing import Any
+
+from kio.index import load_payload_module
+from kio.static.constants import EntityType
+
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import Api, UnsupportedByBroker, fill, raise_for
+
+_DESCRIBE_QUORUM = 55
+_UPDATE_FEATURES = 57
+_METADATA_LOG = "__cluster_metadata"
+_KNOWN = {_DESCRIBE_QUORUM: (0, 2), _UPDATE_FEATURES: (1, 2)}
+"""Versions used here: UpdateFeatures 0 cannot tell a safe downgrade from an unsafe one."""
+
+
+class FeatureChange(IntEnum):
+    """What a change of a feature's level may do (KIP-778)."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """The metadata log: its leader, how far it is committed, and where each voter's copy ends."""
+
+    leader: int
+    high_watermark: int
+    voters: Mapping[int, int]
+
+
+def describe_quorum(connection: BrokerConnection) -> Quorum:
+    """The metadata quorum now. Raises `BrokerError`, `UnsupportedByBroker` (ZooKeeper mode, before 3.3)."""
+    schema = _messages(connection, _DESCRIBE_QUORUM)
+    partitions = (schema.PartitionData(partition_index=0),)
+    topic = schema.TopicData(topic_name=_METADATA_LOG, partitions=partitions)
+    answer = connection.ask(schema.DescribeQuorumRequest(topics=(topic,)))
+    raise_for(answer.error_code, "the metadata quorum is not told")
+    (found,) = answer.topics[0].partitions
+    raise_for(found.error_code, "the metadata quorum is not told")
+    return Quorum(
+        leader=int(found.leader_id),
+        high_watermark=int(found.high_watermark),
+        voters={int(each.replica_id): int(each.log_end_offset) for each in found.current_voters},
+    )
+
+
+def update_features(
+    connection: BrokerConnection,
+    levels: Mapping[str, int],
+    *,
+    change: FeatureChange = FeatureChange.UPGRADE,
+    validate_only: bool = False,
+    timeout_s: float = 30.0,
+) -> None:
+    """Give features these levels (0: none), all or none of them.
+
+    Raises `BrokerError` with the broker's words when one is refused."""
+    schema = _messages(connection, _UPDATE_FEATURES)
+    updates = tuple(
+        schema.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=change)
+        for name, level in levels.items()
+    )
+    asked = fill(
+        schema.UpdateFeaturesRequest,
+        timeout=dt.timedelta(seconds=timeout_s),
+        feature_updates=updates,
+        validate_only=validate_only,
+    )
+    answer: Any = connection.ask(asked, timeout_s=timeout_s + 5.0)
+    what = ", ".join(f"{name} to {level}" for name, level in levels.items())
+    raise_for(answer.error_code, f"features are not changed ({what})", said=answer.error_message)
+    for each in getattr(answer, "results", ()):
+        raise_for(
+            each.error_code,
+            f"{each.feature} is not changed to {levels[each.feature]}",
+            said=each.error_message,
+        )
+
+
+def _messages(connection: BrokerConnection, key: int) -> ModuleType:
+    lowest, highest = _KNOWN[key]
+    theirs = connection.versions.get(key)
+    if theirs is None or theirs.highest < lowest:
+        raise UnsupportedByBroker(
+            f"{connection.address} does not offer request {key} from version {lowest} on"
+        )
+    return load_payload_module(key, min(highest, theirs.highest), EntityType.request)
+
+
+def all_metadata(connection: BrokerConnection) -> Any:
+    """Brokers and all topics, as this very broker tells them."""
+    return _metadata(connection, None)
+
+
+def metadata_of(connection: BrokerConnection, topic: str) -> Any:
+    """Brokers and one topic, as this very broker tells them; asking does not make the topic."""
+    return _metadata(connection, topic)
+
+
+def _metadata(connection: BrokerConnection, topic: str | None) -> Any:
+    schema = connection.messages(Api.METADATA, at_least=4, at_most=9)
+    asked = fill(
+        schema.MetadataRequest,
+        topics=None if topic is None else (schema.MetadataRequestTopic(name=topic),),
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    return connection.ask(asked)
+
+
+def replicas_lacking(topics: Iterable[Any], wanted: Collection[int]) -> str:
+    """The first partition without a leader, or with a replica on one of these brokers that is not in sync;
+    empty when there is none."""
+    for topic in topics:
+        for each in topic.partitions:
+            late = (set(map(int, each.replica_nodes)) & set(wanted)) - set(map(int, each.isr_nodes))
+            where = f"{topic.name}-{each.partition_index}"
+            if int(each.leader_id) < 0:
+                return f"{where} has no leader"
+            if late:
+                return f"{where} is not in sync on broker {', '.join(map(str, sorted(late)))}"
+    return ""
+
+
+def cluster_lacking(cluster: KafkaCluster, brokers: Collection[int], topic: str | None = None) -> str:
+    """Which of these brokers is not registered, or what `replicas_lacking` says of every topic, or this one,
+    as each of them tells it; empty when all is whole. Raises `BrokerError`."""
+    registered = {node.node_id for node in cluster.brokers()}
+    missing = sorted(set(brokers) - registered)
+    if missing:
+        return f"broker {', '.join(map(str, missing))} is not registered"
+    told = (_metadata(cluster.broker(node), topic) for node in sorted(brokers))
+    return next((found for each in told if (found := replicas_lacking(each.topics, brokers))), "")

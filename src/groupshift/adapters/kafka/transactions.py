@@ -1,0 +1,126 @@
+"""Transactions that are open and commit offsets, and the groups whose first commit may be in one of them.
+
+``require_stable`` tells of an open transaction only where an offset was committed before: a coordinator
+that is asked for all offsets of a group leaves out a partition whose first one is pending (seen on 3.9.2 and
+4.3.1). Open transactions name the partitions of ``__consumer_offsets`` they write, and so the groups they
+may concern.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from groupshift.adapters.kafka.broker import BrokerConnection
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import Api, fill, raise_for
+from groupshift.domain.placement import partition_of
+
+OFFSETS_TOPIC = "__consumer_offsets"
+_LATEST, _CLIENT, _NOBODY = -1, -1, -1
+_LEVELS = (0, 1)
+"""Isolation levels: read uncommitted, which answers the log end, first; then read committed."""
+_BY_ISOLATION, _PLAIN = 2, 7
+"""ListOffsets 2 is the first with an isolation level; after 7 comes tiered storage."""
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_GONE = frozenset({48, 105})
+"""INVALID_TXN_STATE and TRANSACTIONAL_ID_NOT_FOUND: ended since it was listed."""
+
+
+class OpenTransaction(NamedTuple):
+    """One transaction of a producer; its next one starts at another time (epoch milliseconds)."""
+
+    transactional_id: str
+    started_ms: int
+
+
+def open_commits(cluster: KafkaCluster) -> dict[int, frozenset[OpenTransaction]]:
+    """Open transactions by the partition of ``__consumer_offsets`` that they write.
+
+    Brokers before 3.0 cannot tell; of transactional ids that this user may not describe nothing is told."""
+    nodes = [node.node_id for node in cluster.brokers()]
+    able = [node for node in nodes if cluster.broker(node).highest(Api.LIST_TRANSACTIONS) >= 0]
+    listing = {node: [(_list(cluster, node), node)] for node in able}
+    listed: dict[int, tuple[str, ...]] = {}
+    for node, answer in cluster.ask_each(listing):
+        raise_for(answer.error_code, f"broker {node} does not list its transactions")
+        listed[node] = tuple(str(each.transactional_id) for each in answer.transaction_states)
+    found: dict[int, set[OpenTransaction]] = defaultdict(set)
+    describing = {node: [(_describe(cluster, node, ids), node)] for node, ids in listed.items() if ids}
+    for node, answer in cluster.ask_each(describing):
+        for each in answer.transaction_states:
+            if each.error_code not in _GONE:
+                raise_for(each.error_code, f"broker {node} does not describe {each.transactional_id!r}")
+            at = OpenTransaction(
+                str(each.transactional_id), int(each.transaction_start_time.timestamp() * 1000)
+            )
+            for topic in each.topics:
+                for partition in topic.partitions if topic.topic == OFFSETS_TOPIC else ():
+                    found[int(partition)].add(at)
+    return {partition: frozenset(transactions) for partition, transactions in found.items()}
+
+
+def unstable(cluster: KafkaCluster, leaders: Sequence[int]) -> tuple[int, ...]:
+    """The partitions of ``__consumer_offsets`` (with these ``leaders``, node ids, -1: none) whose last stable
+    offset is below the log end that was asked for right before: a transaction is open there, or hangs.
+
+    Brokers before 0.11 know none. Raises `BrokerError` where a leader does not tell."""
+    questions = {
+        node: [
+            (_ends(cluster.broker(node), [at for at, led in enumerate(leaders) if led == node], level), level)
+            for level in _LEVELS
+        ]
+        for node in sorted(set(leaders) - {_NOBODY})
+        if cluster.broker(node).highest(Api.LIST_OFFSETS) >= _BY_ISOLATION
+    }
+    found: dict[int, dict[int, int]] = {level: {} for level in _LEVELS}
+    for level, answer in cluster.ask_each(questions):
+        for each in answer.topics[0].partitions:
+            raise_for(each.error_code, f"the end of partition {each.partition_index} of {OFFSETS_TOPIC}")
+            found[level][int(each.partition_index)] = int(each.offset)
+    ends, stable = (found[level] for level in _LEVELS)
+    return tuple(sorted(at for at, end in ends.items() if stable[at] < end))
+
+
+def _ends(connection: BrokerConnection, partitions: Sequence[int], level: int) -> object:
+    module = connection.messages(Api.LIST_OFFSETS, at_least=_BY_ISOLATION, at_most=_PLAIN)
+    asked = tuple(module.ListOffsetsPartition(partition_index=each, timestamp=_LATEST) for each in partitions)
+    topics = (module.ListOffsetsTopic(name=OFFSETS_TOPIC, partitions=asked),)
+    return fill(module.ListOffsetsRequest, replica_id=_CLIENT, isolation_level=level, topics=topics)
+
+
+def _list(cluster: KafkaCluster, node: int) -> object:
+    schema = cluster.broker(node).messages(Api.LIST_TRANSACTIONS).ListTransactionsRequest
+    return fill(schema, state_filters=_OPEN, producer_id_filters=())
+
+
+def _describe(cluster: KafkaCluster, node: int, ids: tuple[str, ...]) -> object:
+    schema = cluster.broker(node).messages(Api.DESCRIBE_TRANSACTIONS).DescribeTransactionsRequest
+    return schema(transactional_ids=ids)
+
+
+@dataclass(slots=True)
+class FirstCommits:
+    """The groups that lack an offset and are asked again, until every transaction that was open when they
+    were looked at first has ended; those begun later do not count, for somebody commits all the time. Each is
+    asked once more in any case: one that was pending may have been committed between answer and look."""
+
+    _waiting: dict[str, frozenset[OpenTransaction]] = field(default_factory=dict)
+
+    def doubtful(self, cluster: KafkaCluster, lacking: Collection[str]) -> dict[str, str]:
+        """Of the groups ``lacking`` an offset those to ask again, and why: empty where the answer that comes
+        now is the last one."""
+        undecided = [group for group in lacking if self._waiting.get(group) != frozenset()]
+        if not undecided:
+            return {}
+        opened = open_commits(cluster)
+        count = len(cluster.leaders({OFFSETS_TOPIC})) if opened else 0
+        again: dict[str, str] = {}
+        for group in undecided:
+            now = opened.get(partition_of(group, count), frozenset()) if opened else frozenset()
+            self._waiting[group] = waiting = self._waiting.get(group, now) & now
+            ids = ", ".join(sorted({repr(each.transactional_id) for each in waiting}))
+            again[group] = f"its first commit may be in a transaction that is open: {ids}" if ids else ""
+        return again

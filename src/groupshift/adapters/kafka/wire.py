@@ -1,0 +1,194 @@
+"""Requests as frames and answers from frames, by kio's schemas; no socket.
+
+A frame is its length (int32) and a body: header, then message (specs/group-coordinator.md, section 7.3). kio
+knows which header belongs to which version: flexible requests have header 2, and the answer to ApiVersions
+has header 0 in every version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+from kio.index import load_payload_module, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map, schema_name_map
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.constants import EntityType
+
+from groupshift.adapters.kafka.bounds import hold
+
+_LENGTH = struct.Struct(">i")
+_CODE = struct.Struct(">h")
+
+
+class Api(IntEnum):
+    """The requests that groupshift sends by itself, with their API keys."""
+
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
+    OFFSET_FOR_LEADER_EPOCH = 23
+    OFFSET_DELETE = 47
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_DESCRIBE = 69
+    SHARE_GROUP_DESCRIBE = 77
+    STREAMS_GROUP_DESCRIBE = 89
+
+
+class BrokerError(Exception):
+    """A broker answered with an error code.
+
+    ``code`` is Kafka's number, ``what`` the subject, ``said`` the broker's words; ``retriable`` says whether
+    asking again may help."""
+
+    def __init__(self, code: int, what: str, *, said: str | None = None) -> None:
+        super().__init__(f"{what}: {error_name(code)}" + (f", {said}" if said else ""))
+        self.code = int(code)
+        self.retriable = is_retriable(code)
+
+
+class UnsupportedByBroker(Exception):
+    """The broker has no version of a request that will do."""
+
+
+class Malformed(OSError):
+    """Bytes that are no answer of Kafka's protocol: the connection is of no further use."""
+
+
+def error_name(code: int) -> str:
+    """Kafka's name and number of an error code: ``NOT_COORDINATOR (16)``."""
+    try:
+        return f"{ErrorCode(int(code)).name.upper()} ({int(code)})"
+    except ValueError:
+        return f"error {int(code)}"
+
+
+def is_retriable(code: int) -> bool:
+    """True when Kafka says that asking again may help."""
+    try:
+        return bool(ErrorCode(int(code)).retriable)
+    except ValueError:
+        return False
+
+
+def raise_for(code: int, what: str, *, said: str | None = None) -> None:
+    """Raise `BrokerError` unless ``code`` is 0."""
+    if code:
+        raise BrokerError(code, what, said=said)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Versions of one request, both ends included."""
+
+    lowest: int
+    highest: int
+
+
+Ranges = Mapping[int, Range]
+
+
+def choose(ranges: Ranges, api: Api, *, at_least: int = 0, at_most: int = 32_767) -> int:
+    """The newest version of ``api`` that the broker (``ranges``), kio and the caller all know.
+
+    Raises `UnsupportedByBroker` when there is none."""
+    known = schema_name_map[api_key_map[api]]
+    theirs = ranges.get(api)
+    lowest = max(at_least, theirs.lowest if theirs else 0)
+    highest = min(at_most, theirs.highest if theirs else -1)
+    usable = [version for version in known if lowest <= version <= highest]
+    if not usable:
+        offered = f"versions {theirs.lowest} to {theirs.highest}" if theirs else "no version"
+        wanted = f"{max(at_least, min(known))} to {min(at_most, max(known))}"
+        raise UnsupportedByBroker(f"the broker offers {offered} of {api.name}, {wanted} would do")
+    return max(usable)
+
+
+@cache
+def messages(api: Api, version: int) -> ModuleType:
+    """The module of kio with the classes of this request: ``messages(Api.METADATA, 9).MetadataRequest``."""
+    return load_payload_module(api, version, EntityType.request)
+
+
+def fill(schema: type[Any], **values: Any) -> Any:
+    """An instance of a schema from those values that its version has fields for; others are left out,
+    so the caller must not need them there."""
+    known = {field.name for field in dataclasses.fields(schema)}
+    return schema(**{name: value for name, value in values.items() if name in known})
+
+
+def id_text(found: UUID | None) -> str:
+    """A topic's id as Kafka's tools print it (URL-safe base64 without padding); empty for none."""
+    return urlsafe_b64encode(found.bytes).decode().rstrip("=") if found else ""
+
+
+def id_of(text: str) -> UUID:
+    """The id that `id_text` wrote."""
+    return UUID(bytes=urlsafe_b64decode(f"{text}=="))
+
+
+def request_frame(request: Any, correlation_id: int, client_id: str) -> bytes:
+    """The frame of a request with its header (version 1, or 2 when the request is flexible)."""
+    header = request.__header_schema__(
+        request_api_key=request.__api_key__,
+        request_api_version=request.__version__,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    out = io.BytesIO()
+    out.write(bytes(_LENGTH.size))
+    entity_writer(type(header))(out, header)
+    entity_writer(type(request))(out, request)
+    size = out.tell() - _LENGTH.size
+    out.seek(0)
+    out.write(_LENGTH.pack(size))
+    return out.getvalue()
+
+
+def answer_of(request: Any, body: bytes) -> tuple[int, Any]:
+    """Correlation id and answer in the body of a frame. Raises `Malformed`."""
+    return decoded(load_response_schema(request.__api_key__, request.__version__), body)
+
+
+def decoded(schema: Any, body: bytes) -> tuple[int, Any]:
+    """Correlation id and message of ``schema`` in the body of a frame, whose lengths and counts are held
+    against its size first. Raises `Malformed`."""
+    try:
+        hold(schema, body, hold(schema.__header_schema__, body, 0))
+        header, size = entity_reader(schema.__header_schema__)(body, 0)
+        message, _ = entity_reader(schema)(body, size)
+    except (SerialError, ValueError, OverflowError, KeyError) as wrong:  # kio knows not every tagged field
+        name = schema.__name__
+        raise Malformed(f"{name} version {schema.__version__} cannot be read ({wrong})") from wrong
+    return int(header.correlation_id), message
+
+
+def versions_answer(request: Any, body: bytes) -> tuple[int, Any]:
+    """Correlation id and answer to ApiVersions. One that refuses the asked version (error 35) has the
+    form of version 0 whatever was asked (KIP-511)."""
+    if len(body) >= _LENGTH.size + _CODE.size:
+        (code,) = _CODE.unpack_from(body, _LENGTH.size)
+        if code == ErrorCode.unsupported_version:
+            return decoded(load_response_schema(Api.API_VERSIONS, 0), body)
+    return answer_of(request, body)

@@ -1,1 +1,0 @@
-"""Drivers that replace the nodes of a cluster."""

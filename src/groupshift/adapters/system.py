@@ -1,0 +1,130 @@
+"""The machine's clock.
+
+Kills a process at a named point of an act: how tests prove that any instruction may be the last.
+
+Folders of this user: one below the temporary one that nobody else writes to, the cache, and a lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+
+from groupshift.domain.plan import StageName
+from groupshift.errors import Rejected
+from groupshift.ports.clock import CrashPoint
+
+
+class SystemClock:
+    """`groupshift.ports.clock.Clock` of this machine."""
+
+    def now_ms(self) -> int:
+        """Epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class Whom(StrEnum):
+    """Who dies: this process, or its parent first and this process with it (task and supervisor)."""
+
+    SELF = "self"
+    PARENT = "parent"
+
+
+class KillAt:
+    """`groupshift.ports.clock.CrashPoints` that sends SIGKILL at one point of one stage."""
+
+    def __init__(self, stage: StageName, point: CrashPoint, whom: Whom = Whom.SELF) -> None:
+        self._stage, self._point, self._whom = stage, point, whom
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> KillAt | None:
+        """From ``GROUPSHIFT_CRASH_AT=<stage>.<point>`` and ``GROUPSHIFT_CRASH_WHOM=self|parent``.
+
+        None when no point is asked for; raises `Rejected` for one that does not exist."""
+        text = environ.get("GROUPSHIFT_CRASH_AT", "")
+        if not text:
+            return None
+        stage, _, point = text.partition(".")
+        try:
+            whom = Whom(environ.get("GROUPSHIFT_CRASH_WHOM", Whom.SELF.value))
+            return cls(StageName(stage), CrashPoint(point), whom)
+        except ValueError as error:
+            raise Rejected(f"GROUPSHIFT_CRASH_AT {text!r} is no <stage>.<point>: {error}") from error
+
+    def reached(self, stage: StageName, point: CrashPoint) -> None:
+        """Kill, if this is the point."""
+        if (stage, point) != (self._stage, self._point):
+            return
+        if self._whom is Whom.PARENT:
+            os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KillAtStep:
+    """`groupshift.ports.clock.StepCrashPoints` that sends SIGKILL to this process at one point of the first
+    step whose key holds a text."""
+
+    def __init__(self, text: str, point: CrashPoint) -> None:
+        self._text, self._point = text, point
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> KillAtStep | None:
+        """From ``GROUPSHIFT_CRASH_AT_STEP=<text>.<point>``; None when no point is asked for.
+
+        Raises `Rejected` for a point that does not exist."""
+        asked = environ.get("GROUPSHIFT_CRASH_AT_STEP", "")
+        if not asked:
+            return None
+        text, _, point = asked.rpartition(".")
+        try:
+            return cls(text, CrashPoint(point))
+        except ValueError as error:
+            raise Rejected(f"GROUPSHIFT_CRASH_AT_STEP {asked!r} is no <text>.<point>: {error}") from error
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """Kill, if this is the point."""
+        if self._text in step and point is self._point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def cache_root() -> Path:
+    """``GROUPSHIFT_CACHE``, by default ``groupshift`` below the user's cache folder: jars, Ivy, Java shim."""
+    named = os.environ.get("GROUPSHIFT_CACHE")
+    if named:
+        return Path(named).resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "groupshift"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on ``<path>.lock``; the kernel frees it when the holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def own_folder(name: str) -> Path | None:
+    """The folder ``name-<user>``, made when it is missing; None where it cannot be had: somebody else's, one
+    that others may write to, a link, or no place to write at all."""
+    owner = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"{name}-{owner}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    if found.st_uid != owner or found.st_mode & 0o022 or folder.is_symlink():
+        return None
+    return folder

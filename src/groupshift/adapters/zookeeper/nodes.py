@@ -1,0 +1,311 @@
+"""Znodes become members, owners and offsets; what cannot be understood becomes a sentence.
+
+The ZooKeeper half of a group, from one consistent view of who is registered (D5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from groupshift.adapters.zookeeper.mode import as_mode, paths_of
+from groupshift.adapters.zookeeper.session import Directory, Node, Session, ZookeeperConnection
+from groupshift.domain.foreign_clients import OTHER, client_of_partition, client_of_registration, is_thread_id
+from groupshift.domain.foreign_json import decimal
+from groupshift.domain.group import CommittedOffset, Member, NoOffset, Owner
+from groupshift.domain.modes import MemberKind, ModeNode
+from groupshift.domain.observation import ZookeeperSide
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.registration import (
+    Awareness,
+    Pattern,
+    Registration,
+    parse_awareness,
+    parse_registration,
+)
+from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths, partition_number
+from groupshift.errors import Rejected, Transient
+
+_GENERATED_ID: Final = re.compile(r"(?P<host>.+)-\d{13}-[0-9a-f]{1,8}")
+_SHOWN: Final = 200
+
+
+def member_of(registered: Node, migration: Node | None) -> tuple[Member, tuple[str, ...]]:
+    """The member of one ``ids`` node and, if it has one, of its ``migration/ids`` node.
+
+    A member whose node cannot be understood is still a member (its peers stumble over it): it has an
+    empty subscription, and a sentence says what its node holds and what to do.
+    """
+    name = registered.path.rpartition("/")[2]
+    group = registered.path.split("/")[2]
+    registration, problems = _registration(registered)
+    if migration is None and registered.owner:
+        problems = _other_client(group, registered) or problems
+    awareness, more = _awareness(migration)
+    generated = _GENERATED_ID.fullmatch(name.removeprefix(f"{group}_"))
+    found = Member(
+        member_id=name,
+        kind=MemberKind.OLD if migration is None else MemberKind.AWARE,
+        host=generated["host"] if generated else None,
+        pattern=registration.pattern.value,
+        subscription=_subscription(registration),
+        fence=awareness.fence,
+        mode=awareness.mode,
+        acting_on=awareness.acting_on,
+        version=awareness.software,
+        session_id=registered.owner or None,
+    )
+    return found, (*_persistent(registered), *problems, *more)
+
+
+def owner_of(node: Node) -> Owner | str | None:
+    """The owner node of one partition, or a sentence about it."""
+    partition = _partition(node)
+    thread = node.data.decode(errors="replace")
+    if isinstance(partition, str):
+        return partition
+    if node.owner == 0:
+        return _persistent(node)[0]
+    if not is_thread_id(node.path.split("/")[2], thread):
+        client = client_of_partition(str(partition.partition), node.data) or OTHER
+        return f"owner node {node.path} holds {_shown(node.data)}, which is no thread id: {_living(client)}"
+    return Owner(partition=partition, thread_id=thread, czxid=node.czxid, session_id=node.owner)
+
+
+def offset_of(node: Node) -> CommittedOffset | NoOffset | str:
+    """The offset node of one partition, or a sentence about what is none."""
+    partition = _partition(node)
+    if isinstance(partition, str):
+        return partition
+    try:
+        return CommittedOffset(partition=partition, offset=decimal(node.data, node.path))
+    except Rejected:
+        held = _shown(node.data)
+        return NoOffset(
+            partition=partition,
+            held=held,
+            problem=f"offset node {node.path} holds {held}, which is no decimal offset: "
+            "set it to the next offset to read",
+        )
+
+
+def mode_problems(path: str, node: ModeNode) -> tuple[str, ...]:
+    """A sentence when the mode node holds neither of the two values (every member reads zookeeper)."""
+    if not node.malformed:
+        return ()
+    return (
+        (
+            f"mode node {path} holds {_shown(node.data or b'')}, which every member takes for zookeeper: "
+            "set it to exactly kafka or zookeeper (no line end), or delete it"
+        ),
+    )
+
+
+def unforeseen(what: str, error: Exception) -> str:
+    """A sentence about something of a group that broke its reader: only that group has a problem."""
+    return (
+        f"{what} cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): the group is not moved; "
+        "look at its nodes, and report it"
+    )
+
+
+def _registration(node: Node) -> tuple[Registration, tuple[str, ...]]:
+    try:
+        return parse_registration(node.data, node.path), ()
+    except Rejected as wrong:
+        sentence = (
+            f"registration {node.path} holds {_shown(node.data)} ({_reason(wrong, node)}): "
+            "no old member can rebalance while it is there; stop or restart that member"
+        )
+        return Registration(subscription=()), (sentence,)
+
+
+def _other_client(group: str, node: Node) -> tuple[str, ...]:
+    """A sentence when a living client that is not Kafka's old consumer has registered."""
+    client = client_of_registration(group, node.path.rpartition("/")[2], node.data)
+    return (f"registration {node.path} holds {_shown(node.data)}: {_living(client)}",) if client else ()
+
+
+def _living(client: str) -> str:
+    return (
+        f"this looks like {client}, and its session lives; the group cannot be moved while that client is "
+        "in it: stop that client or give it a group of its own, its nodes go when its session ends"
+    )
+
+
+def _awareness(node: Node | None) -> tuple[Awareness, tuple[str, ...]]:
+    if node is None:
+        return Awareness(), ()
+    try:
+        return parse_awareness(node.data, node.path), ()
+    except Rejected as wrong:
+        sentence = f"migration id {node.path} holds {_shown(node.data)} ({_reason(wrong, node)})"
+        return Awareness(), (f"{sentence}: its fence and mode are unknown; restart that member",)
+
+
+def _reason(wrong: Rejected, node: Node) -> str:
+    """What is wrong, without the path and the remedy that the whole sentence says itself."""
+    clause = str(wrong).removeprefix(f"{node.path}: ")
+    reason = clause.rpartition("; ")[0] or clause
+    return "not a JSON object" if " is not JSON (" in reason or reason.endswith("JSON object") else reason
+
+
+def _subscription(registration: Registration) -> tuple[tuple[str, int], ...]:
+    if registration.pattern is Pattern.STATIC:
+        return tuple(sorted(registration.subscription))
+    return registration.subscription[:1]  # readers use the first entry of a wildcard only (§1.2)
+
+
+def _persistent(node: Node) -> tuple[str, ...]:
+    if node.owner != 0:
+        return ()
+    return (
+        (
+            f"node {node.path} holds {_shown(node.data)} and is persistent: no living member made it; "
+            "delete it if no member has that id"
+        ),
+    )
+
+
+def _partition(node: Node) -> TopicPartition | str:
+    topic, name = node.path.split("/")[-2:]
+    number = partition_number(name)
+    if number is not None:
+        return TopicPartition(topic, number)
+    client = client_of_partition(name, node.data)
+    said = f"node {node.path} holds {_shown(node.data)} and is no partition number: "
+    if node.owner:
+        return f"{said}{_living(client or OTHER)}"
+    return f"{said}{client or OTHER} wrote it; no member of the old consumer reads it: find out who uses it"
+
+
+def _shown(data: bytes) -> str:
+    text = data[:_SHOWN].decode(errors="backslashreplace")
+    return repr(text) if len(data) <= _SHOWN else f"{text!r}… ({len(data)} bytes)"
+
+
+T = TypeVar("T")
+
+_ATTEMPTS = 25
+"""A view is repeated this often before the group counts as never at rest; each costs milliseconds."""
+
+
+class ZookeeperGroups:
+    """Reads groups and changes nothing."""
+
+    def __init__(self, connection: ZookeeperConnection) -> None:
+        self._connection = connection
+
+    def observe(self, group: str) -> ZookeeperSide:
+        """Registrations, mode node, owners and offsets of the group.
+
+        Raises as `ZookeeperConnection.call`; `Transient` also when members come and go faster than they
+        can be listed, `Rejected` when no Kafka cluster keeps its nodes below this chroot."""
+        paths, address = paths_of(group), self._connection.address
+        return self._connection.call(lambda session: _observe(session, paths, address))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Registered:
+    """One consistent view of both directories and the mode node; nodes in the order of the names."""
+
+    mode: ModeNode
+    ids: tuple[Node, ...]
+    migration_ids: tuple[Node, ...]
+    ids_pzxid: int
+
+
+def _observe(session: Session, paths: GroupPaths, address: str) -> ZookeeperSide:
+    session.sync(CONSUMERS)
+    if not session.exists(paths.root):
+        _demand_cluster(session, address)
+        return ZookeeperSide(exists=False)
+    found = _registered(session, paths)
+    members, unread = _members(found)
+    owners, unowned = _leaves(session, paths.owners, owner_of)
+    stored, unset = _leaves(session, paths.offsets, offset_of)
+    mode_problem = mode_problems(paths.mode, found.mode)
+    return ZookeeperSide(
+        exists=True,
+        mode=found.mode,
+        ids=tuple(_name(node) for node in found.ids),
+        migration_ids=tuple(_name(node) for node in found.migration_ids),
+        ids_pzxid=found.ids_pzxid,
+        members=members,
+        owners=owners,
+        offsets=tuple(each for each in stored if isinstance(each, CommittedOffset)),
+        no_offsets=tuple(each for each in stored if isinstance(each, NoOffset)),
+        problems=(*mode_problem, *unread, *unowned, *unset),
+    )
+
+
+def _demand_cluster(session: Session, address: str) -> None:
+    """An absent group is proven only by a ZooKeeper that holds a Kafka cluster."""
+    if not session.exists(CONSUMERS) and not session.exists(BROKER_IDS):
+        raise Rejected(
+            f"ZooKeeper at {address} holds no Kafka cluster (neither {CONSUMERS} nor {BROKER_IDS} is there): "
+            "correct hosts and chroot of [zookeeper]"
+        )
+
+
+def _registered(session: Session, paths: GroupPaths) -> _Registered:
+    both = (paths.ids, paths.migration_ids)
+    for _ in range(_ATTEMPTS):
+        session.sync(paths.root)
+        before = session.list(both)
+        ids = session.read(_below(paths.ids, before[0]))
+        migration_ids = session.read(_below(paths.migration_ids, before[1]))
+        (mode,) = session.read([paths.mode])
+        whole_ids = tuple(node for node in ids if node is not None)
+        whole_migration_ids = tuple(node for node in migration_ids if node is not None)
+        complete = len(whole_ids) == len(ids) and len(whole_migration_ids) == len(migration_ids)
+        if complete and session.list(both) == before:
+            return _Registered(
+                mode=as_mode(mode),
+                ids=whole_ids,
+                migration_ids=whole_migration_ids,
+                ids_pzxid=before[0].pzxid if before[0] else -1,
+            )
+    raise Transient(
+        f"members of {paths.root} came and went during each of {_ATTEMPTS} listings: "
+        "wait until the group is at rest, then run the same command again"
+    )
+
+
+def _members(found: _Registered) -> tuple[tuple[Member, ...], tuple[str, ...]]:
+    aware = {_name(node): node for node in found.migration_ids}
+    parsed = [member_of(node, aware.get(_name(node))) for node in found.ids]
+    problems = tuple(problem for _, unread in parsed for problem in unread)
+    return tuple(member for member, _ in parsed), problems
+
+
+def _leaves(
+    session: Session, directory: str, parse: Callable[[Node], T | str | None]
+) -> tuple[tuple[T, ...], tuple[str, ...]]:
+    """All ``<directory>/<topic>/<partition>`` leaves: the parsed ones, and sentences about the others."""
+    (topics,) = session.list([directory])
+    folders = _below(directory, topics)
+    listed = session.list(folders)
+    leaves = [path for folder, found in zip(folders, listed, strict=True) for path in _below(folder, found)]
+    parsed = [parse(node) for node in _present(session.read(leaves))]
+    problems = tuple(outcome for outcome in parsed if isinstance(outcome, str))
+    return tuple(each for each in parsed if each is not None and not isinstance(each, str)), problems
+
+
+def _present(nodes: Sequence[Node | None]) -> Iterator[Node]:
+    """Without the leaves that went away between listing and reading: they are not there now."""
+    return (node for node in nodes if node is not None)
+
+
+def _below(path: str, directory: Directory | None) -> tuple[str, ...]:
+    return tuple(f"{path}/{child}" for child in directory.children) if directory else ()
+
+
+def _name(node: Node) -> str:
+    return node.path.rpartition("/")[2]

@@ -1,0 +1,291 @@
+"""One lazily opened ZooKeeper session with bounded retries, for reading groups and writing the mode.
+
+All access of the observing side goes through `ZookeeperConnection.call`; what it hands to the callable
+is a `Session`, which pipelines its requests. kazoo stays inside this package.
+
+Which Kafka cluster keeps its nodes in a ZooKeeper ensemble.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    InvalidACLError,
+    NoAuthError,
+    NoNodeError,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import ACL
+
+from groupshift.adapters.zookeeper.login import (
+    WORLD,
+    NoCredentials,
+    ZookeeperLogin,
+    make_client,
+    read_tool_login,
+)
+from groupshift.domain.addresses import zookeeper_ensemble
+from groupshift.domain.znodes import CLUSTER_ID, parse_cluster_id
+from groupshift.errors import Rejected, Transient
+
+T = TypeVar("T")
+
+_LOST = (
+    ConnectionLoss,
+    ConnectionClosedError,
+    SessionExpiredError,
+    SessionMovedError,
+    OperationTimeoutError,
+    KazooTimeoutError,
+)
+_REFUSED = (NoAuthError, AuthFailedError, InvalidACLError)
+_DRAGGED_ALONG = (RolledBackError, RuntimeInconsistency)
+"""What the other parts of a failed transaction answer."""
+_SESSION_TIMEOUT_S = 4.0  # nothing of ours hangs on the session; short, so that a silent server is noticed
+
+
+_LOG = logging.getLogger("groupshift.zookeeper")
+_LOG.addFilter(NoCredentials())
+_LOG.setLevel(logging.ERROR)  # its warnings, one per attempt, end in the one sentence of the error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A znode as read: ``owner`` is the ephemeral owner's session id, 0 for a persistent node."""
+
+    path: str
+    data: bytes
+    version: int
+    czxid: int
+    mzxid: int
+    owner: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """The children of a znode, sorted, and the pzxid that identifies this very set."""
+
+    children: tuple[str, ...]
+    pzxid: int
+
+
+class Session:
+    """Requests of one attempt: every wait ends at the attempt's deadline."""
+
+    def __init__(self, client: KazooClient, deadline: float, acl: Sequence[ACL] = WORLD) -> None:
+        self._client = client
+        self._deadline = deadline
+        self.acl = list(acl)
+        """Of nodes that only this identity may change."""
+
+    def sync(self, path: str) -> None:
+        """Catch up with the leader: what is read after it is not older than this call."""
+        self._result(self._client.sync_async(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether the node is there."""
+        return self._result(self._client.exists_async(path)) is not None
+
+    def list(self, paths: Sequence[str]) -> tuple[Directory | None, ...]:
+        """Children of each path, None where the node is absent; one round trip for all."""
+        sent = [self._client.get_children_async(path, include_data=True) for path in paths]
+        return tuple(self._directory(request) for request in sent)
+
+    def read(self, paths: Sequence[str]) -> tuple[Node | None, ...]:
+        """Each node, None where it is absent; one round trip for all."""
+        sent = [(path, self._client.get_async(path)) for path in paths]
+        return tuple(self._node(path, request) for path, request in sent)
+
+    def create(self, path: str, data: bytes, acl: Sequence[ACL] = WORLD) -> None:
+        """Create a persistent node; raises kazoo's NodeExistsError. Its parents are everybody's, for members
+        have to create below them (§1.4)."""
+        self._result(self._client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
+        self._result(self._client.create_async(path, data, list(acl)))
+
+    def set(self, path: str, data: bytes, version: int) -> None:
+        """Set at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
+        self._result(self._client.set_async(path, data, version=version))
+
+    def delete(self, path: str, version: int) -> None:
+        """Delete at exactly this data version; raises kazoo's BadVersionError or NoNodeError."""
+        self._result(self._client.delete_async(path, version=version))
+
+    @property
+    def client(self) -> KazooClient:
+        """Kazoo's client, for the bulk reads of this package."""
+        return self._client
+
+    @property
+    def chroot(self) -> str:
+        """What kazoo puts before every path; a request that it does not know has to do it itself."""
+        return str(self._client.chroot)
+
+    def send(self, request: Any) -> Any:
+        """Send a request of ZooKeeper's protocol that kazoo does not know; await it with `result`."""
+        sent = self._client.handler.async_result()
+        self._client._call(request, sent)  # noqa: SLF001 - the way every request of kazoo is sent
+        return sent
+
+    def result(self, request: Any, timeout_s: float = math.inf) -> Any:
+        """What was answered. Raises kazoo's timeout at the attempt's deadline, or before."""
+        left_s = self._deadline - time.monotonic()
+        return request.get(timeout=max(0.001, min(timeout_s, left_s)))
+
+    def together(self, guard: tuple[str, int], change: Callable[[Any], None]) -> None:
+        """One transaction: the node ``guard`` names is at this version, and ``change`` (which is given
+        kazoo's transaction). Raises kazoo's error of the part that failed; then nothing was changed."""
+        transaction = self._client.transaction()
+        transaction.check(*guard)
+        change(transaction)
+        for outcome in self._result(transaction.commit_async()):
+            if isinstance(outcome, Exception) and not isinstance(outcome, _DRAGGED_ALONG):
+                raise outcome
+
+    def _result(self, request: Any) -> Any:
+        return self.result(request)
+
+    def _directory(self, request: Any) -> Directory | None:
+        try:
+            children, stat = self._result(request)
+        except NoNodeError:
+            return None
+        return Directory(children=tuple(sorted(children)), pzxid=stat.pzxid)
+
+    def _node(self, path: str, request: Any) -> Node | None:
+        try:
+            data, stat = self._result(request)
+        except NoNodeError:
+            return None
+        return Node(
+            path=path,
+            data=data or b"",  # null is what Java's clients write for nothing
+            version=stat.version,
+            czxid=stat.czxid,
+            mzxid=stat.mzxid,
+            owner=stat.ephemeralOwner,
+        )
+
+
+class ZookeeperConnection:
+    """Keeps one session open between calls and opens nothing before the first.
+
+    ``hosts`` is ``host:port[,host:port]``, ``chroot`` the path below which the Kafka cluster keeps its
+    nodes. With a ``username`` the session authenticates by the scheme ``digest``; ``properties`` are the keys
+    of `groupshift.adapters.zookeeper.login` for SASL and TLS. ``timeout_s`` bounds each `call` with all its
+    retries. Safe to use from several threads (calls are serialised).
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        chroot: str = "",
+        username: str = "",
+        password: str = "",
+        properties: Mapping[str, str] | None = None,
+        timeout_s: float = 6.0,
+    ) -> None:
+        root = chroot.strip("/")
+        self._address = hosts
+        self._hosts = f"{hosts.rstrip('/')}/{root}" if root else hosts
+        self._user = (username, password)
+        self._properties = dict(properties or {})
+        self._login: ZookeeperLogin | None = None
+        self._timeout_s = timeout_s
+        self._client: KazooClient | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def address(self) -> str:
+        """Hosts and chroot, for sentences to people."""
+        return self._hosts
+
+    def call(self, work: Callable[[Session], T]) -> T:
+        """Run ``work`` and return its result; repeat it after a lost connection, until ``timeout_s``.
+
+        ``work`` must be safe to repeat. Raises `Transient` when ZooKeeper does not answer in time and
+        `Rejected` when it refuses the credentials or the address cannot be one.
+        """
+        with self._lock:
+            deadline = time.monotonic() + self._timeout_s
+            asked_again = False
+            while True:
+                try:
+                    return work(Session(self._connected(deadline), deadline, self.login.acl))
+                except _LOST as lost:
+                    # A request that was given up must not be sent later: drop the client's queue.
+                    self.close()
+                    if time.monotonic() >= deadline:
+                        raise self._unreachable(lost) from lost
+                except _REFUSED as refused:
+                    self.close()
+                    # a server that is stopped during a login looks like one that refuses it
+                    if asked_again or not isinstance(refused, AuthFailedError):
+                        raise self._refused(refused) from refused
+                    asked_again = True
+
+    @property
+    def login(self) -> ZookeeperLogin:
+        """What the properties say. Raises `Rejected` with everything that is wrong with them."""
+        if self._login is None:
+            self._login = read_tool_login(self._user, self._properties)
+        return self._login
+
+    def close(self) -> None:
+        """End the session; the next call opens a new one."""
+        with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                client.stop()
+                client.close()
+
+    def _connected(self, deadline: float) -> KazooClient:
+        if not self._address:
+            raise Rejected(
+                "the settings name no ZooKeeper, which this needs: write [zookeeper] hosts as host:port"
+            )
+        if self._client is None:
+            where = zookeeper_ensemble(self._hosts, "the ZooKeeper address")
+            self._client = make_client(str(where), _SESSION_TIMEOUT_S, self.login, logger=_LOG)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="No chroot path exists")  # `Rejected` says it
+                self._client.start(timeout=max(0.001, deadline - time.monotonic()))
+        return self._client
+
+    def _unreachable(self, cause: Exception) -> Transient:
+        tls = " (and zookeeper.properties ssl.*, for TLS is on)" if self.login.tls else ""
+        return Transient(
+            f"ZooKeeper does not answer at {self._hosts} (setting [zookeeper] hosts) within "
+            f"{self._timeout_s:g} s ({type(cause).__name__}): check that it runs and that the address is "
+            f"right{tls}, then run the same command again"
+        )
+
+    def _refused(self, cause: Exception) -> Rejected:
+        return Rejected(
+            f"ZooKeeper at {self._hosts} refuses {self.login.who} ({type(cause).__name__}): "
+            "correct username and password of [zookeeper] (or sasl.* of [zookeeper.properties]), "
+            "or the ACL of the group's nodes"
+        )
+
+
+def cluster_id(connection: ZookeeperConnection) -> str:
+    """The cluster's id; empty where it is not told. Raises as `ZookeeperConnection.call`."""
+    (node,) = connection.call(lambda session: session.read((CLUSTER_ID,)))
+    return parse_cluster_id(node.data if node else None)

@@ -1,0 +1,386 @@
+"""What both consumers of this library have in common: the public face, with confluent-kafka's signatures.
+
+The consumer that follows its group's mode (KIP-125).
+
+The consumer of the old protocol.
+
+The positions of a consumer: what it commits, stores, and has been delivered.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from groupshift.consumers.assembly import (
+    Subscription,
+    Topics,
+    discard,
+    make_identity,
+    make_parts,
+    make_policy,
+    read_subscription,
+)
+from groupshift.consumers.callbacks import Callbacks, GroupCallback, Listeners, Notice, PartitionCallback
+from groupshift.consumers.config import parse
+from groupshift.consumers.delivery import Delivery, Feed
+from groupshift.consumers.group_state import Parts
+from groupshift.consumers.metrics import (
+    ConsumerStatus,
+    Counters,
+    MetricsEndpoint,
+    Observed,
+    Stream,
+    prometheus,
+    statistics,
+)
+from groupshift.consumers.reconciler import Reconciler
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
+
+_COMMIT_S = 10.0
+_OFFSET_INVALID = -1001
+
+
+class Positions:
+    """The part of a consumer's public face that concerns offsets; see `GroupConsumer`."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self._parts: Parts | None = None
+        self._reconciler: Reconciler | None = None
+        self._closed = False
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: Sequence[KafkaPartition] | None = None,
+        *,
+        asynchronous: bool = True,
+    ) -> list[KafkaPartition] | None:
+        """Commit to both stores in the order of the mode: a message's successor, ``offsets``, or all stored.
+
+        Synchronous: returns what was committed; raises `KafkaException` when it could not be."""
+        self._running()
+        wanted = self._offsets(message, offsets)
+        if wanted is None:
+            wanted = self._delivery.positions()
+        if self._reconciler is None:
+            raise RuntimeError("not subscribed")
+        done = self._reconciler.commit(wanted)
+        if asynchronous:
+            return None
+        try:
+            done.result(_COMMIT_S)
+        except Conflict as error:
+            raise _error(KafkaError._ASSIGNMENT_LOST, f"commit: {error}") from error  # noqa: SLF001
+        except (GroupshiftError, FutureTimeoutError) as error:
+            raise _error(KafkaError.REQUEST_TIMED_OUT, f"commit: {error}") from error
+        return [KafkaPartition(*each, at) for each, at in wanted.items()]
+
+    def store_offsets(
+        self, message: Message | None = None, offsets: Sequence[KafkaPartition] | None = None
+    ) -> None:
+        """Set what the next commit writes; for ``enable.auto.offset.store=false``."""
+        wanted = self._offsets(message, offsets)
+        if wanted is None:
+            raise TypeError("store_offsets needs a message or offsets")
+        if missing := self._delivery.store(wanted):
+            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+
+    def committed(self, partitions: Sequence[KafkaPartition], timeout: float = 10.0) -> list[KafkaPartition]:
+        """What a new owner would start from: the higher of both stores, -1001 where there is none."""
+        parts, asked = self._running(), [TopicPartition(each.topic, each.partition) for each in partitions]
+        try:
+            nodes = parts.coordination.offsets(asked)
+            stored = parts.membership.committed(asked, timeout) if parts.membership is not None else {}
+        except Transient as error:
+            raise _error(KafkaError.REQUEST_TIMED_OUT, f"committed: {error}") from error
+        found = {
+            each: [at for at in (nodes[each].value, stored.get(each)) if at is not None] for each in asked
+        }
+        return [KafkaPartition(*each, max(known, default=_OFFSET_INVALID)) for each, known in found.items()]
+
+    def position(self, partitions: Sequence[KafkaPartition]) -> list[KafkaPartition]:
+        """The next offset to be delivered, -1001 for partitions not assigned here."""
+        known = self._delivery.next_offsets()
+        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
+        return [KafkaPartition(*each, known.get(each, _OFFSET_INVALID)) for each in wanted]
+
+    def assignment(self) -> list[KafkaPartition]:
+        """The partitions delivered here now."""
+        return [KafkaPartition(*each) for each in sorted(self._delivery.next_offsets())]
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Consumer closed")
+
+    def _running(self) -> Parts:
+        self._check_open()
+        if self._parts is None:
+            raise RuntimeError("not subscribed")
+        return self._parts
+
+    def _mine(self, partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:
+        wanted = [TopicPartition(each.topic, each.partition) for each in partitions]
+        known = self._delivery.next_offsets()
+        if missing := [each for each in wanted if each not in known]:
+            raise _error(KafkaError._STATE, f"not assigned: {', '.join(map(str, missing))}")  # noqa: SLF001
+        return wanted
+
+    def _offsets(
+        self, message: Message | None, offsets: Sequence[KafkaPartition] | None
+    ) -> dict[TopicPartition, int] | None:
+        if message is not None:
+            return {TopicPartition(message.topic(), message.partition()): message.offset() + 1}
+        if offsets is not None:
+            return {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
+        return None
+
+
+def _error(code: int, reason: str) -> KafkaException:
+    return KafkaException(KafkaError(code, reason))
+
+
+_LOG = logging.getLogger(__name__)
+_CLOSE_S = 9.0
+_LEAVE_TURN_S = 0.02
+
+
+class GroupConsumer(Positions):
+    """A member of a ZooKeeper-coordinated group. Use `ZookeeperConsumer` or `MigratingConsumer`.
+
+    ``config`` takes the old consumer's keys (``group.id``, ``zookeeper.connect``, …), ``consumer.id``,
+    and librdkafka's; see `groupshift.consumers.config`. Raises `Rejected` for a bad one.
+    Methods raise `confluent_kafka.KafkaException` where `confluent_kafka.Consumer` does, and
+    `RuntimeError` once closed.
+    """
+
+    _migrating = False
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = parse(config, migrating=self._migrating)
+        super().__init__(Delivery(store_on_delivery=self._config.store_on_delivery))
+        self._feed: Feed | None = None
+        self._endpoint: MetricsEndpoint | None = None
+        self._streams = 0
+        self._closing = False
+
+    # -- joining ---------------------------------------------------------------------------------
+
+    @property
+    def consumer_id(self) -> str:
+        """``<group>_<consumer.id>``: the name under which this member is registered."""
+        return self._config.consumer_id
+
+    def subscribe(
+        self,
+        topics: Topics,
+        on_assign: PartitionCallback | None = None,
+        on_revoke: PartitionCallback | None = None,
+        on_lost: PartitionCallback | None = None,
+        *,
+        on_group_assigned: GroupCallback | None = None,
+    ) -> None:
+        """Join the group. ``topics``: topic → number of streams, names with one stream each, a
+        `Whitelist` or a `Blacklist`; an empty one joins and owns nothing.
+
+        The callbacks are called by threads that poll, consume or close, with this consumer and partitions;
+        ``on_group_assigned`` gets the `GroupAssignment` of the whole group (docs/consumers.md).
+
+        Once per consumer, unless it failed. Raises `Rejected` for a bad subscription, `Transient` without
+        ZooKeeper."""
+        self._check_open()
+        if self._reconciler is not None:
+            raise Rejected("subscribe: streams can be created once per consumer; make another consumer")
+        listeners = Listeners(
+            on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost, on_group_assigned=on_group_assigned
+        )
+        try:
+            self._join(read_subscription(topics), listeners)
+        except BaseException:
+            self._undo_join()
+            raise
+
+    def _join(self, subscription: Subscription, listeners: Listeners) -> None:
+        config, application = self._config, Callbacks(self, listeners, self._delivery.notify)
+        self._parts = make_parts(config, self._delivery, application, subscription.names)
+        reconciler = Reconciler(
+            make_identity(config, subscription), self._parts, make_policy(config), config.commit_every_s
+        )
+        feed = Feed(self.consumer_id, self._parts.fetch, self._delivery, reconciler.out_of_range)
+        if config.metrics_port is not None:
+            self._endpoint = MetricsEndpoint(config.metrics_port, lambda: prometheus(self.statistics()))
+        self._parts.coordination.start(reconciler, config.connect_s)
+        self._reconciler, self._feed, self._streams = reconciler, feed, subscription.streams
+        feed.start()
+        reconciler.start()
+
+    def _undo_join(self) -> None:
+        """Nothing was registered yet; after this, `subscribe` may be tried again."""
+        if self._endpoint is not None:
+            self._endpoint.close()
+        if self._parts is not None:
+            discard(self._parts)
+        self._parts = self._endpoint = None
+
+    def stream(self, number: int) -> Stream:
+        """The handle of one stream. Raises `Rejected` when the subscription has no such stream."""
+        if not 0 <= number < self._streams:
+            raise Rejected(
+                f"stream {number} does not exist: the subscription has {self._streams}, counted from 0"
+            )
+        return Stream(self._take, number)
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """The next record of any stream, or None after ``timeout`` seconds (negative: wait for ever)."""
+        record: Any = self._delivery.next()
+        if record is None:
+            records = self._take(None, 1, timeout)
+            record = records[0] if records else None
+        return record
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to ``num_messages`` records of all streams; returns as soon as there is at least one."""
+        return self._take(None, num_messages, timeout)
+
+    def _take(self, stream: int | None, limit: int, timeout: float) -> list[Any]:
+        """A notice comes alone, before any record: it is run here, and the wait goes on."""
+        reader = self._delivery if self._feed is None else self._feed
+        began = time.monotonic()
+        taken = reader.take(stream, limit, timeout)
+        while taken and type(taken[0]) is Notice:
+            taken[0].run()
+            left = timeout if timeout < 0 else max(0.0, began + timeout - time.monotonic())
+            taken = reader.take(stream, limit, left)
+        return taken
+
+    def pause(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Deliver nothing of these assigned partitions until `resume`."""
+        parts, wanted = self._running(), self._mine(partitions)
+        self._delivery.pause(wanted, parts.fetch.pause)
+
+    def resume(self, partitions: Sequence[KafkaPartition]) -> None:
+        """Go on delivering, at the same position."""
+        parts, wanted = self._running(), self._mine(partitions)
+        self._delivery.resume(wanted, parts.fetch.add)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def status(self) -> ConsumerStatus:
+        """Mode, owned partitions, lag and alarms, without asking anyone."""
+        if self._parts is None or self._reconciler is None:
+            return ConsumerStatus(mode=None, owned=frozenset(), lag={}, alarms=())
+        lag = {}
+        for each, at in ({} if self._closed else self._delivery.next_offsets()).items():
+            end = self._parts.fetch.end_of(each)
+            if end is not None:
+                lag[each] = max(end - at, 0)
+        return ConsumerStatus(
+            mode=self._reconciler.mode,
+            owned=self._reconciler.held(),
+            lag=lag,
+            alarms=self._reconciler.alarms,
+        )
+
+    def statistics(self) -> dict[str, Any]:
+        """The metrics as plain values, without asking anyone; docs/consumers.md lists them."""
+        parts, reconciler = self._parts, self._reconciler
+        return statistics(
+            Observed(
+                client_id=self._config.client_id,
+                group_id=self._config.group,
+                consumer_id=self.consumer_id,
+                status=self.status(),
+                counters=Counters() if parts is None else parts.counters,
+                assigned=0 if reconciler is None else reconciler.assigned_count,
+                queued=self._delivery.buffered(),
+            )
+        )
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Where ``/metrics`` is served on 127.0.0.1; None without ``metrics.port`` or not subscribed."""
+        return None if self._endpoint is None else self._endpoint.port
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Commit (with auto commit), give everything up and leave; at most 10 s. Idempotent.
+
+        Raises `Transient` when ZooKeeper or Kafka kept it from ending in time."""
+        if self._closing:
+            return
+        self._closing = True
+        self._delivery.done()
+        deadline = time.monotonic() + _CLOSE_S
+        ended = self._reconciler is None or self._leave(self._reconciler, deadline)
+        self._closed = True
+        self._delivery.close()
+        if self._feed is not None:
+            self._feed.join(max(deadline - time.monotonic(), 1.0))
+        if self._endpoint is not None:
+            self._endpoint.close()
+        if not ended:
+            raise Transient(f"close: {self.consumer_id} could not leave the group in {_CLOSE_S:g} s")
+
+    def _leave(self, reconciler: Reconciler, deadline: float) -> bool:
+        """Run callbacks while the member leaves: this thread is the application's."""
+        ended = reconciler.close(0)
+        while not ended and time.monotonic() < deadline:
+            try:
+                notices = self._delivery.take(None, 0, _LEAVE_TURN_S)
+            except RuntimeError:  # the last step of leaving closes the delivery
+                return reconciler.close(max(deadline - time.monotonic(), 0))
+            for each in notices:
+                if type(each) is Notice:
+                    self._run_while_leaving(each)
+            ended = reconciler.close(0)
+        return ended
+
+    def _run_while_leaving(self, notice: Notice) -> None:
+        try:
+            notice.run()
+        except Exception:  # noqa: BLE001 (the application's, whatever it is: leaving goes on)
+            _LOG.exception("%s: a callback failed while leaving", self.consumer_id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class MigratingConsumer(GroupConsumer):
+    """Takes part in ZooKeeper and Kafka coordination at once and obeys the one the mode node names.
+
+    Commits to both stores. ``coordination.migration.<key>`` sets a key of the embedded Kafka consumer;
+    ``bootstrap.servers`` alone suffices. With ``coordination.migration.enabled=false`` it is a
+    `ZookeeperConsumer`: no migration id, no Kafka membership.
+    Source: KIP-125; specs/zookeeper-coordination.md §8.10.
+    """
+
+    _migrating = True
+
+
+class ZookeeperConsumer(GroupConsumer):
+    """Coordinates and commits through ZooKeeper only, side by side with the Scala high-level consumer.
+
+    It is not migration-aware: a group with one of these stays in ZooKeeper mode.
+    Source: specs/zookeeper-coordination.md §§1-7.
+    """
+
+    _migrating = False

@@ -1,0 +1,437 @@
+"""What a member knows before it decides: the group in ZooKeeper, its Kafka assignment, the Kafka group.
+
+That a member is there: its session, its registration, the proofs of both, and the mode it publishes.
+
+Who a consumer is: its place in the group and what it writes about itself.
+
+Watches over the shares of old members, when that falls to this member: tells people of those that nobody
+takes and, if configured, wakes who has given up (F9).
+
+What a member is made of, and by which rules it starts, commits and lets go.
+
+The assignment of the whole group, told to the application before it is delivered anything (§8.7, L12).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from groupshift.consumers.callbacks import Application, Nobody
+from groupshift.consumers.delivery import Delivery
+from groupshift.consumers.metrics import Counters
+from groupshift.consumers.threads import Agenda
+from groupshift.domain.assignment import GroupAssignment, kafka_threads, map_to_threads, threads_by_topic
+from groupshift.domain.group import KafkaGroup
+from groupshift.domain.modes import Mode, ModeNode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import (
+    CoordinationView,
+    Decision,
+    Member,
+    Situation,
+    decide,
+    zookeeper_assignment,
+)
+from groupshift.domain.registration import Pattern, Registration, encode_awareness, encode_registration
+from groupshift.domain.stale_members import (
+    Vigil,
+    advice,
+    due,
+    entrusted,
+    neglected,
+    responsible,
+    schemes_of_losers,
+    watch,
+)
+from groupshift.errors import GroupshiftError, Rejected, Transient
+from groupshift.ports.consumer import Coordination, Fetch, Membership, MembershipListener, Reset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """``member`` for decisions, ``registration`` and ``software`` (its version) for the nodes."""
+
+    member: Member
+    registration: Registration
+    software: str
+
+    def written(self) -> bytes:
+        """``ids/<cid>``."""
+        return encode_registration(self.registration)
+
+    def awareness(self, mode: Mode | None, node: ModeNode | None) -> bytes:
+        """``migration/ids/<cid>``: with the mode in effect and the write it acts on, once there is one."""
+        return encode_awareness(self.registration, software=self.software, mode=mode, node=node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The collaborators of one consumer; ``membership`` is None for one of the old protocol."""
+
+    coordination: Coordination
+    membership: Membership | None
+    fetch: Fetch
+    delivery: Delivery
+    application: Application = field(default_factory=Nobody)
+    counters: Counters = field(default_factory=Counters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand;
+    ``wake_every_s`` is the least time between two wakings of old members, 0 for none at all."""
+
+    reset: Reset
+    auto_commit: bool
+    drain_s: float
+    wake_every_s: float = 0.0
+
+
+_LOG = logging.getLogger(__name__)
+_SHOWN = 200
+_CLIENTS_S = 1.0
+_CLIENTS_EVERY_S = 1.0
+
+
+class Outlook:
+    """Only the reconciler's thread calls this.
+
+    ``assignment`` is what the Kafka group assigned in the present generation, None between generations;
+    ``generation`` counts its changes. ``evicted`` is True from the loss of the membership until what was
+    held is given up; no assignment counts before."""
+
+    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
+        self._member, self._parts, self._agenda = member, parts, agenda
+        self._stale, self._said = True, ""
+        static = member.pattern is Pattern.STATIC
+        self._own_topics = tuple(sorted(member.subscription)) if static else ()
+        self._clients: frozenset[str] | None = None
+        self._subscribed: dict[str, tuple[int, ...]] | None = None
+        self.view: CoordinationView | None = None
+        self.assignment: frozenset[TopicPartition] | None = None
+        self.evicted = False
+        self.generation = 0
+
+    # -- ZooKeeper -------------------------------------------------------------------------------
+
+    def outdate(self) -> None:
+        """A watch fired, or may have been lost."""
+        self._stale = True
+
+    def forget(self) -> None:
+        """A new session: no watch stands."""
+        self.view = None
+
+    def observe(self) -> None:
+        """Read the view unless it is fresh. Raises `Transient`; it then stays outdated."""
+        if not self._stale and self.view is not None:
+            return
+        self._stale = False
+        try:
+            view = self._parts.coordination.observe(self.view, self._own_topics)
+            self.view = view
+            self._subscribe(view)
+        except GroupshiftError:
+            self._stale = True
+            raise
+        except Exception as error:
+            self._stale = True
+            raise self._unforeseen(error) from error
+
+    def _subscribe(self, view: CoordinationView) -> None:
+        """One source of topic names for both systems (L5): what ZooKeeper shows is what Kafka is told."""
+        found = {topic: view.partitions.get(topic, ()) for topic in self._member.topics(view.partitions)}
+        if self._parts.membership is not None and found != self._subscribed:
+            static = self._own_topics
+            self._parts.membership.subscribe([each for each in found if found[each] or each in static])
+            self._subscribed = found
+
+    def _unforeseen(self, error: Exception) -> Rejected:
+        """What a person has to see. Nothing was decided on what could not be read: the member keeps what it
+        has, takes nothing, and looks again."""
+        sentence = (
+            f"the nodes of the group cannot be read ({type(error).__name__}: {str(error)[:_SHOWN]}): this "
+            "member keeps what it owns, takes nothing and tries again; look at the nodes below /consumers"
+        )
+        if sentence != self._said:
+            _LOG.error("%s: %s", self._member.consumer_id, sentence, exc_info=error)
+        self._said = sentence
+        return Rejected(sentence)
+
+    # -- Kafka -----------------------------------------------------------------------------------
+
+    def adopt(self, assignment: frozenset[TopicPartition] | None) -> None:
+        """A generation begins (or ends: None); who is in the group is asked anew."""
+        self.assignment, self._clients = assignment, None
+        self.generation += 1
+
+    def evict(self) -> None:
+        """The group has gone on without this member."""
+        self.adopt(None)
+        self.evicted = True
+
+    def forgive(self) -> bool:
+        """What was held when the membership was lost is given up; True when there is a new one already."""
+        again, self.evicted = self.evicted and self.assignment is not None, False
+        return again
+
+    def learn_clients(self, acting: Mode | None) -> None:
+        """Know who is in the Kafka group before a toggle needs it; they change with the generation only."""
+        membership, needed = self._parts.membership, self._clients is None and self.assignment is not None
+        if membership is None or not needed or acting is not Mode.KAFKA:
+            self._agenda.cancel("clients")  # a due timer that nobody asks for would keep the loop awake
+            return
+        if self._agenda.every("clients", _CLIENTS_EVERY_S):
+            try:
+                self._clients = membership.clients(_CLIENTS_S)
+            except Transient as error:
+                _LOG.info("%s: %s", self._member.consumer_id, error)
+
+    # -- deciding --------------------------------------------------------------------------------
+
+    def decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
+        """What to do, on what is known now; lists the Kafka group when the decision depends on it."""
+        decision = self._decide(acting, held)
+        if decision.ask_clients and self._parts.membership is not None:
+            self._clients = self._parts.membership.clients(_CLIENTS_S)
+            decision = self._decide(acting, held)
+        return decision
+
+    def _decide(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Decision:
+        """Nothing is done yet: what breaks the decision is something of the view."""
+        try:
+            return decide(self._situation(acting, held))
+        except GroupshiftError:
+            self._stale = True
+            raise
+        except Exception as error:
+            self._stale = True
+            raise self._unforeseen(error) from error
+
+    def _situation(self, acting: Mode | None, held: Mapping[TopicPartition, str]) -> Situation:
+        assert self.view is not None  # noqa: S101 (observed before)
+        return Situation(
+            member=self._member,
+            view=self.view,
+            acting=acting,
+            held=held,
+            kafka_assignment=None if self.evicted else self.assignment,
+            kafka_clients=self._clients,
+        )
+
+
+class Presence:
+    """Only the reconciler's thread calls this."""
+
+    def __init__(self, identity: Identity, parts: Parts, agenda: Agenda) -> None:
+        self._identity, self._member = identity, identity.member
+        self._parts, self._agenda = parts, agenda
+        self._registered = self._joined = False
+        self._published: tuple[Mode, str] | None = None
+        self.session: int | None = None
+
+    @property
+    def registered(self) -> bool:
+        """False until `register` has succeeded in this session."""
+        return self._registered
+
+    def begin(self, session: int) -> None:
+        """A new session: nothing of the former one is there any more."""
+        self.session, self._registered, self._published = session, False, None
+
+    def withdraw(self) -> None:
+        """The registration was found to be gone."""
+        self._registered = False
+
+    def register(self, listener: MembershipListener, mode: Mode | None, node: ModeNode | None) -> bool:
+        """Register unless it is done, start the membership after the first time; True when it was new.
+
+        ``mode`` and ``node`` are in effect already when only the registration was lost."""
+        if self._registered:
+            return False
+        awareness = self._identity.awareness(mode, node) if self._member.aware else None
+        self._parts.coordination.register(self._identity.written(), awareness)
+        self._registered = True
+        if self._parts.membership is not None and not self._joined:
+            self._joined = True
+            self._parts.membership.start(listener)
+        return True
+
+    def prove(self) -> None:
+        """Ask three times a session whether it lives; the answer extends the lease (F5)."""
+        session_s = self._parts.coordination.session_s
+        if self._agenda.every("proof", session_s / 3):
+            self._parts.coordination.prove(
+                lambda sent: self._parts.delivery.change_lease(
+                    lambda lease: lease.prove_zookeeper(sent, session_s)
+                )
+            )
+
+    def publish(self, mode: Mode, node: ModeNode) -> None:
+        """After it is in effect (F6, F7): which mode, because of which write of the mode node."""
+        wanted = (mode, node.identity)
+        if self._member.aware and self._published != wanted:
+            self._parts.coordination.publish(self._identity.awareness(mode, node))
+            self._published = wanted
+
+
+_LOOK_EVERY_S = 2.0
+_LOOK_IDLY_S = 5.0
+
+
+class Waker:
+    """Only the reconciler's thread calls this. ``alarms`` are sentences for people."""
+
+    def __init__(self, member: Member, parts: Parts, policy: Policy, agenda: Agenda) -> None:
+        self._member, self._parts, self._agenda = member, parts, agenda
+        self._every_s = policy.wake_every_s
+        self._vigil = Vigil()
+        self.alarms: tuple[str, ...] = ()
+
+    def look(self, view: CoordinationView | None, acting: Mode | None) -> None:
+        """From time to time: who owns what belongs to old members. Raises `Transient`."""
+        if view is None or not responsible(self._member, view, acting):
+            self._agenda.cancel("wake")
+            self._vigil, self.alarms = Vigil(woken_at=self._vigil.woken_at), ()
+            return
+        if not self._agenda.every("wake", _LOOK_EVERY_S if self._every_s > 0 else _LOOK_IDLY_S):
+            return
+        expected = entrusted(self._member, view)
+        unowned = self._parts.coordination.unowned(sorted(expected))
+        self._vigil = watch(self._vigil, expected, unowned, time.monotonic())
+        self._tell(view, neglected(self._vigil, self._every_s, time.monotonic()))
+        if due(self._vigil, self._every_s, time.monotonic()):
+            names = ", ".join(sorted({thread for thread, _ in self._vigil.free.values()}))
+            _LOG.warning(
+                "%s: waking old members; nobody took the share of %s", self._member.consumer_id, names
+            )
+            self._parts.coordination.wake()
+            self._parts.counters.woken += 1
+            self._vigil = replace(self._vigil, woken_at=time.monotonic())
+
+    def _tell(self, view: CoordinationView, free: Mapping[TopicPartition, str]) -> None:
+        former, self.alarms = self.alarms, ()
+        if not free:
+            return
+        names, look = (
+            ", ".join(map(str, free)),
+            advice(self._member, schemes_of_losers(self._member, view, free)),
+        )
+        self.alarms = (f"{names}: old members do not take them; restart those members, and: {look}",)
+        if self.alarms != former:
+            _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])
+
+
+_BOUND_S = 3.0
+_ANSWER_S = 1.0
+_PAUSE_S, _LATER_S = 0.05, 1.0
+_STABLE = "Stable"
+
+
+class GroupListener:
+    """Only the reconciler's thread calls this; the Kafka group is asked on a thread for each generation."""
+
+    def __init__(self, member: Member, parts: Parts, agenda: Agenda) -> None:
+        self._member, self._parts, self._agenda = member, parts, agenda
+        self._asking: int | None = None
+        self._answer: tuple[int, KafkaGroup | None] | None = None
+        self._told: GroupAssignment | None = None
+
+    def told(self, mode: Mode, outlook: Outlook) -> bool:
+        """Whether delivery may start: everything about this assignment was told, or nobody listens.
+
+        In Kafka mode the group is asked until it is stable. At the bound delivery starts with a map that is
+        incomplete; the complete one is told when there is one."""
+        if not self._parts.application.wants_group or outlook.view is None:
+            return True
+        if mode is Mode.ZOOKEEPER:
+            self.stop()
+            if not outlook.view.problems:
+                self._tell(
+                    GroupAssignment(mode=mode, threads=zookeeper_assignment(self._member, outlook.view))
+                )
+            return True
+        if outlook.assignment is None:
+            self.stop()
+            return True
+        if self._answer is not None and self._answer[0] == outlook.generation:
+            self._tell(self._kafka(outlook, self._answer[1]))
+            return True
+        if self._asking != outlook.generation:
+            self._asking = outlook.generation
+            self._ask(outlook.generation)
+        return False
+
+    def stop(self) -> None:
+        """The member leaves, or has no part in the Kafka group: nobody waits for an answer any more."""
+        self._asking = None
+
+    def _tell(self, assignment: GroupAssignment) -> None:
+        if assignment != self._told:
+            self._told = assignment
+            self._parts.application.group_assigned(assignment)
+
+    def _ask(self, generation: int) -> None:
+        threading.Thread(
+            target=self._gather,
+            args=(generation,),
+            name=f"groupshift-describe-{self._member.consumer_id}",
+            daemon=True,
+        ).start()
+
+    def _gather(self, generation: int) -> None:
+        """Until the group is stable or this generation is over; at the bound it is said that it is not."""
+        deadline, pause, late = time.monotonic() + _BOUND_S, threading.Event(), False
+        while self._asking == generation:
+            found = self._stable()
+            if found is not None or (not late and time.monotonic() >= deadline):
+                self._know(generation, found)
+                late = True
+            if found is not None:
+                return
+            pause.wait(_LATER_S if late else _PAUSE_S)
+
+    def _know(self, generation: int, found: KafkaGroup | None) -> None:
+        def answer() -> None:
+            if self._asking == generation:
+                self._answer = (generation, found)
+
+        self._agenda.post(answer)
+
+    def _stable(self) -> KafkaGroup | None:
+        membership = self._parts.membership
+        try:
+            group = membership.describe(_ANSWER_S) if membership is not None else None
+        except GroupshiftError as error:
+            _LOG.info("%s: %s", self._member.consumer_id, error)
+            return None
+        return group if group is not None and group.state == _STABLE else None
+
+    def _kafka(self, outlook: Outlook, group: KafkaGroup | None) -> GroupAssignment:
+        own, assignment = self._member, outlook.assignment or frozenset()
+        subscriptions = self._subscriptions(outlook, group)
+        if group is None or subscriptions is None:
+            topics = own.topics({each.topic for each in assignment})
+            threads = map_to_threads(assignment, threads_by_topic({own.consumer_id: topics}))
+            return GroupAssignment(mode=Mode.KAFKA, threads=threads, complete=False)
+        return GroupAssignment(mode=Mode.KAFKA, threads=kafka_threads(group.members, subscriptions))
+
+    def _subscriptions(self, outlook: Outlook, group: KafkaGroup | None) -> dict[str, dict[str, int]] | None:
+        """Of every registered member; None where they are not known, also for a pattern of another member
+        that cannot be evaluated: the own partitions do not wait for it."""
+        view = outlook.view
+        if group is None or view is None:
+            return None
+        known = {each.topic for member in group.members for each in member.assignment} | set(view.partitions)
+        try:
+            return {
+                cid: each.topics(known, hidden=self._member.hidden)
+                for cid, each in view.registrations.items()
+            }
+        except Rejected as wrong:
+            _LOG.warning("%s: %s", self._member.consumer_id, wrong)
+            return None

@@ -1,0 +1,470 @@
+"""`groupshift.ports.consumer.Membership` on confluent-kafka: the embedded Kafka consumer (EKC).
+
+It never fetches: ``assign([])`` in the callback (with a cooperative assignor: assigned and paused) keeps
+the membership and leaves the records to the fetcher; ``unassign()`` at the end of a revocation lets the
+rebalance go on (specs/zookeeper-coordination.md §8.1, checked). It has a thread of its own and takes no
+lock of the reconciler (L1). Commits are made on that thread too, in order and also while a revocation is
+under way (O1); the reconciler waits for them within a bound, so that a coordinator that does not answer
+cannot hold a hand-over (L2).
+
+Commits of the embedded Kafka consumer, made on the thread that owns it.
+
+What the Kafka group has committed, asked beside its membership.
+
+A broker answers the requests of one connection in order, and a JoinGroup only when the rebalance is over:
+what is asked on the member's own connection waits for it (observed: 1 to 3 s at every join).
+
+Who is in the Kafka group, asked beside its membership.
+
+By the older listing call: the admin client's DescribeConsumerGroups aborts the process (an assertion in
+librdkafka 2.16.0) when it times out after the process was paused.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from groupshift.consumers.config_keys import connecting
+from groupshift.consumers.metrics import Counters
+from groupshift.consumers.threads import Calls
+from groupshift.domain.assignment import parse_assignment
+from groupshift.domain.group import KafkaGroup, KafkaMember
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Conflict, Transient
+from groupshift.ports.consumer import MembershipListener
+
+_ANSWER_S = 1.0
+_COMMIT_TURN_S = 0.005
+_LATE_S = 60.0
+_FORGOTTEN = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+Asked = frozenset[tuple[str, int, int]]
+
+
+class KafkaCommits:
+    """``on_commit`` has to be the consumer's callback of that name.
+
+    A synchronous commit without an answer keeps the thread for a session timeout, and with it the word that
+    the membership is lost, or (with a cooperative assignor) the callbacks of a join. So a commit polls while
+    it waits, except inside a revocation (`blocking`), where the generation is known to be valid and nothing
+    may be polled."""
+
+    def __init__(self) -> None:
+        self.blocking = False
+        self._awaited: tuple[Asked, Future[None]] = (frozenset(), Future())
+        self._given_up: list[tuple[Asked, float]] = []
+
+    def commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit and wait. Raises `Conflict` when the group no longer knows the member, else `Transient`."""
+        wanted = [KafkaPartition(*each, offset) for each, offset in offsets.items()]
+        try:
+            if not self.blocking:
+                self._poll_until_done(consumer, wanted)
+                return
+            for each in consumer.commit(offsets=wanted, asynchronous=False) or ():
+                if each.error is not None:
+                    raise _family(each.error)
+        except KafkaException as error:
+            raise _family(error.args[0]) from error
+        except RuntimeError as error:
+            raise Transient(f"the Kafka membership is closed: {error}") from error
+
+    def _poll_until_done(self, consumer: Consumer, wanted: list[KafkaPartition]) -> None:
+        asked, answered = _asked(wanted), Future[None]()
+        self._awaited = (asked, answered)
+        consumer.commit(offsets=wanted, asynchronous=True)
+        deadline = time.monotonic() + _ANSWER_S
+        while not answered.done() and time.monotonic() < deadline:
+            consumer.poll(_COMMIT_TURN_S)
+        if not answered.done():
+            self._given_up.append((asked, deadline + _LATE_S))
+            raise Transient("commit to Kafka: no answer from the coordinator")
+        answered.result()
+
+    def on_commit(self, error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
+        """The answer to the commit that is waited for, or to one that was given up: that one came first if
+        both ask for the same, and it proves the membership of an earlier moment only."""
+        asked, answered = self._awaited
+        found, now = _asked(partitions), time.monotonic()
+        self._given_up = [each for each in self._given_up if each[1] > now]
+        late = next((each for each in self._given_up if each[0] == found), None)
+        if late is not None:
+            self._given_up.remove(late)
+        elif not answered.done() and found == asked:
+            self._answer(answered, error, partitions)
+
+    @staticmethod
+    def _answer(answered: Future[None], error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
+        failed = error or next((each.error for each in partitions if each.error is not None), None)
+        if failed is None:
+            answered.set_result(None)
+        else:
+            answered.set_exception(_family(failed))
+
+
+def _asked(partitions: list[KafkaPartition]) -> Asked:
+    return frozenset((each.topic, each.partition, each.offset) for each in partitions)
+
+
+def _family(error: KafkaError) -> Conflict | Transient:
+    if error.code() in _FORGOTTEN:
+        return Conflict(f"the Kafka group no longer knows this member: {error}")
+    return Transient(f"commit to Kafka failed: {error}")
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class CommittedOffsets:
+    """A client that never joins. ``properties`` are the member's; may be called from any thread."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        group = {"group.id": properties["group.id"], "enable.auto.commit": False}
+        self._consumer = Consumer({**connecting(properties), **group})
+        self._turn = threading.Lock()
+        self._closed = False
+
+    def warm(self, topic: str, timeout: float) -> None:
+        """Find the coordinator, if it answers."""
+        try:
+            self.read([TopicPartition(topic, 0)], timeout)
+        except Transient as error:
+            _LOG.info("%s", error)
+
+    def read(
+        self, partitions: Collection[TopicPartition], timeout: float
+    ) -> Mapping[TopicPartition, int | None]:
+        """One OffsetFetch for all; None where there is none. Raises `Transient` after ``timeout`` seconds."""
+        asked = [KafkaPartition(*each) for each in partitions]
+        if not self._turn.acquire(timeout=timeout):
+            raise Transient(f"committed offsets: no answer within {timeout:g} s")
+        try:
+            if self._closed:
+                raise Transient("committed offsets: the consumer is closed")
+            answer = self._consumer.committed(asked, timeout=timeout)
+        except (KafkaException, RuntimeError) as error:
+            raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
+        finally:
+            self._turn.release()
+        failed = next((each.error for each in answer if each.error is not None), None)
+        if failed is not None:
+            raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
+        return {
+            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
+            for each in answer
+        }
+
+    def close(self) -> None:
+        """Idempotent."""
+        with self._turn:
+            if not self._closed:
+                self._closed = True
+                self._consumer.close()
+
+
+_STABLE = "Stable"
+_LEFT_S = 0.1
+
+
+class GroupDescription:
+    """Reads the group of a member with these ``properties``; one thread at a time."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._properties = properties
+        self._group, self._client_id = str(properties["group.id"]), str(properties["client.id"])
+        self._admin: AdminClient | None = None
+
+    def read(self, timeout: float) -> KafkaGroup:
+        """An answer without this very member is no answer: absence proves nothing. Raises `Transient`."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                listed = self._listed(timeout)
+        except KafkaException as error:
+            raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
+        found = [_described(group) for group in listed]
+        for group in found:
+            if any(member.client_id == self._client_id for member in group.members):
+                return group
+        raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
+
+    def _listed(self, timeout: float) -> list[Any]:
+        """A broker that has just started may say that there is no broker. The client then drops the one it
+        knows and asks nobody any more (observed: librdkafka 2.16.1, two minutes and more), until it is asked
+        for topics: it looks for brokers at the addresses it was given."""
+        if self._admin is None:
+            self._admin = AdminClient(connecting(self._properties))
+        deadline = time.monotonic() + timeout
+        try:
+            return list(self._admin.list_groups(self._group, timeout=timeout))
+        except KafkaException:
+            left = deadline - time.monotonic()
+            if left <= _LEFT_S:
+                raise
+            self._admin.list_topics(timeout=left / 2)
+            return list(self._admin.list_groups(self._group, timeout=left / 2))
+
+    def close(self) -> None:
+        """Drop the connection."""
+        self._admin = None
+
+
+def _described(group: Any) -> KafkaGroup:
+    stable = group.state == _STABLE
+    return KafkaGroup(
+        state=group.state,
+        protocol=group.protocol,
+        members=tuple(
+            KafkaMember(
+                member_id=each.id,
+                client_id=each.client_id,
+                host=each.client_host,
+                assignment=parse_assignment(each.assignment or b"") if stable else frozenset(),
+            )
+            for each in group.members
+        ),
+    )
+
+
+_TURN_S = 0.02
+_AGAIN_S = 1.0
+_REVOKE_S = 5.0
+_REFRESHES_S = (0.1, 0.5, 2.0)
+_METADATA_S = 0.5
+_WARM_S = 1.0
+
+
+class KafkaMembership:
+    """Member of group ``properties['group.id']``, subscribed to topics by name.
+
+    ``properties`` are librdkafka's; ``client.id`` is the member's consumer id, by which others match
+    this membership with the registration in ZooKeeper.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], counters: Counters) -> None:
+        self._counters = counters
+        self._properties = dict(properties)
+        self._group = str(properties["group.id"])
+        self._topics: list[str] = []
+        self._refreshes: list[float] = []
+        self._incremental = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
+        self._commits = KafkaCommits()
+        self._consumer = Consumer({**self._properties, "on_commit": self._commits.on_commit})
+        self._offsets = CommittedOffsets(self._properties)
+        self._description = GroupDescription(self._properties)
+        self._assigned: frozenset[TopicPartition] = frozenset()
+        self._calls = Calls()
+        self._later: Future[None] | None = None
+        self._thread = threading.Thread(
+            target=self._run, name=f"groupshift-member-{properties['client.id']}", daemon=True
+        )
+        self._farewell = threading.Thread(
+            target=self._consumer.close, name=f"groupshift-farewell-{properties['client.id']}", daemon=True
+        )
+        self._stopping = False
+        self._joined = threading.Event()
+        self._listener: MembershipListener | None = None
+
+    @property
+    def session_s(self) -> float:
+        """``session.timeout.ms`` in seconds."""
+        return float(self._properties["session.timeout.ms"]) / 1000
+
+    # -- the thread ------------------------------------------------------------------------------
+
+    def warm(self, topics: Collection[str]) -> None:
+        """Find the coordinator, if it answers; before `start`."""
+        for topic in sorted(topics)[:1]:
+            self._offsets.warm(topic, _WARM_S)
+
+    def start(self, listener: MembershipListener) -> None:
+        """Poll on the own thread."""
+        self._listener = listener
+        self._thread.start()
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Names only: both coordination systems see one source of topics (L5, L6)."""
+        self._calls.hand(lambda: self._subscribe(sorted(topics)))
+
+    def _subscribe(self, topics: list[str]) -> None:
+        if topics != self._topics:
+            self._topics = topics
+            if topics:
+                self._consumer.subscribe(
+                    topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                )
+            else:
+                self._consumer.unsubscribe()
+        self._refreshes = [time.monotonic() + each for each in _REFRESHES_S] if topics else []
+
+    def _refresh(self) -> None:
+        """A full answer makes the client compare its subscription with what there is, and rejoin; the
+        brokers hear of a change a little later than ZooKeeper's watchers."""
+        while self._refreshes and self._refreshes[0] <= time.monotonic():
+            del self._refreshes[0]
+            try:
+                self._consumer.list_topics(timeout=_METADATA_S)
+            except KafkaException as error:
+                _LOG.info("group %s: topics could not be listed: %s", self._group, error)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._calls.serve(_TURN_S)
+            self._refresh()
+            try:
+                message = self._consumer.poll(0)
+            except Exception:  # noqa: BLE001 (what a callback raises comes out of `poll`)
+                _LOG.exception(
+                    "group %s: a rebalance failed; this member leaves and joins again", self._group
+                )
+                self._join_again()
+                continue
+            if message is not None and message.error() is not None:
+                _LOG.warning("group %s: %s", self._group, message.error())
+        self._farewell.start()
+
+    def _join_again(self) -> None:
+        """Nobody polled for would keep the partitions until ``max.poll.interval.ms``, and deliver nothing."""
+        self._joined.clear()
+        self._assigned, topics, self._topics = frozenset(), self._topics, []
+        if self._listener is not None:
+            self._listener.lost()
+        with suppress(KafkaException):
+            self._consumer.unsubscribe()
+        self._calls.serve(_AGAIN_S)
+        self._subscribe(topics)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        found = _where(partitions)
+        if self._incremental:
+            # Paused, and at the log end in case a request slips out: only so does the client tell the group
+            # what it keeps.
+            held = [KafkaPartition(*each, OFFSET_END) for each in found]
+            consumer.incremental_assign(held)
+            consumer.pause(held)
+            found |= self._assigned
+        else:
+            consumer.assign([])
+        self._assigned = found
+        self._joined.set()
+        if self._listener is not None:
+            self._listener.assigned(found)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        """Serve the listener's commits until it has let go: the generation is still valid (D3)."""
+        kept = self._assigned - _where(partitions) if self._incremental else frozenset()
+        if self._listener is not None and not self._stopping:
+            self._commits.blocking, released = True, self._listener.revoked(kept)
+            deadline = time.monotonic() + _REVOKE_S
+            while not released.is_set() and time.monotonic() < deadline:
+                self._calls.serve(_TURN_S)
+            self._commits.blocking = False
+            if not released.is_set():
+                _LOG.warning("group %s: revocation not finished in %g s", self._group, _REVOKE_S)
+                self._listener.lost()  # what is still held is committed under no later generation
+        self._joined.clear()
+        self._assigned = kept
+        self._unassign(consumer, partitions)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        self._joined.clear()
+        self._assigned = frozenset()
+        if self._listener is not None and not self._stopping:
+            self._listener.lost()
+        self._unassign(consumer, partitions)
+
+    def _unassign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        if self._incremental:
+            consumer.incremental_unassign(partitions)
+        else:
+            consumer.unassign()
+
+    # -- offsets ---------------------------------------------------------------------------------
+
+    def joined(self, timeout: float) -> bool:
+        """Between assignment and revocation."""
+        return self._joined.wait(timeout)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
+        """Synchronous, on the own thread; see the port for what is raised."""
+        if offsets:
+            self._calls.ask(lambda: self._commit(offsets), timeout, "commit to Kafka")
+
+    def commit_later(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Skipped while an earlier one is still under way: the next call carries newer offsets."""
+        if offsets and self._joined.is_set() and (self._later is None or self._later.done()):
+            self._later = self._calls.hand(lambda: self._try_commit(offsets))
+
+    def _try_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            self._commit(offsets)
+        except (Transient, Conflict) as error:
+            _LOG.info("group %s: commit to Kafka postponed: %s", self._group, error)
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Never while joining: it would wait for the answer to JoinGroup on the same connection, and with it
+        the thread on which the join's callbacks run, for a session timeout (observed: 10 s, all alike)."""
+        if not self._joined.is_set():
+            raise Transient("the Kafka group is rebalancing")
+        self._commits.commit(self._consumer, offsets)
+        self._counters.kafka_commits += len(offsets)
+
+    def committed(
+        self, partitions: Collection[TopicPartition], timeout: float
+    ) -> Mapping[TopicPartition, int | None]:
+        """One OffsetFetch for all."""
+        return self._offsets.read(partitions, timeout)
+
+    # -- the group -------------------------------------------------------------------------------
+
+    def clients(self, timeout: float) -> frozenset[str]:
+        """Of `describe`."""
+        return frozenset(member.client_id for member in self.describe(timeout).members)
+
+    def describe(self, timeout: float) -> KafkaGroup:
+        """Raises `Transient` without a full answer."""
+        return self._description.read(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Leave the group; waits at most ``timeout`` seconds for the broker.
+
+        The client ends on a thread of its own, which may be late: librdkafka (2.16.0) waits until every
+        commit is answered, and repeats one that was under way when the coordinator's connection broke until
+        a broker answers, without end (observed: for as long as the brokers were away). It takes no part any
+        more meanwhile: no heartbeat, no listener."""
+        self._stopping = True
+        deadline = time.monotonic() + timeout
+        if self._thread.ident is None:
+            self._consumer.close()
+        else:
+            self._thread.join(timeout)
+            self._await_farewell(max(0.0, deadline - time.monotonic()))
+        self._offsets.close()
+        self._description.close()
+
+    def _await_farewell(self, timeout: float) -> None:
+        if self._farewell.ident is not None:
+            self._farewell.join(timeout)
+        if self._thread.is_alive() or self._farewell.is_alive():
+            _LOG.warning("group %s: Kafka does not answer; its client ends when a broker does", self._group)
+
+
+def _where(partitions: Collection[KafkaPartition]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(each.topic, each.partition) for each in partitions)

@@ -1,0 +1,213 @@
+"""A consumer's metrics: one dictionary, and the same as Prometheus text.
+
+The names follow the JMX names of the old consumer and of KIP-125 (specs/zookeeper-coordination.md §8.8);
+unlike those, each carries client, group and consumer id, and they are gone when the consumer is closed.
+
+What a consumer counts for its metrics; see `groupshift.consumers.metrics`.
+
+A consumer's metrics over HTTP, on 127.0.0.1 only.
+
+What an application sees of a consumer besides the consumer itself: its streams and its status.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from confluent_kafka import Message
+
+from groupshift.domain.modes import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Rejected
+
+
+class Counters:
+    """Each counter has one writing thread: ``kafka_commits`` the membership's, the rest the reconciler's.
+
+    Commits are counted by partition. A rebalance lasts from the first difference between what is held and
+    what should be until there is none; ``rebalance_s`` is the sum in seconds."""
+
+    def __init__(self) -> None:
+        self.kafka_commits = 0
+        self.zookeeper_commits = 0
+        self.rebalances = 0
+        self.rebalance_s = 0.0
+        self.woken = 0
+        self._since: float | None = None
+
+    def differ(self, *, different: bool) -> None:
+        """After each decision: whether something had to be given up, taken or started."""
+        now = time.monotonic()
+        if different and self._since is None:
+            self._since = now
+        elif not different and self._since is not None:
+            self.rebalances += 1
+            self.rebalance_s += now - self._since
+            self._since = None
+
+
+_HOST = "127.0.0.1"
+
+
+class MetricsEndpoint:
+    """Serves what ``text`` returns at ``/metrics``; ``port`` 0 takes a free one.
+
+    Raises `Rejected` when the port is taken."""
+
+    def __init__(self, port: int, text: Callable[[], str]) -> None:
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = self.path.partition("?")[0] == "/metrics"
+                body = text().encode() if found else b""
+                self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)
+                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """A scrape is not worth a line."""
+
+        try:
+            self._server = ThreadingHTTPServer((_HOST, port), Answer)
+        except OSError as error:
+            raise Rejected(f"metrics.port {port} cannot be opened ({error}); choose another or 0") from error
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="groupshift-metrics", daemon=True, args=(0.1,)
+        )
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerStatus:
+    """A consumer's state: ``mode`` in effect (None before the first decision), partitions owned, lag of
+    those whose log end is known (records), and alarms for people (D11, F6)."""
+
+    mode: Mode | None
+    owned: frozenset[TopicPartition]
+    lag: Mapping[TopicPartition, int]
+    alarms: tuple[str, ...]
+
+
+class Stream:
+    """One stream of a consumer: the partitions its thread id owns, in every topic that has it."""
+
+    def __init__(self, take: Callable[[int, int, float], list[Any]], number: int) -> None:
+        self._take, self._number = take, number
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """The next record of this stream, or None after ``timeout`` seconds (negative: wait for ever).
+
+        Raises `RuntimeError` when the consumer is closed."""
+        records = self._take(self._number, 1, timeout)
+        return records[0] if records else None
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to ``num_messages`` records; returns as soon as there is at least one."""
+        return self._take(self._number, num_messages, timeout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What the dictionary is made of; ``queued`` are records fetched and not handed out."""
+
+    client_id: str
+    group_id: str
+    consumer_id: str
+    status: ConsumerStatus
+    counters: Counters
+    assigned: int
+    queued: int
+
+
+def statistics(observed: Observed) -> dict[str, Any]:
+    """Plain values only; docs/consumers.md lists them."""
+    status, counters = observed.status, observed.counters
+    return {
+        "client_id": observed.client_id,
+        "group_id": observed.group_id,
+        "consumer_id": observed.consumer_id,
+        "mode": None if status.mode is None else status.mode.value,
+        "active_kafka_coordination_count": int(status.mode is Mode.KAFKA),
+        "kafka_owned_partitions_count": observed.assigned,
+        "owned_partitions_count": len(status.owned),
+        "owned_partitions_by_topic": dict(sorted(Counter(each.topic for each in status.owned).items())),
+        "rebalances": counters.rebalances,
+        "rebalance_seconds": counters.rebalance_s,
+        "kafka_commits": counters.kafka_commits,
+        "zookeeper_commits": counters.zookeeper_commits,
+        "old_members_woken": counters.woken,
+        "fetch_queue_size": observed.queued,
+        "lag": {str(each): behind for each, behind in sorted(status.lag.items())},
+        "alarms": list(status.alarms),
+    }
+
+
+_SAMPLES = (
+    ("active_kafka_coordination_count", "gauge", "1 while the Kafka group decides, 0 while ZooKeeper does"),
+    ("kafka_owned_partitions_count", "gauge", "partitions that the Kafka group assigned to this member"),
+    ("owned_partitions_count", "gauge", "partitions whose owner node this member holds"),
+    ("rebalances", "counter", "times that what is held was brought to what should be"),
+    ("rebalance_seconds", "counter", "time that took in all"),
+    ("kafka_commits", "counter", "offsets committed to Kafka"),
+    ("zookeeper_commits", "counter", "offsets committed to ZooKeeper"),
+    ("old_members_woken", "counter", "times that stuck old members were woken"),
+    ("fetch_queue_size", "gauge", "records fetched and not yet handed out"),
+)
+
+
+def prometheus(stats: Mapping[str, Any]) -> str:
+    """The text format, version 0.0.4; ends with a line end."""
+    return "\n".join(_lines(stats)) + "\n"
+
+
+def _lines(stats: Mapping[str, Any]) -> Iterator[str]:
+    labels = {name: stats[name] for name in ("client_id", "group_id", "consumer_id")}
+    for name, kind, text in _SAMPLES:
+        full = f"groupshift_consumer_{name}{'_total' if kind == 'counter' else ''}"
+        yield from _head(full, kind, text)
+        yield _sample(full, labels, stats[name])
+    topics = "groupshift_consumer_topic_owned_partitions_count"
+    yield from _head(topics, "gauge", "the same by topic")
+    for topic, count in stats["owned_partitions_by_topic"].items():
+        yield _sample(topics, {**labels, "topic": topic}, count)
+    lag = "groupshift_consumer_lag_records"
+    yield from _head(lag, "gauge", "records between the next one to deliver and the log end")
+    for where, behind in stats["lag"].items():
+        topic, _, number = where.rpartition("-")
+        yield _sample(lag, {**labels, "topic": topic, "partition": number}, behind)
+    alarms = "groupshift_consumer_alarms"
+    yield from _head(alarms, "gauge", "conditions that people have to look at; the log has the sentences")
+    yield _sample(alarms, labels, len(stats["alarms"]))
+
+
+def _head(name: str, kind: str, text: str) -> tuple[str, str]:
+    return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    written = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"{name}{{{written}}} {value}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,133 @@
+"""What the reconciler's thread does next: events handed to it, and timers.
+
+Calls that are carried out by the one thread that owns a client.
+
+confluent-kafka lets one thread at a time into a consumer and does not queue the others fairly: a thread
+that polls in a loop starves every other caller (observed with 2.16.1). So each client here belongs to
+one thread at a time, and everyone else hands it calls.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
+
+from groupshift.errors import Transient
+
+
+class Agenda:
+    """Events from any thread, timers for the owning one. Times are seconds."""
+
+    def __init__(self) -> None:
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._due: dict[str, float] = {}
+
+    def post(self, event: Callable[[], None]) -> None:
+        """Hand over an event; from any thread."""
+        self._events.put(event)
+
+    def receive(self, timeout: float) -> None:
+        """Wait for the first event up to ``timeout``; carry out all events that are there."""
+        try:
+            event = self._events.get(timeout=max(timeout, 0.0))
+            while True:
+                event()
+                event = self._events.get_nowait()
+        except queue.Empty:
+            return
+
+    def every(self, name: str, period: float) -> bool:
+        """True once per period; an unknown timer is due at once."""
+        now = time.monotonic()
+        if now < self._due.get(name, 0.0):
+            return False
+        self._due[name] = now + period
+        return True
+
+    def begin(self, name: str, delay: float) -> None:
+        """Set a timer that is not running."""
+        self._due.setdefault(name, time.monotonic() + delay)
+
+    def hasten(self, name: str, delay: float) -> None:
+        """Let a timer be due no later than in ``delay``."""
+        latest = time.monotonic() + delay
+        self._due[name] = min(self._due.get(name, latest), latest)
+
+    def plan(self, name: str, delay: float | None) -> None:
+        """Set a timer anew, or forget it."""
+        self.cancel(name)
+        if delay is not None:
+            self.begin(name, delay)
+
+    def cancel(self, name: str) -> None:
+        """Forget a timer."""
+        self._due.pop(name, None)
+
+    def left(self, name: str) -> float | None:
+        """Until a timer is due; None when it does not run."""
+        due = self._due.get(name)
+        return None if due is None else max(0.0, due - time.monotonic())
+
+    def idle(self, longest: float) -> float:
+        """Until the first timer is due, at most ``longest``."""
+        now = time.monotonic()
+        return max(0.0, min([*self._due.values(), now + longest]) - now)
+
+
+T = TypeVar("T")
+
+
+class Calls:
+    """A queue of calls for the owning thread, carried out in order by `serve`."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        self._arrived = threading.Event()
+
+    def hand(self, call: Callable[[], T]) -> Future[T]:
+        """Queue a call and return at once."""
+        result: Future[T] = Future()
+        self._waiting.put((call, result))
+        self._arrived.set()
+        return result
+
+    def ask(self, call: Callable[[], T], timeout: float, what: str) -> T:
+        """Queue a call and wait. Raises what it raises, or `Transient` naming ``what`` after ``timeout`` s.
+
+        A call that was not begun by then is not carried out any more."""
+        result = self.hand(call)
+        try:
+            return result.result(timeout)
+        except FutureTimeoutError:
+            result.cancel()
+            raise Transient(f"{what}: no answer within {timeout:g} s") from None
+
+    def wait(self, timeout: float) -> None:
+        """Return when a call may be waiting, at the latest after ``timeout`` seconds; from any thread."""
+        self._arrived.wait(timeout)
+
+    def serve(self, timeout: float = 0) -> None:
+        """On the owning thread: wait up to ``timeout`` seconds for a call, then carry out all there are."""
+        self._arrived.clear()
+        try:
+            call, result = self._waiting.get(timeout=timeout) if timeout > 0 else self._waiting.get_nowait()
+            while True:
+                if result.set_running_or_notify_cancel():
+                    self._carry_out(call, result)
+                call, result = self._waiting.get_nowait()
+        except queue.Empty:
+            return
+
+    @staticmethod
+    def _carry_out(call: Callable[[], Any], result: Future[Any]) -> None:
+        try:
+            answer = call()
+        except BaseException as error:  # noqa: BLE001 (handed to whoever waits for the result)
+            result.set_exception(error)
+        else:
+            result.set_result(answer)

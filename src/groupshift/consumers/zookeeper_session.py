@@ -1,0 +1,353 @@
+"""`groupshift.ports.consumer.Coordination` on kazoo: session, registration, lease.
+
+Logging in again at ZooKeeper after a login that failed.
+
+Kazoo takes a connection that ends during a SASL login for a wrong password and never connects again. A server
+that is stopped in that moment, or a password that is being changed, would so end a member for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KeeperState
+
+from groupshift.adapters.zookeeper import mode
+from groupshift.adapters.zookeeper.login import ANYBODY, WORLD, ZookeeperLogin
+from groupshift.consumers.zookeeper_nodes import Observer, PartitionNodes, failures
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.reconcile import CoordinationView
+from groupshift.domain.registration import Registration, encode_registration
+from groupshift.domain.znodes import INTERNAL_TOPICS, GroupPaths
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.ports.consumer import (
+    CoordinationListener,
+    OffsetNode,
+    OffsetWrite,
+    Session,
+)
+
+_LOG = logging.getLogger(__name__)
+_PAUSE_S = 1.0
+_CONNECT_S = 2.0
+_LONGEST_S = 5.0
+
+
+class Relogin:
+    """Watches ``client`` from `begin` to `close`; its session was lost with the login, so the next is new."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Once the first login has succeeded."""
+        self._client.add_listener(self._changed)
+
+    def close(self) -> None:
+        """Give up; the client is the caller's to stop afterwards."""
+        self._ended.set()
+        self._client.remove_listener(self._changed)
+        thread = self._thread
+        if thread is not None:
+            thread.join(_LONGEST_S)
+
+    def _changed(self, _state: Any) -> None:
+        with self._lock:
+            idle = self._thread is None or not self._thread.is_alive()
+            if idle and self._client.client_state == KeeperState.AUTH_FAILED and not self._ended.is_set():
+                self._thread = threading.Thread(target=self._again, name="groupshift-login", daemon=True)
+                self._thread.start()
+
+    def _again(self) -> None:
+        """Until it succeeds: the answer to a request shows it, for kazoo is connected before it logs in."""
+        _LOG.warning("ZooKeeper refused the login; trying again every %g s", _PAUSE_S)
+        while not self._ended.wait(_PAUSE_S):
+            with contextlib.suppress(KazooException, KazooTimeoutError, OSError):
+                self._client.stop()
+                self._client.start(timeout=_CONNECT_S)
+                self._client.exists_async("/").get(timeout=_CONNECT_S)
+                if self._ends():
+                    return
+
+    def _ends(self) -> bool:
+        """Whether the login holds; another one that is refused from now on starts a thread again."""
+        with self._lock:
+            if self._client.client_state == KeeperState.AUTH_FAILED:
+                return False
+            self._thread = None
+        _LOG.warning("ZooKeeper accepted the login again")
+        return True
+
+
+_STATES = {
+    KazooState.CONNECTED: Session.CONNECTED,
+    KazooState.SUSPENDED: Session.SUSPENDED,
+    KazooState.LOST: Session.LOST,
+}
+
+
+_LOOK_S = 0.05
+
+FOR_EVER: Final = MappingProxyType({"max_tries": -1, "delay": 0.1, "backoff": 2, "max_delay": 1.0})
+"""How a member's client connects again (kazoo's ``connection_retry``)."""
+
+
+class ZookeeperCoordination:
+    """One member's session. ``client`` is not started yet and made with ``login``; ``hidden`` are the topics
+    that no wildcard sees."""
+
+    def __init__(
+        self, client: KazooClient, group: str, consumer_id: str,
+        *, login: ZookeeperLogin = ANYBODY, hidden: Collection[str] = INTERNAL_TOPICS,
+    ) -> None:  # fmt: skip
+        self._client, self._login, self._consumer_id = client, login, consumer_id
+        self._hosts = ",".join(f"{host}:{port}" for host, port in client.hosts) + client.chroot
+        self._group, self._paths = group, GroupPaths(group)
+        self._observer = Observer(
+            self._client, self._paths, self._answer, changed=self._view_changed, hidden=hidden
+        )
+        self._nodes = PartitionNodes(
+            self._client,
+            self._paths,
+            self._paths.id_of(consumer_id),
+            self._answer,
+            changed=self._owner_changed,
+        )
+        self._relogin = Relogin(client)
+        self._listener: CoordinationListener | None = None
+        self._closed = False
+
+    # -- session ---------------------------------------------------------------------------------
+
+    @property
+    def session_s(self) -> float:
+        """The negotiated timeout; kazoo keeps it in milliseconds."""
+        return float(self._client._session_timeout) / 1000  # noqa: SLF001 (no public accessor)
+
+    def start(self, listener: CoordinationListener, timeout: float) -> None:
+        """Connect; the listener hears of every change from then on. Raises `Rejected` when this identity
+        may not log in or not take partitions: a member that owns nothing for ever would keep a share."""
+        self._listener = listener
+        try:
+            self._connect(timeout)
+            self._prove_rights()
+        except (KazooTimeoutError, KazooException, OSError, Transient) as error:
+            self._end()
+            raise Transient(
+                f"zookeeper.connect {self._hosts!r}: no answer in {timeout:g} s ({error}){self._hint()}; "
+                "start it and retry"
+            ) from error
+        except Rejected:
+            self._end()
+            raise
+        self._client.add_listener(self._state_changed)
+        self._relogin.begin()
+
+    def _connect(self, timeout: float) -> None:
+        """As ``KazooClient.start``, which takes a login that is refused as soon as it is connected for no
+        answer."""
+        live, deadline = self._client.start_async(), time.monotonic() + timeout
+        while not live.wait(_LOOK_S) and time.monotonic() < deadline:
+            if self._client.client_state == KeeperState.AUTH_FAILED:
+                break
+        if self._client.client_state == KeeperState.AUTH_FAILED:
+            raise self._unauthorised("may not log in")
+        if not self._client.connected:
+            raise KazooTimeoutError("Connection time-out")
+
+    def _hint(self) -> str:
+        return ", or zookeeper.ssl.* does not fit that port" if self._login.tls else ""
+
+    def _prove_rights(self) -> None:
+        """Log in (kazoo does it after it says that it is connected), and create below ``owners`` and
+        ``offsets``, as far as there are any."""
+        self._answer(self._client.exists_async(self._paths.root))
+        parents = [self._paths.owners, self._paths.offsets]
+        for directory in tuple(parents):
+            parents += [f"{directory}/{topic}" for topic in self._nodes.children(directory)]
+        asked = [(each, mode.ask(self._client, mode.creating_below(each))) for each in parents]
+        for path, answer in asked:
+            if mode.refused(self._answer(answer)):
+                raise self._unauthorised(f"may not create below {path}")
+
+    def session_id(self) -> int | None:
+        """Kazoo's present session id."""
+        known = self._client.client_id
+        return known[0] if known and self._client.connected else None
+
+    def close(self) -> None:
+        """Close the session; the server drops what is left of its ephemeral nodes."""
+        if self._closed:
+            return
+        self._closed = True
+        self._client.remove_listener(self._state_changed)
+        self._end()
+
+    def _end(self) -> None:
+        self._relogin.close()
+        self._client.stop()
+        self._client.close()
+
+    def prove(self, answered: Callable[[float], None]) -> None:
+        """Ask for the own ``ids`` node."""
+        sent, session = time.monotonic(), self.session_id()
+
+        def completed(result: Any) -> None:
+            stat = result.value if result.successful() else None
+            if stat is not None and stat.ephemeralOwner == session == self.session_id():
+                answered(sent)
+
+        if session is not None:
+            self._client.exists_async(self._paths.id_of(self._consumer_id)).rawlink(completed)
+
+    def _state_changed(self, state: str) -> None:
+        if self._listener is not None:
+            self._listener.session_changed(_STATES[state])
+
+    def _view_changed(self, _event: Any = None) -> None:
+        if self._listener is not None:
+            self._listener.view_changed()
+
+    # -- registration ----------------------------------------------------------------------------
+
+    def register(self, registration: bytes, migration: bytes | None) -> None:
+        """Both nodes in one transaction; a repeated call in the same session succeeds."""
+        wanted = {self._paths.id_of(self._consumer_id): registration}
+        if migration is not None:
+            wanted[self._paths.migration_id_of(self._consumer_id)] = migration
+        for path in wanted:
+            self._nodes.ensure(path.rpartition("/")[0], WORLD)
+        change = self._client.transaction()
+        for path, data in wanted.items():
+            change.create(path, data, acl=WORLD, ephemeral=True)
+        failed = failures(self._answer(change.commit_async()))
+        if not failed:
+            return
+        if not isinstance(failed[0], NodeExistsError):
+            self._nodes.forget_parents()
+            raise Transient(f"cannot register {self._consumer_id}: {failed[0]!r}; retrying")
+        stats = [self._answer(self._client.exists_async(path)) for path in wanted]
+        if any(stat is None or stat.ephemeralOwner != self.session_id() for stat in stats):
+            raise Conflict(
+                f"consumer.id {self._consumer_id!r} is registered by another session; waiting for its end"
+            )
+
+    def publish(self, migration: bytes) -> None:
+        """Set the payload of the own migration id."""
+        try:
+            self._answer(self._client.set_async(self._paths.migration_id_of(self._consumer_id), migration))
+        except NoNodeError:
+            raise Transient("the own migration id is gone; registering again") from None
+
+    def unregister(self) -> None:
+        """Delete both ids together, whichever exist."""
+        change = self._client.transaction()
+        paths = (self._paths.id_of(self._consumer_id), self._paths.migration_id_of(self._consumer_id))
+        stats = [self._client.exists_async(path) for path in paths]
+        for path, stat in zip(paths, (self._answer(each) for each in stats), strict=True):
+            if stat is not None and stat.ephemeralOwner == self.session_id():
+                change.delete(path)
+        if change.operations:
+            self._answer(change.commit_async())
+
+    # -- the view --------------------------------------------------------------------------------
+
+    def observe(self, known: CoordinationView | None, topics: Sequence[str]) -> CoordinationView:
+        """See `groupshift.consumers.zookeeper_nodes.Observer`."""
+        return self._observer.observe(known, topics)
+
+    # -- partitions ------------------------------------------------------------------------------
+
+    def claim(self, wanted: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, OffsetNode | None]:
+        """See `groupshift.consumers.zookeeper_nodes.PartitionNodes`, as for the next five."""
+        return self._nodes.claim(wanted)
+
+    def release(self, writes: Mapping[TopicPartition, OffsetWrite | None]) -> None:
+        """Commit and delete."""
+        self._nodes.release(writes)
+
+    def resync(self, held: Mapping[TopicPartition, str]) -> frozenset[TopicPartition]:
+        """Which of ``held`` are mine."""
+        return self._nodes.resync(held)
+
+    def write_offsets(
+        self, writes: Mapping[TopicPartition, OffsetWrite]
+    ) -> Mapping[TopicPartition, OffsetNode | None]:
+        """Version-checked commit."""
+        return self._nodes.write_offsets(writes)
+
+    def leave_offsets(self, writes: Mapping[TopicPartition, OffsetWrite]) -> None:
+        """Commit for a session that is gone."""
+        self._nodes.leave_offsets(writes)
+
+    def offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetNode]:
+        """Read."""
+        return self._nodes.offsets(partitions)
+
+    def unowned(self, partitions: Sequence[TopicPartition]) -> frozenset[TopicPartition]:
+        """See the port."""
+        asked = {each: self._client.exists_async(self._paths.owner_of(each)) for each in partitions}
+        return frozenset(each for each, result in asked.items() if self._answer(result) is None)
+
+    def wake(self) -> None:
+        """Guarded by the own registration, like every change."""
+        name = f"{self._group}_groupshift-wake-{uuid.uuid4().hex[:8]}"
+        paths = (self._paths.id_of(name), self._paths.migration_id_of(name))
+        nobody = encode_registration(Registration(subscription=(), timestamp=str(int(time.time() * 1000))))
+        change = self._client.transaction()
+        change.check(self._paths.id_of(self._consumer_id), -1)
+        for path in paths:
+            change.create(path, nobody, acl=WORLD, ephemeral=True)
+        for path in paths:
+            change.delete(path)
+        if failed := failures(self._answer(change.commit_async())):
+            raise Transient(f"old members could not be woken: {failed[0]!r}")
+
+    def _owner_changed(self, partition: TopicPartition) -> None:
+        if self._listener is not None:
+            self._listener.owner_changed(partition)
+
+    # -- plumbing --------------------------------------------------------------------------------
+
+    def _answer(self, result: Any) -> Any:
+        """Wait for one answer, at most a session; only NoNode, NodeExists and BadVersion pass through."""
+        if self._client.client_state == KeeperState.AUTH_FAILED:
+            raise self._unauthorised("may not log in")
+        if not self._client.connected and not result.ready():
+            raise Transient("ZooKeeper is not connected")
+        try:
+            return result.get(timeout=self.session_s)
+        except (NoNodeError, NodeExistsError, BadVersionError):
+            raise
+        except AuthFailedError as error:
+            raise self._unauthorised("may not log in") from error
+        except NoAuthError as error:
+            raise self._unauthorised("may not change a node of the group") from error
+        except (KazooException, KazooTimeoutError) as error:
+            raise Transient(f"ZooKeeper did not answer: {error!r}") from error
+
+    def _unauthorised(self, what: str) -> Rejected:
+        return Rejected(
+            f"zookeeper.sasl.username: {self._login.who} {what} at {self._hosts}: log in as the group's "
+            "other members do (zookeeper.sasl.mechanism, zookeeper.sasl.username and zookeeper.sasl.password)"
+        )
