@@ -30,10 +30,10 @@ from kazoo.client import KazooClient
 from measuring import Aim, fresh_home, median, report
 from measuring.ledgers import recent
 
+from groupshift.audit.ownership import Interval, history
+from groupshift.audit.txnlog import Created, Transaction, merge, parse
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.ownership import Interval, history
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.txnlog import Created, Transaction, merge, parse
 from groupshift.domain.znodes import GroupPaths
 from groupshift_sandbox.artifacts import ALL, jars
 from groupshift_sandbox.faults import kill

@@ -34,10 +34,10 @@ from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
+from groupshift.audit.ownership import history
+from groupshift.audit.txnlog import merge, parse
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
-from groupshift.domain.ownership import history
-from groupshift.domain.txnlog import merge, parse
 from groupshift_sandbox.artifacts import ALL, jars
 from groupshift_sandbox.demo_table import hand_overs
 from groupshift_sandbox.fleet import FleetDefinition, SlotDefinition

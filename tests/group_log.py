@@ -8,11 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from groupshift.domain.modes import Mode
-from groupshift.domain.ownership import Ended, History, history
-from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.registration import parse_awareness
-from groupshift.domain.txnlog import (
+from groupshift.audit.ownership import Ended, History, history
+from groupshift.audit.txnlog import (
     Change,
     Created,
     DataSet,
@@ -22,6 +19,9 @@ from groupshift.domain.txnlog import (
     merge,
     parse,
 )
+from groupshift.domain.modes import Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.registration import parse_awareness
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Transient
 from groupshift_sandbox.chaos.judgement import Judged, Ran, evidence, judge

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from groupshift.domain.modes import Mode
-from groupshift.domain.scan import GroupState, Life
-from groupshift.domain.scan_changes import Aspect, Change
-from groupshift.ports.scans import Scans, ToggleRecord, ToggleState
+from groupshift.scan.changes import Aspect, Change
+from groupshift.scan.ports import Scans, ToggleRecord, ToggleState
+from groupshift.scan.state import GroupState, Life
 
 HERE = "zk:2181/kafka"
 

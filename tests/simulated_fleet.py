@@ -7,10 +7,10 @@ from pathlib import Path
 
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.application.environment import Environment
-from groupshift.application.fleet_scans import FleetScans
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.scan import GroupState
 from groupshift.ports.clock import CrashPoints, NoCrash
+from groupshift.scan.scan import FleetScans
+from groupshift.scan.state import GroupState
 from groupshift.settings import Thresholds
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.ensemble import (

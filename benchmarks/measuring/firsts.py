@@ -7,7 +7,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
-from groupshift.domain.ownership import Interval
+from groupshift.audit.ownership import Interval
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.ledger import Delivery
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
-    from groupshift.domain.audit import Audit as AuditResult
+    from groupshift.audit.offsets import Audit as AuditResult
     from groupshift.settings import Settings
     from groupshift.spark.offsets_audit import AuditRequest
 
@@ -107,7 +107,7 @@ class Audit(AuditTask):
 
     def execute(self, context: Context) -> str:
         """Log what is not explained, a line each."""
-        from groupshift.application.audit import AuditOptions
+        from groupshift.audit.run import AuditOptions
         from groupshift.spark.offsets_audit import AuditRequest, run_audit
 
         settings, params = self.settings(), context["params"]

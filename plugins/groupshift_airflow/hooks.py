@@ -20,8 +20,8 @@ from groupshift.foreign_files import toml
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-    from groupshift.application.fleet_scans import FleetScans
     from groupshift.bootstrap import App
+    from groupshift.scan.scan import FleetScans
     from groupshift.settings import ApprovalSettings, Settings, SparkSettings
 
 SETTINGS_VARIABLE = "GROUPSHIFT_SETTINGS"

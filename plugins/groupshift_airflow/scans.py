@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, Param, Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from groupshift.domain.scan import Life
-from groupshift.domain.scan_waves import WaveRules
 from groupshift.errors import Rejected
-from groupshift.ports.scans import ToggleRecord, ToggleState
+from groupshift.scan.ports import ToggleRecord, ToggleState
+from groupshift.scan.state import Life
+from groupshift.scan.waves import WaveRules
 from groupshift_airflow import form
 from groupshift_airflow.hooks import build_scans
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from groupshift.application.fleet_scans import FleetScans
+    from groupshift.scan.scan import FleetScans
 
 SCHEDULE_VARIABLE = "GROUPSHIFT_SCAN_SCHEDULE"
 """Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""

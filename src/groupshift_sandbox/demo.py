@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.application.status import MigrationStatus
+from groupshift.audit.ownership import history
+from groupshift.audit.txnlog import merge, parse
 from groupshift.bootstrap import App, build
-from groupshift.domain.ownership import history
 from groupshift.domain.plan import MoveRequest, Until
-from groupshift.domain.txnlog import merge, parse
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.ports.spark_jobs import ProofRequest

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from groupshift.application.status import MigrationStatus, StageProgress
+from groupshift.audit.ownership import Interval
 from groupshift.domain.evidence import Moment
-from groupshift.domain.ownership import Interval
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.verdict import Verdict, worst
 from groupshift_sandbox.ledger import Delivery

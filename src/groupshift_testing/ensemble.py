@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import ABSENT_MODE, Holder, Mode, ModeNode
-from groupshift.domain.scan import Observed
-from groupshift.domain.scan_stability import NodeTimes
 from groupshift.ports.clock import Clock
+from groupshift.scan.state import NodeTimes, Observed
 from groupshift_testing.world import MemoryModeSwitch, World
 
 
@@ -44,7 +43,7 @@ class MemoryEnsemble:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEnsembleReader:
-    """`groupshift.ports.ensemble.EnsembleReader`."""
+    """`groupshift.scan.ports.EnsembleReader`."""
 
     ensemble: MemoryEnsemble
 
@@ -104,7 +103,7 @@ class MemoryModes:
 
 @dataclass(slots=True)
 class MemoryBrake:
-    """`groupshift.ports.ensemble.Brake`."""
+    """`groupshift.scan.ports.Brake`."""
 
     reason: str = ""
 

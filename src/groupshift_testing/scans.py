@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from groupshift.domain.scan import GroupState
-from groupshift.domain.scan_changes import Aspect, Change, vanished
-from groupshift.ports.scans import ScanRecord, ToggleRecord
+from groupshift.scan.changes import Aspect, Change, vanished
+from groupshift.scan.ports import ScanRecord, ToggleRecord
+from groupshift.scan.state import GroupState
 
 _Changes = dict[tuple[str, Aspect], Change]
 _Toggles = dict[tuple[int, str], ToggleRecord]
 
 
 class MemoryScans:
-    """`groupshift.ports.scans.Scans` for tests and trials."""
+    """`groupshift.scan.ports.Scans` for tests and trials."""
 
     def __init__(self) -> None:
         self._scans: dict[str, list[ScanRecord]] = defaultdict(list)

@@ -25,9 +25,9 @@ from playwright.sync_api import Browser, Frame, Page
 
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.application.proof import REPORT_FILE, folder
+from groupshift.audit.offsets import Audit, Looked
 from groupshift.bootstrap import App
 from groupshift.bootstrap.audits import audit_store
-from groupshift.domain.audit import Audit, Looked
 from groupshift.domain.evidence import Moment
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.verdict import Verdict

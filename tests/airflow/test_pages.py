@@ -18,9 +18,9 @@ from sqlalchemy import delete
 
 from groupshift.application.account import Account
 from groupshift.application.status import MigrationStatus, StageProgress, ValidationStatus
+from groupshift.audit.offsets import Audit, Looked, Mismatch
+from groupshift.audit.rules import BY_NUMBER
 from groupshift.bootstrap.audits import audit_store
-from groupshift.domain.audit import Audit, Looked, Mismatch
-from groupshift.domain.audit_rules import BY_NUMBER
 from groupshift.domain.evidence import Moment
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.ownership_history import KnownBy

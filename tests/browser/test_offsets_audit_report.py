@@ -12,9 +12,8 @@ from playwright.sync_api import Browser
 
 from browser.conftest import watched
 from browser.test_migration_report import CONTRAST, keep
-from groupshift.domain.audit import Audit, Looked, Mismatch
-from groupshift.domain.audit_rules import BY_NUMBER
-from groupshift.domain.audit_table import summary
+from groupshift.audit.offsets import Audit, Looked, Mismatch, summary
+from groupshift.audit.rules import BY_NUMBER
 from groupshift.spark.offsets.document import render
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import rendered

@@ -11,7 +11,7 @@ import pytest
 from groupshift.adapters.sqlalchemy import scans as module
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
-from groupshift.ports.scans import Scans
+from groupshift.scan.ports import Scans
 from groupshift_testing.scans import MemoryScans
 from scans_suite import *  # noqa: F403 - the suite's tests are this module's tests
 

@@ -26,10 +26,10 @@ from groupshift.adapters.kafka.wire import Api
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperOffsetNodes
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.application.audit import AuditOptions, AuditSources, audit_offsets
+from groupshift.audit.offsets import Audit
+from groupshift.audit.rules import Kind, Weight
+from groupshift.audit.run import AuditOptions, AuditSources, audit_offsets
 from groupshift.cli.main import main
-from groupshift.domain.audit import Audit
-from groupshift.domain.audit_rules import Kind, Weight
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.log import encode_key, encode_value

@@ -19,7 +19,7 @@ from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns, SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.journal import ClusterRuns, EventKind, Journal
-from groupshift.ports.scans import Scans
+from groupshift.scan.ports import Scans
 from journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
 from journal_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from journal_suite import entry, record

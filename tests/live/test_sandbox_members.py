@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from group_log import GroupLog
-from groupshift.domain.ownership import Ended
+from groupshift.audit.ownership import Ended
 from groupshift_sandbox import faults, legacy
 from groupshift_sandbox.processes import is_running, wait_until
 

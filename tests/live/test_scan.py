@@ -24,18 +24,18 @@ from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
 from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.application.fleet_scans import FleetScans
 from groupshift.bootstrap import build_scans
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Phase, StageName
-from groupshift.domain.scan import GroupState, Life
-from groupshift.domain.scan_changes import Aspect, Change
-from groupshift.domain.scan_waves import WaveRules
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.scans import ToggleState
+from groupshift.scan.changes import Aspect, Change
+from groupshift.scan.ports import ToggleState
+from groupshift.scan.scan import FleetScans
+from groupshift.scan.state import GroupState, Life
+from groupshift.scan.waves import WaveRules
 from groupshift.settings import parse
 from groupshift_sandbox import legacy
 from groupshift_sandbox.artifacts import LOGGING, SCALA_CONSUMERS, class_path

@@ -17,14 +17,14 @@ from group_log import GroupLog
 from group_probe import PATIENCE_S, GroupProbe, exported
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.kafka.kafka_python import KafkaConnection
-from groupshift.application import scan_toggle
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App, build_scans
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
-from groupshift.ports.scans import ToggleState
+from groupshift.scan.ports import ToggleState
+from groupshift.scan.waves import Toggle, start
 from groupshift.settings import parse
 from groupshift_sandbox.processes import free_port, wait_until
 from protocol_fleet import patiently
@@ -57,12 +57,12 @@ def hasty(environment: Environment) -> Environment:
     return replace(environment, thresholds=replace(environment.thresholds, patience_s=3))
 
 
-def begun(environment: Environment, group: str, to: Mode) -> scan_toggle.Toggle:
+def begun(environment: Environment, group: str, to: Mode) -> Toggle:
     """The toggle of one scan, begun again while a server does not answer it: a scan goes on with its own."""
-    found: list[scan_toggle.Toggle] = []
+    found: list[Toggle] = []
 
     def told() -> bool:
-        found.append(scan_toggle.start(environment, group, to, "scan-26"))
+        found.append(start(environment, group, to, "scan-26"))
         return found[-1].state is not ToggleState.FAILED
 
     wait_until(told, 2 * PATIENCE_S, f"servers answer the toggle to {to}", every_s=0.5)

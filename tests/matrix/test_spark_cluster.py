@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from committed_offsets import Servers, committed_offsets
 from coordinator_story import PARTITIONS, T
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.application.audit import AuditOptions
+from groupshift.audit.run import AuditOptions
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 from groupshift.spark.jobs import read_coordinator_log
 from groupshift.spark.jobs.read_coordinator_log import TABLES

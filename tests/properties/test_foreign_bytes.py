@@ -20,12 +20,13 @@ import pytest
 from groupshift.adapters.zookeeper.mode import as_mode
 from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of
 from groupshift.adapters.zookeeper.session import Node
+from groupshift.audit.ownership import _Replay
+from groupshift.audit.txnlog import Created, Transaction
 from groupshift.domain import znodes
 from groupshift.domain.assignment import parse_assignment, threads_by_topic
 from groupshift.domain.group import CommittedOffset, KafkaGroup
 from groupshift.domain.modes import Holder, parse_holder
 from groupshift.domain.observation import KafkaSide, Positions, ZookeeperSide, merge
-from groupshift.domain.ownership import _Replay
 from groupshift.domain.reconcile import CoordinationView, Member, Situation, decide
 from groupshift.domain.registration import (
     Pattern,
@@ -36,12 +37,10 @@ from groupshift.domain.registration import (
     parse_registration,
 )
 from groupshift.domain.rules_storage import assignments
-from groupshift.domain.scan import Observed, state_of
-from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.topic_filter import clean_filter, compile_filter
-from groupshift.domain.txnlog import Created, Transaction
 from groupshift.domain.znodes import parse_broker, parse_cluster_id, parse_offset, parse_partitions
 from groupshift.errors import GroupshiftError
+from groupshift.scan.state import NodeTimes, Observed, state_of
 
 TIMES = int(os.environ.get("GROUPSHIFT_FUZZ", "10000"))
 SEED = int(os.environ.get("GROUPSHIFT_FUZZ_SEED", "21"))

@@ -10,9 +10,8 @@ from typing import Any
 
 from coordinator_story import Line, classic, commit, consumer_group, gone
 from coordinator_vectors import U
-from groupshift.domain.audit import Reading
-from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
-from groupshift.domain.audit_log import KEPT
+from groupshift.audit.case import KEPT, Terms, Znode, ZookeeperGroup
+from groupshift.audit.offsets import Reading
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
 from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of

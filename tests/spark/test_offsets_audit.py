@@ -8,10 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.domain.audit import Looked, Reading, audit
-from groupshift.domain.audit_facts import FACTS, Fact
-from groupshift.domain.audit_log import read_log
-from groupshift.domain.audit_rules import BY_NUMBER
+from groupshift.audit.case import read_log
+from groupshift.audit.offsets import Looked, Reading, audit
+from groupshift.audit.rules import BY_NUMBER, FACTS, Fact
 from groupshift.log import LogRecord
 from groupshift.spark.offsets.comparison import look
 from groupshift.spark.offsets.transforms import statement

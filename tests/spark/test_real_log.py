@@ -15,8 +15,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
 from groupshift.adapters.spark_submit.java import java_binary
+from groupshift.audit.ownership import Ended, History, Interval
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership import Ended, History, Interval
 from groupshift.spark.consumption import Log, read_log
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import Command, free_port, spawn, stop, wait_until

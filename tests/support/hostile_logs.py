@@ -13,8 +13,8 @@ import pyarrow as pa
 from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from coordinator_vectors import KEYS, VALUES
 from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
+from groupshift.audit.txnlog import parse
 from groupshift.domain.assignment import parse_assignment
-from groupshift.domain.txnlog import parse
 from groupshift.errors import Broken, Rejected
 from groupshift.log.decode import LogRecord, decode
 from groupshift.spark.batches.headers import read_headers

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from group_log import GroupLog
-from groupshift.domain.ownership import Ended, History, Interval, OffsetWrite
+from groupshift.audit.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.ledger import Delivery
 

@@ -1,4 +1,4 @@
-"""Every group of a ZooKeeper ensemble and its Kafka cluster: `groupshift.ports.ensemble.EnsembleReader`.
+"""Every group of a ZooKeeper ensemble and its Kafka cluster: `groupshift.scan.ports.EnsembleReader`.
 
 Snapshots of all groups of a ZooKeeper ensemble, or of whoever coordinates each of them now.
 """
@@ -35,11 +35,10 @@ from groupshift.domain.rows import (
     ReadFrom,
     SubscriptionRow,
 )
-from groupshift.domain.scan import Observed
-from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import Progress
+from groupshift.scan.state import NodeTimes, Observed
 
 
 class ZookeeperReads(Protocol):

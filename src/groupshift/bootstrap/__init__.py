@@ -30,7 +30,6 @@ from groupshift.application import (
 )
 from groupshift.application.account import Account
 from groupshift.application.environment import Environment
-from groupshift.application.fleet_scans import FleetScans
 from groupshift.application.pack import Progress, Verification
 from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
@@ -55,6 +54,7 @@ from groupshift.domain.secrets import without_login
 from groupshift.ports.changes import OffsetRestoring
 from groupshift.ports.evidence import Verifier
 from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.scan.scan import FleetScans
 from groupshift.settings import Settings
 
 

@@ -5,9 +5,9 @@ The reader of the log belongs to the layer ``spark`` above; the caller hands it 
 
 from __future__ import annotations
 
-from groupshift.application.audit import AuditSources
+from groupshift.audit.ports import AuditStore, Comparison, OffsetNodes
+from groupshift.audit.run import AuditSources
 from groupshift.bootstrap.snapshots import group_snapshots
-from groupshift.ports.audits import AuditStore, Comparison, OffsetNodes
 from groupshift.ports.log import LogReader
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 

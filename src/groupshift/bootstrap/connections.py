@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from groupshift.application.environment import Environment, GroupSide
-from groupshift.application.fleet_scans import FleetScans
 from groupshift.bootstrap.fleets import fleet
 from groupshift.bootstrap.protocol import protocol_views
 from groupshift.bootstrap.snapshots import group_snapshots
@@ -19,6 +18,7 @@ from groupshift.ports.changes import ModeSwitch
 from groupshift.ports.clock import Clock, CrashPoints, NoCrash
 from groupshift.ports.cluster import Access, GroupReader
 from groupshift.ports.evidence import Signer, Verifier
+from groupshift.scan.scan import FleetScans
 from groupshift.settings import Settings, ZookeeperSettings
 
 if TYPE_CHECKING:

@@ -11,15 +11,14 @@ import typer
 from rich.text import Text
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.application.audit import AuditOptions
+from groupshift.audit.offsets import Audit, Mismatch, summary
+from groupshift.audit.rules import Weight
+from groupshift.audit.run import AuditOptions
 from groupshift.cli import render
 from groupshift.cli.clusters import Groups, Servers, Timeout, ensemble, one_cluster, shown, wanted
 from groupshift.cli.placement import placement
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, Table, styled
-from groupshift.domain.audit import Audit, Mismatch
-from groupshift.domain.audit_rules import Weight
-from groupshift.domain.audit_table import summary
 from groupshift.domain.foreign_text import shell
 from groupshift.errors import Rejected
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings

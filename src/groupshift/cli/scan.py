@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from groupshift.application.fleet_scans import FleetScans
-from groupshift.application.scan import ScanReport
-from groupshift.application.scan_waves import WaveReport
 from groupshift.bootstrap import build_scans
 from groupshift.cli import scan_render as render
 from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, progress_bar
-from groupshift.domain.scan_waves import WaveRules
 from groupshift.errors import Rejected
-from groupshift.ports.scans import ToggleState
+from groupshift.scan.ports import ToggleState
+from groupshift.scan.scan import FleetScans, ScanReport
+from groupshift.scan.waves import WaveReport, WaveRules
 
 _RULES = WaveRules()
 

@@ -13,20 +13,17 @@ from typing import Any
 
 from rich.text import Text
 
-from groupshift.application.fleet_scans import FleetScans
-from groupshift.application.scan import ScanReport
-from groupshift.application.scan_waves import WaveReport
 from groupshift.cli.render import next_command, plain, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, styled
 from groupshift.domain.foreign_text import command, json_text, visible
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode
 from groupshift.domain.plan import StageName
-from groupshift.domain.scan import GroupState, Life
-from groupshift.domain.scan_changes import Change, members_text
-from groupshift.domain.scan_text import state_data
-from groupshift.domain.scan_waves import WaveRules, is_asked_for
-from groupshift.ports.scans import ToggleRecord, ToggleState
+from groupshift.scan.changes import Change, members_text, state_data
+from groupshift.scan.ports import ToggleRecord, ToggleState
+from groupshift.scan.scan import FleetScans, ScanReport
+from groupshift.scan.state import GroupState, Life
+from groupshift.scan.waves import WaveReport, WaveRules, is_asked_for
 
 _LIFE = {Life.ACTIVE: "green", Life.DEAD: "red", Life.UNUSED: "yellow"}
 _IDLE = {

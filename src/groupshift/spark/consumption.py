@@ -20,10 +20,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain import ownership, txnlog
+from groupshift.audit import ownership, txnlog
+from groupshift.audit.ownership import History, Interval
 from groupshift.domain.foreign_json import load_json
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership import History, Interval
 from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened

@@ -8,10 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from groupshift.application.audit import AuditOptions, Progress, audit_offsets
+from groupshift.audit.offsets import Audit
+from groupshift.audit.ports import Comparison
+from groupshift.audit.run import AuditOptions, Progress, audit_offsets
 from groupshift.bootstrap.audits import audit_sources, audit_store
-from groupshift.domain.audit import Audit
-from groupshift.ports.audits import Comparison
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 from groupshift.spark.direct_log import DirectLog
 from groupshift.spark.fetched import Brokers
@@ -42,7 +42,7 @@ def run_audit(
     """Audit and keep what was found; the output folder is looked at before anything is read. With a
     ``session`` its executors read the log and hold the sources against each other, else this process does.
 
-    Raises as `audit_offsets` and `groupshift.ports.audits.AuditStore.write`."""
+    Raises as `audit_offsets` and `groupshift.audit.ports.AuditStore.write`."""
     store = audit_store()
     if request.output is not None:
         store.refuse(request.output)

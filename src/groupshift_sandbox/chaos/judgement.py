@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from groupshift.domain.ownership import Ended, History, Interval
+from groupshift.audit.ownership import Ended, History, Interval
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.ledger import Delivery, lost
 

@@ -11,10 +11,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.retry import KazooRetry
 
+from groupshift.audit.ownership import history
+from groupshift.audit.txnlog import merge, parse
 from groupshift.domain.modes import Mode
-from groupshift.domain.ownership import history
 from groupshift.domain.registration import parse_awareness
-from groupshift.domain.txnlog import merge, parse
 from groupshift.domain.znodes import GroupPaths
 from groupshift.errors import Broken
 from groupshift_sandbox.chaos.judgement import Judged, Pause, Ran, judge

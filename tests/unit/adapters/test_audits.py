@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from groupshift.adapters.parquet.audits import ParquetAudits
-from groupshift.domain.audit import Audit, Looked, Mismatch
-from groupshift.domain.audit_rules import Kind, Weight
+from groupshift.audit.offsets import Audit, Looked, Mismatch
+from groupshift.audit.rules import Kind, Weight
 from groupshift.errors import Broken, Rejected, Transient
 
 ROW = Mismatch(

@@ -14,11 +14,11 @@ from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.application.run_engine import Ended
 from groupshift.domain.judgement import GateBrief
 from groupshift.domain.plan import Choice, Gate, StageName, Until, WayBack
-from groupshift.domain.scan_waves import WaveRules
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict
 from groupshift.ports.journal import EventKind
-from groupshift.ports.scans import ToggleRecord, ToggleState
+from groupshift.scan.ports import ToggleRecord, ToggleState
+from groupshift.scan.waves import WaveRules
 from simulated_fleet import make_fleet
 from simulated_move import Bench, make_bench
 

@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.application import scan as scan_module
 from groupshift.bootstrap import App
 from groupshift.cli.runner import Runner, claim
 from groupshift.domain.group import GroupView
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import Choice, Phase, StageName, WayBack
-from groupshift.domain.scan import Life, Observed
-from groupshift.domain.scan_changes import Aspect
-from groupshift.domain.scan_waves import WaveRules
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import CrashPoint
-from groupshift.ports.ensemble import EnsembleReader
 from groupshift.ports.journal import EventKind, MigrationRecord
-from groupshift.ports.scans import ToggleRecord, ToggleState
+from groupshift.scan import scan as scan_module
+from groupshift.scan.changes import Aspect
+from groupshift.scan.ports import EnsembleReader, ToggleRecord, ToggleState
+from groupshift.scan.state import Life, Observed
+from groupshift.scan.waves import WaveRules
 from groupshift_testing.world import CrashOnce, Killed
 from simulated_fleet import Fleet, make_fleet
 from simulated_move import Watcher

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+from groupshift.audit.offsets import Audit, Looked, Mismatch
+from groupshift.audit.rules import BY_NUMBER
 from groupshift.cli import audit, snapshot
 from groupshift.cli.live import LiveListener
 from groupshift.cli.terminal import PAUSE_S, Changes, Console, Table
-from groupshift.domain.audit import Audit, Looked, Mismatch
-from groupshift.domain.audit_rules import BY_NUMBER
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import Facts, hazards_of
 from groupshift.domain.rows import ClusterState, GroupRow, ReadFrom

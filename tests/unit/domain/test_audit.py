@@ -11,11 +11,19 @@ import pytest
 
 from coordinator_story import Line, commit, gone
 from coordinator_vectors import U
-from groupshift.domain.audit import Audit, Looked, Mismatch, Reading, audit, confirmed, unheard_of
-from groupshift.domain.audit_case import Terms, Znode, ZookeeperGroup
-from groupshift.domain.audit_log import KEPT, read_log
-from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, Kind, Weight
-from groupshift.domain.audit_table import audit_of, summary
+from groupshift.audit.case import KEPT, Terms, Znode, ZookeeperGroup, read_log
+from groupshift.audit.offsets import (
+    Audit,
+    Looked,
+    Mismatch,
+    Reading,
+    audit,
+    audit_of,
+    confirmed,
+    summary,
+    unheard_of,
+)
+from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, Kind, Weight
 from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow

@@ -139,8 +139,8 @@ def test_s03_other_hostile_nodes_are_refused_or_say_nothing() -> None:
 
 def test_s03_the_transaction_log_has_nodes_with_5000_digits_too() -> None:
     """The audit of who owned what reads what anybody wrote."""
-    from groupshift.domain import ownership
-    from groupshift.domain.txnlog import Created, Transaction
+    from groupshift.audit import ownership
+    from groupshift.audit.txnlog import Created, Transaction
 
     replay = ownership._Replay(root="/consumers/g")
     digits = "9" * 5000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from groupshift.audit.ownership import Ended, Interval, ModeWrite, OffsetWrite, history, longest_unowned
+from groupshift.audit.txnlog import Change, Created, DataSet, Deleted, SessionClosed, Transaction
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership import Ended, Interval, ModeWrite, OffsetWrite, history, longest_unowned
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.txnlog import Change, Created, DataSet, Deleted, SessionClosed, Transaction
 
 P0 = TopicPartition("orders", 0)
 OWNER = "/consumers/g/owners/orders/0"

@@ -11,11 +11,21 @@ from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
-from groupshift.domain.scan import GroupState, Life, Observed, lag_of, life_of, state_of
-from groupshift.domain.scan_changes import Aspect, appeared, difference, vanished
-from groupshift.domain.scan_stability import NodeTimes, Rest, Sighting, last_change_ms, rest_of
-from groupshift.domain.scan_text import state_from, state_text
 from groupshift.domain.verdict import Verdict
+from groupshift.scan.changes import Aspect, appeared, difference, state_from, state_text, vanished
+from groupshift.scan.state import (
+    GroupState,
+    Life,
+    NodeTimes,
+    Observed,
+    Rest,
+    Sighting,
+    lag_of,
+    last_change_ms,
+    life_of,
+    rest_of,
+    state_of,
+)
 from simulated_move import make_bench
 
 P0 = TopicPartition("orders", 0)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.scan import GroupState, Life, Observed, StageReadiness, state_of
-from groupshift.domain.scan_stability import NodeTimes
-from groupshift.domain.scan_waves import (
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.scan.state import GroupState, Life, NodeTimes, Observed, StageReadiness, state_of
+from groupshift.scan.waves import (
     Candidate,
     Progress,
     WaveRules,
@@ -21,7 +21,6 @@ from groupshift.domain.scan_waves import (
     unfit,
     wanted_back,
 )
-from groupshift.domain.verdict import Finding, Verdict
 from simulated_move import make_bench
 
 RULES = WaveRules(size=5, budget=2, stable_s=60)

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from groupshift.domain.audit_table import DIFFERENCES
+from groupshift.audit.offsets import DIFFERENCES
 from groupshift.domain.evidence import (
     CLUSTER_TABLES,
     FORM,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.domain import txnlog
-from groupshift.domain.txnlog import Created, DataSet, Deleted, SessionClosed, SessionOpened
+from groupshift.audit import txnlog
+from groupshift.audit.txnlog import Created, DataSet, Deleted, SessionClosed, SessionOpened
 from groupshift.errors import Broken
 from unit.domain import jute
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from groupshift.audit.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.modes import MemberKind
-from groupshift.domain.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.chaos.judgement import Judged, Pause, Ran, evidence, judge
 from groupshift_sandbox.ledger import Delivery

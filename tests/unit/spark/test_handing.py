@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.application.audit import AuditOptions
+from groupshift.audit.offsets import Audit, Looked
+from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.audits import audit_store
-from groupshift.domain.audit import Audit, Looked
 from groupshift.errors import Broken, Rejected, Transient
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
 from groupshift.spark.jobs import audit_offsets

@@ -8,8 +8,8 @@ from html import escape
 
 import pytest
 
-from groupshift.domain.audit import Audit, Looked, Mismatch
-from groupshift.domain.audit_rules import BY_NUMBER
+from groupshift.audit.offsets import Audit, Looked, Mismatch
+from groupshift.audit.rules import BY_NUMBER
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.offsets.document import SHOWN, judged, render
 

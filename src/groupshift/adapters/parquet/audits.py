@@ -1,4 +1,4 @@
-"""Audits as folders of evidence: `groupshift.ports.audits.AuditStore`."""
+"""Audits as folders of evidence: `groupshift.audit.ports.AuditStore`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from groupshift.adapters.parquet.evidence import schema_of
-from groupshift.domain.audit import Audit
-from groupshift.domain.audit_table import DIFFERENCES, audit_of, summary
+from groupshift.audit.offsets import DIFFERENCES, Audit, audit_of, summary
 from groupshift.domain.evidence import MANIFEST, FileEntry
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.secrets import without_login

@@ -12,11 +12,10 @@ from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database, statement
 from groupshift.domain.modes import Mode
-from groupshift.domain.scan import GroupState
-from groupshift.domain.scan_changes import Aspect, Change, vanished
-from groupshift.domain.scan_text import state_from, state_text
 from groupshift.errors import Conflict
-from groupshift.ports.scans import ScanRecord, ToggleRecord, ToggleState
+from groupshift.scan.changes import Aspect, Change, state_from, state_text, vanished
+from groupshift.scan.ports import ScanRecord, ToggleRecord, ToggleState
+from groupshift.scan.state import GroupState
 
 PAGE = 500
 """Rows read at once."""
@@ -28,7 +27,7 @@ _NEWEST = 2**31 - 1
 
 
 class SqlScans:
-    """`groupshift.ports.scans.Scans` over SQLAlchemy Core, in the same database as the journal.
+    """`groupshift.scan.ports.Scans` over SQLAlchemy Core, in the same database as the journal.
 
     Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
 

@@ -4,7 +4,7 @@ A group with m members, t topics and p partitions costs 9 + m + 2t + 2p reads; a
 round trips, however many they are. Of a migration-aware member only the migration id is read: its payload is
 the registration, with what the member says about itself (§8.10 F6).
 
-Offset nodes of many groups with their times: `groupshift.ports.audits.OffsetNodes`.
+Offset nodes of many groups with their times: `groupshift.audit.ports.OffsetNodes`.
 
 A window of groups costs three round trips, however many they are (see `multiread`).
 """
@@ -29,13 +29,13 @@ from groupshift.adapters.zookeeper.multiread import (
 )
 from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of, unforeseen
 from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection, cluster_id
-from groupshift.domain.audit_case import Znode, ZookeeperGroup
+from groupshift.audit.case import Znode, ZookeeperGroup
 from groupshift.domain.group import CommittedOffset, Member, NoOffset
 from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.observation import ZookeeperSide
-from groupshift.domain.scan_stability import NodeTimes
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
 from groupshift.errors import Rejected
+from groupshift.scan.state import NodeTimes
 
 _ATTEMPTS = 10
 """How often a group is read anew when its members come and go meanwhile."""

@@ -214,7 +214,7 @@ PATH = "/groupshift/brake"
 
 
 class ZookeeperBrake:
-    """`groupshift.ports.ensemble.Brake`."""
+    """`groupshift.scan.ports.Brake`."""
 
     def __init__(self, connection: ZookeeperConnection) -> None:
         self._connection = connection

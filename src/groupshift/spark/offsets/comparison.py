@@ -1,4 +1,4 @@
-"""One look of an audit in Spark: `groupshift.ports.audits.Comparison` over the log as the brokers hold it."""
+"""One look of an audit in Spark: `groupshift.audit.ports.Comparison` over the log as the brokers hold it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from groupshift.domain.audit import Looked, Mismatch, Reading
-from groupshift.domain.audit_rules import BY_NUMBER, Weight
-from groupshift.domain.audit_sources import UNKNOWN_TYPES, UNREADABLE_KEYS, told_problems, unsaid, untold
+from groupshift.audit.offsets import Looked, Mismatch, Reading
+from groupshift.audit.rules import BY_NUMBER, Weight
+from groupshift.audit.sources import UNKNOWN_TYPES, UNREADABLE_KEYS, told_problems, unsaid, untold
 from groupshift.log import DecodeStatus
 from groupshift.ports.log import LogProgress
 from groupshift.spark import coordinator_state as states
@@ -44,7 +44,7 @@ class SparkComparison:
 
 
 def look(records: DataFrame, reading: Reading) -> Looked:
-    """Every key of any source held against the others: what `groupshift.domain.audit.audit` finds.
+    """Every key of any source held against the others: what `groupshift.audit.offsets.audit` finds.
 
     ``records`` are raw ones of `groupshift.spark.coordinator_columns.RAW`, read committed; they are read
     twice."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from groupshift.domain.audit import Audit, Mismatch
-from groupshift.domain.audit_rules import Weight
+from groupshift.audit.offsets import Audit, Mismatch
+from groupshift.audit.rules import Weight
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.html import (

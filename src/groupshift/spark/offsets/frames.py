@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.domain.audit import Reading
-from groupshift.domain.audit_case import ZookeeperGroup
+from groupshift.audit.case import ZookeeperGroup
+from groupshift.audit.offsets import Reading
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.rows import ClusterState
 

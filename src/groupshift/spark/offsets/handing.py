@@ -17,9 +17,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from groupshift.adapters.spark_submit.submit import SparkSubmit
-from groupshift.application.audit import AuditOptions
+from groupshift.audit.offsets import Audit
+from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.audits import audit_store
-from groupshift.domain.audit import Audit
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
@@ -47,7 +47,7 @@ class Handed:
         return _FAMILIES.get(told["exit_code"], Broken)(told["message"])
 
     def result(self) -> Audit:
-        """What the job found. Raises as `groupshift.ports.audits.AuditStore.read`."""
+        """What the job found. Raises as `groupshift.audit.ports.AuditStore.read`."""
         return audit_store().read(self.output)
 
 

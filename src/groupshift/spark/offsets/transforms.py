@@ -1,7 +1,7 @@
 """The audit as transforms, frames in and frames out; each is one statement of ``sql/audit``.
 
 Only records that matter are decoded: the winner of each key, then the recent past of the keys that differ.
-Source: specs/group-coordinator.md §1.7; the rules are those of `groupshift.domain.audit_rules`.
+Source: specs/group-coordinator.md §1.7; the rules are those of `groupshift.audit.rules`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
 
-from groupshift.domain.audit_case import Terms
-from groupshift.domain.audit_log import KEPT
-from groupshift.domain.audit_rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
-from groupshift.domain.audit_sources import ENOUGH_TO_BE_SILENT
+from groupshift.audit.case import KEPT, Terms
+from groupshift.audit.rules import KAFKA_RULES, STORE_RULES, AuditRule, Weight
+from groupshift.audit.sources import ENOUGH_TO_BE_SILENT
 from groupshift.spark import coordinator_state as states
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.offsets.frames import Sides
@@ -35,7 +34,7 @@ TOLD = (
     "foreign_offset",
     "log_end",
 )
-"""What the sources say of a key, by the fields of `groupshift.domain.audit.Mismatch`."""
+"""What the sources say of a key, by the fields of `groupshift.audit.offsets.Mismatch`."""
 
 
 def keys(commits: DataFrame, sides: Sides) -> DataFrame:
@@ -100,7 +99,7 @@ def facts(
 
 
 def classified(facts: DataFrame) -> DataFrame:
-    """The keys about which a rule speaks, with its number, as `groupshift.domain.audit.judge` chooses."""
+    """The keys about which a rule speaks, with its number, as `groupshift.audit.offsets.judge` chooses."""
     kafka, stores = F.col("kafka_rule"), F.col("store_rule")
     chosen = (
         F.when(_counts(KAFKA_RULES, kafka), kafka)

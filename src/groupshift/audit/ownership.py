@@ -11,10 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from groupshift.domain.foreign_json import decimal
-from groupshift.domain.modes import MemberKind
-from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.txnlog import (
+from groupshift.audit.txnlog import (
     Change,
     Created,
     DataSet,
@@ -22,6 +19,9 @@ from groupshift.domain.txnlog import (
     SessionClosed,
     Transaction,
 )
+from groupshift.domain.foreign_json import decimal
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import partition_number
 from groupshift.errors import Rejected
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
-from groupshift.domain.audit_case import Case, Terms, ZookeeperGroup
-from groupshift.domain.audit_log import Key, LogSide
+from groupshift.audit.case import Case, Key, LogSide, Terms, ZookeeperGroup
 from groupshift.domain.commit_places import ZERO_ID, Stray
 from groupshift.domain.rows import ClusterState
 from groupshift.log import DecodeStatus
@@ -18,7 +17,7 @@ UNREADABLE_KEYS, UNKNOWN_TYPES = "unreadable keys", "unknown types"
 
 
 class Sources:
-    """Look-ups over what was read; changes nothing. Arguments as `groupshift.domain.audit.audit`."""
+    """Look-ups over what was read; changes nothing. Arguments as `groupshift.audit.offsets.audit`."""
 
     def __init__(
         self, admin: ClusterState, log: LogSide, zookeeper: Mapping[str, ZookeeperGroup], terms: Terms

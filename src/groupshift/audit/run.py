@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from groupshift.domain.audit import Audit, Looked, Reading, audit, confirmed, unheard_of
-from groupshift.domain.audit_case import Terms
-from groupshift.domain.audit_log import homes, read_log
+from groupshift.audit.case import Terms, homes, read_log
+from groupshift.audit.offsets import Audit, Looked, Reading, audit, confirmed, unheard_of
+from groupshift.audit.ports import Comparison, OffsetNodes
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.log.decode import Position
-from groupshift.ports.audits import Comparison, OffsetNodes
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots
 from groupshift.ports.log import LogProgress, LogReader
@@ -78,7 +77,7 @@ def audit_offsets(
 
 
 class InProcess:
-    """`groupshift.ports.audits.Comparison` by the rules themselves, on records that come through here."""
+    """`groupshift.audit.ports.Comparison` by the rules themselves, on records that come through here."""
 
     def __init__(self, log: LogReader) -> None:
         self._log = log

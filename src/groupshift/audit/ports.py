@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from groupshift.domain.audit import Audit, Looked, Reading
-from groupshift.domain.audit_case import ZookeeperGroup
+from groupshift.audit.case import ZookeeperGroup
+from groupshift.audit.offsets import Audit, Looked, Reading
 from groupshift.ports.log import LogProgress
 
 
@@ -14,7 +14,7 @@ class Comparison(Protocol):
     """Holds what was read within a bracket against the log, which it reads; changes nothing."""
 
     def look(self, reading: Reading, told: LogProgress | None = None) -> Looked:
-        """What `groupshift.domain.audit.audit` finds. Raises as `LogReader.read`."""
+        """What `groupshift.audit.offsets.audit` finds. Raises as `LogReader.read`."""
         ...
 
 
@@ -62,7 +62,7 @@ class AuditStore(Protocol):
         ...
 
     def summary(self, folder: str) -> Mapping[str, Any]:
-        """What `groupshift.domain.audit_table.summary` said of the audit that is kept there.
+        """What `groupshift.audit.offsets.summary` said of the audit that is kept there.
 
         Raises `Rejected` when there is none, `Broken` when it cannot be read."""
         ...

@@ -1,31 +1,166 @@
 """One row of a scan: what a group is, in which mode, at rest since when, and which stage it is ready for.
 
 Source: specs/zookeeper-coordination.md §§8.3, 8.10 (F7), 9; KIP-125 (which groups can be toggled).
+
+What one scan keeps of a group for the rules that need two looks: the last scan is the first of them.
+
+Since when a group has not changed: what ZooKeeper's transaction ids tell, and what earlier scans saw.
+
+ZooKeeper keeps no time of a deletion, but the directory's pzxid says after which transaction it was. Every
+node that was written later carries a transaction id and a time, so the first of them bounds the moment from
+above: the group is at least as long at rest as that.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from groupshift.domain.facts import Facts, OffsetTable, sentence_list
-from groupshift.domain.group import GroupView
+from groupshift.domain.group import CommittedOffset, GroupView, LogEnd, Member, Owner
 from groupshift.domain.judgement import Judgement, Readiness
-from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.modes import ABSENT_MODE, MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import StageName
 from groupshift.domain.rulebook import BEFORE
 from groupshift.domain.rules import ask
-from groupshift.domain.scan_look import HeldPartition, earlier_view, look_at
-from groupshift.domain.scan_stability import (
-    NodeTimes,
-    Rest,
-    Sighting,
-    fingerprint,
-    last_change_ms,
-    rest_of,
-)
+from groupshift.domain.rules_storage import worth_a_second_look
 from groupshift.domain.verdict import Finding, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldPartition:
+    """A partition of an old member: its owner node, the offset in either store (None: none), the log end."""
+
+    partition: TopicPartition
+    thread_id: str
+    czxid: int
+    session_id: int
+    zookeeper: int | None
+    kafka: int | None
+    end: int | None
+
+
+def look_at(view: GroupView) -> tuple[HeldPartition, ...]:
+    """What the next scan needs of this one; nothing unless a second look is worth it."""
+    if not worth_a_second_look(view):
+        return ()
+    old = {member.member_id for member in view.of_kind(MemberKind.OLD)}
+    zookeeper, kafka = (OffsetTable.of(s).by_partition for s in (view.zookeeper_offsets, view.kafka_offsets))
+    ends = {end.partition: end.end for end in view.log_ends}
+    return tuple(
+        HeldPartition(
+            partition=owner.partition,
+            thread_id=owner.thread_id,
+            czxid=owner.czxid,
+            session_id=owner.session_id,
+            zookeeper=zookeeper.get(owner.partition),
+            kafka=kafka.get(owner.partition),
+            end=ends.get(owner.partition),
+        )
+        for owner in view.owners
+        if owner.member_id in old
+    )
+
+
+def earlier_view(group: str, taken_at_ms: int, held: tuple[HeldPartition, ...]) -> GroupView | None:
+    """The group as the last scan saw it, as far as it was kept; None when nothing was."""
+    if not held:
+        return None
+    owners = tuple(
+        Owner(partition=h.partition, thread_id=h.thread_id, czxid=h.czxid, session_id=h.session_id)
+        for h in held
+    )
+    return GroupView(
+        group=group,
+        taken_at_ms=taken_at_ms,
+        exists=True,
+        mode=ABSENT_MODE,
+        members=tuple(
+            Member(member_id=name, kind=MemberKind.OLD) for name in sorted({o.member_id for o in owners})
+        ),
+        owners=owners,
+        zookeeper_offsets=_offsets((h.partition, h.zookeeper) for h in held),
+        kafka_offsets=_offsets((h.partition, h.kafka) for h in held),
+        log_ends=tuple(LogEnd(partition=h.partition, start=0, end=h.end) for h in held if h.end is not None),
+    )
+
+
+def _offsets(found: Iterable[tuple[TopicPartition, int | None]]) -> tuple[CommittedOffset, ...]:
+    return tuple(CommittedOffset(partition=at, offset=offset) for at, offset in found if offset is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTimes:
+    """Transaction ids of what counts as a change (a member came or went, the mode was written, a partition
+    changed hands), and (zxid, epoch ms) of every write known from the group's nodes."""
+
+    changes: tuple[int, ...] = ()
+    stamps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """Since when (epoch ms) each half of a group is at rest; 0: it was never seen to change."""
+
+    zookeeper_ms: int = 0
+    kafka_ms: int = 0
+
+    @property
+    def since_ms(self) -> int:
+        """Since when the whole group is."""
+        return max(self.zookeeper_ms, self.kafka_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What the last scan saw of a group: its `fingerprint`, and since when it was at rest then."""
+
+    fingerprint: str
+    rest: Rest
+
+
+def last_change_ms(times: NodeTimes, now_ms: int) -> int | None:
+    """No later than this (epoch ms) was the last change; None when no node tells of any. All nodes had been
+    read at ``now_ms``."""
+    if not times.changes:
+        return None
+    last = max(times.changes)
+    return min((at for zxid, at in times.stamps if zxid >= last and at <= now_ms), default=now_ms)
+
+
+def fingerprint(view: GroupView, times: NodeTimes) -> str:
+    """``<ZooKeeper half>.<Kafka half>``: equal as long as nobody came or went and nothing changed hands."""
+    registered = (
+        sorted((member.member_id, str(member.session_id)) for member in view.members if member.session_id),
+        view.mode.identity,
+        sorted(times.changes),
+        sorted((*owner.partition, owner.thread_id, owner.czxid) for owner in view.owners),
+    )
+    joined = sorted((member.member_id, sorted(member.assignment)) for member in view.kafka.members)
+    return f"{_short(registered)}.{_short(joined)}"
+
+
+def _short(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+def rest_of(now_ms: int, seen: str, known_ms: int | None, before: Sighting | None) -> Rest:
+    """Since when both halves are at rest; ``seen`` is the fingerprint now, ``known_ms`` `last_change_ms`.
+
+    Of ZooKeeper the last scan and the nodes both give a moment at which the last change was over: the earlier
+    one counts. A change that only Kafka saw has no time: it counts from the scan that met it."""
+    if before is None:
+        return Rest(zookeeper_ms=now_ms if known_ms is None else known_ms)
+    (nodes, _, joined), (old_nodes, _, old_joined) = seen.partition("."), before.fingerprint.partition(".")
+    kafka_ms = before.rest.kafka_ms if joined == old_joined else now_ms
+    if nodes != old_nodes:
+        return Rest(zookeeper_ms=now_ms if known_ms is None else known_ms, kafka_ms=kafka_ms)
+    bounds = [before.rest.zookeeper_ms, *([] if known_ms is None else [known_ms])]
+    return Rest(zookeeper_ms=min(bounds), kafka_ms=kafka_ms)
+
 
 STAGES = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE, StageName.FINALISE)
 """The stages a scan asks about, in the order of the move."""

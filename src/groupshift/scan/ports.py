@@ -1,4 +1,7 @@
-"""The history of scans: the last state of each group, what changed in each scan, what was toggled."""
+"""The history of scans: the last state of each group, what changed in each scan, what was toggled.
+
+Reading every group of a ZooKeeper ensemble and its Kafka cluster, and the brake of what acts on many.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from groupshift.domain.modes import Mode
-from groupshift.domain.scan import GroupState
-from groupshift.domain.scan_changes import Change
+from groupshift.scan.changes import Change
+from groupshift.scan.state import GroupState, Observed
 
 
 class ToggleState(StrEnum):
@@ -99,4 +102,45 @@ class Scans(Protocol):
 
     def toggles(self, ensemble: str, number: int) -> tuple[ToggleRecord, ...]:
         """The toggles of a scan, by wave and group."""
+        ...
+
+
+class EnsembleReader(Protocol):
+    """Observes many groups and never changes anything.
+
+    Raises `Transient` when ZooKeeper or Kafka does not answer within the bounded retries, `Rejected` when
+    credentials are refused or no Kafka cluster keeps its nodes there. What cannot be read of one group is a
+    sentence in its `GroupView.problems`: one broken group hides no other."""
+
+    @property
+    def name(self) -> str:
+        """Hosts and chroot: under this name the journal keeps the scans."""
+        ...
+
+    def groups(self) -> tuple[str, ...]:
+        """Every group that ZooKeeper or Kafka knows now, sorted."""
+        ...
+
+    def read(self, groups: Sequence[str]) -> tuple[Observed, ...]:
+        """These groups now, in this order; for a bounded number of groups at a time.
+
+        A group that is gone meanwhile has ``exists`` False."""
+        ...
+
+
+class Brake(Protocol):
+    """One place for all who act on many groups: while it is pulled nothing more is started.
+
+    Raises `Transient` when ZooKeeper does not answer."""
+
+    def pulled(self) -> str:
+        """Why it is pulled; empty when it is not."""
+        ...
+
+    def pull(self, reason: str) -> None:
+        """Pull it; the last reason stays."""
+        ...
+
+    def release(self) -> None:
+        """Release it; releasing a released brake is fine."""
         ...
