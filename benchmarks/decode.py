@@ -46,12 +46,12 @@ from measuring.log_server import end, serve
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.log import LogRecord
+from groupshift.spark.batches.coordinator_records import RAW_COLUMNS, by_python
 from groupshift.spark.batches.records import Keep
-from groupshift.spark.comparison.session import large_session
-from groupshift.spark.coordinator_columns import RAW_COLUMNS, by_python
 from groupshift.spark.coordinator_log import Way, decoded, decoding
 from groupshift.spark.dumped import dumped
 from groupshift.spark.segments import Into
+from groupshift.spark.session import large_session
 from groupshift.spark.task_files import write_by_tasks
 from groupshift_sandbox.artifacts import TOOLS, jars
 from groupshift_sandbox.home import Home

@@ -37,6 +37,7 @@ from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_work import RunTerms
+from groupshift.bootstrap.runs import RunPlace, open_expansion
 from groupshift.domain.cluster import (
     BrokerView,
     ClusterView,
@@ -54,8 +55,6 @@ from groupshift.domain.placement import Answers, expected, partition_of, probe_n
 from groupshift.domain.step import RunAct
 from groupshift.ports.journal import ClusterRun
 from groupshift.settings import KafkaSettings
-from groupshift.spark.expansion_tools import open_tools
-from groupshift.spark.run_tools import RunPlace
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
@@ -157,7 +156,7 @@ def ours(home: Home, bootstrap: str, number: int) -> dict[RunAct, float]:
         journal=f"sqlite:///{home.root / f'journal-{number}.db'}",
         evidence=home.root / "evidence",
     )
-    with open_tools(place, ManualReplacement(), timeout_s=60.0) as tools:
+    with open_expansion(place, ManualReplacement(), timeout_s=60.0) as tools:
         plan = plan_of(tools)
         run = run_engine.begin(MOVE, tools, plan)
         took = {act: driven(tools, run, act) for act in _DRIVEN}

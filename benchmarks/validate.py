@@ -42,7 +42,7 @@ from groupshift.adapters.spark_submit.java import java_home
 from groupshift.adapters.system import cache_root
 from groupshift.domain.evidence import MANIFEST
 
-_JOB = [sys.executable, "-m", "groupshift.spark.jobs.compare"]
+_JOB = [sys.executable, "-m", "groupshift.jobs.compare"]
 _PEER = Path(__file__).parent / "measuring" / "peer_datacompy.py"
 _NEEDED = ("datacompy[spark]==1.1.0", "pyspark==4.2.0")
 _LOOK_S = 0.25

@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from groupshift.domain.placement import partition_of
 from groupshift.log import Decoded, decode
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.processes import wait_until
 from protocol_story import PATIENCE_S
 

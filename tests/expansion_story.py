@@ -17,8 +17,8 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord, commit_place, decode
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.elections import lead_as_preferred
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

@@ -304,7 +304,7 @@ def prove_there_and_back(field: Field, app: App, migration: str, folder: Path) -
 
 
 def _audited(app: App, field: Field, folder: Path) -> dict[str, Any]:
-    job = files("groupshift.spark.jobs") / "audit_consumption.py"
+    job = files("groupshift.jobs") / "audit_consumption.py"
     arguments = (
         *("--ledgers", str(field.home.ledgers), "--zookeeper-log", str(field.home.zookeeper)),
         *("--group", GROUP, "--output", str(folder), "--brokers", field.bootstrap),

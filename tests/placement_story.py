@@ -23,8 +23,8 @@ from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.elections import lead_as_preferred
 from groupshift_sandbox.kafka import create_topic

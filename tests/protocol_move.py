@@ -12,7 +12,7 @@ from typing import Any
 from disk_evidence import DiskEvidence, DiskProof
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App, build
-from groupshift.bootstrap.connections import connect
+from groupshift.bootstrap.connect import connect
 from groupshift.cli.live import Agreed
 from groupshift.cli.runner import Runner, claim
 from groupshift.domain.group_protocol import Protocol, Way

@@ -15,11 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.log import Decoded, LogRecord, decode
 from groupshift.log.state import GroupFamily, State, materialise
+from groupshift.spark.batches.coordinator_records import COLUMNS, cell
 from groupshift.spark.batches.transactions import Visible
-from groupshift.spark.coordinator_columns import COLUMNS, cell
-from groupshift.spark.coordinator_log import decoded
-from groupshift.spark.coordinator_state import groups, winners
-from groupshift.spark.fetched import Brokers, fetched
+from groupshift.spark.broker_source import Brokers, fetched
+from groupshift.spark.coordinator_log import decoded, groups, winners
 from groupshift.spark.segments import read_segments, scan_segments
 from groupshift.spark.session import local_session
 from groupshift_sandbox.home import Home

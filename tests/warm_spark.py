@@ -38,7 +38,7 @@ class _Job(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         name, arguments = json.loads(self.rfile.readline())
-        job = importlib.import_module(f"groupshift.spark.jobs.{name}")
+        job = importlib.import_module(f"groupshift.jobs.{name}")
         with self.server.lock:
             code = job.main(arguments)
         self.wfile.write(f"{code}\n".encode())

@@ -14,8 +14,8 @@ from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.system import SystemClock
 from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.domain.rows import OffsetRow
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.elections import lead_as_preferred
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftOptions, start_kraft

@@ -125,9 +125,8 @@ def _contender(source: str, where: str, output: str) -> None:
 
 def _write(spark: Any, source: str, where: str, output: Path) -> None:
     from groupshift.spark.batches.records import Keep
-    from groupshift.spark.coordinator_log import decoded, decoding
-    from groupshift.spark.coordinator_state import winners
-    from groupshift.spark.fetched import Brokers, fetched_into
+    from groupshift.spark.broker_source import Brokers, fetched_into
+    from groupshift.spark.coordinator_log import decoded, decoding, winners
     from groupshift.spark.segments import read_segments, scan_segments
     from groupshift.spark.task_files import write_by_tasks
 

@@ -13,7 +13,7 @@ from typing import Any
 from groupshift.adapters.drivers.process import ProcessFleet
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App
-from groupshift.bootstrap.connections import connect
+from groupshift.bootstrap.connect import connect
 from groupshift.cli.live import Agreed
 from groupshift.cli.runner import Runner, claim
 from groupshift.domain.evidence import Moment

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from groupshift.audit.offsets import Audit as AuditResult
+    from groupshift.bootstrap.audit_jobs import AuditRequest
     from groupshift.settings import Settings
-    from groupshift.spark.offsets_audit import AuditRequest
 
 SCHEDULE_VARIABLE = "GROUPSHIFT_AUDIT_SCHEDULE"
 """Environment variable with the schedule (cron or preset); read when the DAG file is parsed."""
@@ -108,7 +108,7 @@ class Audit(AuditTask):
     def execute(self, context: Context) -> str:
         """Log what is not explained, a line each."""
         from groupshift.audit.run import AuditOptions
-        from groupshift.spark.offsets_audit import AuditRequest, run_audit
+        from groupshift.bootstrap.audit_jobs import AuditRequest, run_audit
 
         settings, params = self.settings(), context["params"]
         request = AuditRequest(
@@ -133,7 +133,7 @@ class Audit(AuditTask):
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
         from groupshift.adapters.spark_submit.submit import submit_files
-        from groupshift.spark.offsets.handing import handed_over
+        from groupshift.bootstrap.audit_jobs import handed_over
 
         master, settings = require_spark(self.spark_conn_id), spark_settings()
         with handed_over(request) as handed, submit_files(settings, master) as files:

@@ -27,10 +27,10 @@ BROKERS = frozenset({RunAct.PROVE, RunAct.COMPARE, RunAct.REPLACE})
 @contextmanager
 def opened(kafka_conn_id: str) -> Iterator[DowngradeTools]:
     """Every port of a run over this connection. Raises as `place_and_driver`."""
-    from groupshift.spark.downgrade_tools import open_tools
+    from groupshift.bootstrap.runs import open_downgrade
 
     place, driver = place_and_driver(kafka_conn_id, "downgrades")
-    with open_tools(place, driver, timeout_s=TIMEOUT_S) as tools:
+    with open_downgrade(place, driver, timeout_s=TIMEOUT_S) as tools:
         yield tools
 
 

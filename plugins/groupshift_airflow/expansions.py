@@ -44,10 +44,10 @@ def watch_schedule() -> str:
 @contextmanager
 def opened(kafka_conn_id: str) -> Iterator[ExpansionTools]:
     """Every port of a run over this connection. Raises as `place_and_driver`."""
-    from groupshift.spark.expansion_tools import open_tools
+    from groupshift.bootstrap.runs import open_expansion
 
     place, driver = place_and_driver(kafka_conn_id, "expansions")
-    with open_tools(place, driver, timeout_s=TIMEOUT_S) as tools:
+    with open_expansion(place, driver, timeout_s=TIMEOUT_S) as tools:
         yield tools
 
 

@@ -257,7 +257,7 @@ class ZookeeperHook(_ClusterHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the servers answer, and what is below the chroot; for the button *Test*."""
-        from groupshift.bootstrap.connections import zookeeper_connection
+        from groupshift.bootstrap.connect import zookeeper_connection
         from groupshift.settings import ZookeeperSettings
 
         try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from groupshift_airflow.hooks import KafkaClusterHook, SigningHook, base_settings
 
 if TYPE_CHECKING:
+    from groupshift.bootstrap.runs import RunPlace
     from groupshift.ports.driver import BrokerReplacement
-    from groupshift.spark.run_tools import RunPlace
 
 NODES_VARIABLE = "GROUPSHIFT_NODES"
 """Environment variable that names the file of who replaces or restarts nodes (docs/downgrade.md); without it
@@ -21,10 +21,10 @@ TIMEOUT_S = 30.0
 def place_and_driver(kafka_conn_id: str, folder: str) -> tuple[RunPlace, BrokerReplacement]:
     """Of this connection, with snapshots in ``folder`` of the evidence. Raises `Rejected` for a missing or
     wrong connection, and for evidence that is no local folder."""
-    from groupshift.bootstrap.replacement import driver_of
+    from groupshift.bootstrap.drivers import driver_of
+    from groupshift.bootstrap.runs import RunPlace
     from groupshift.errors import Rejected
     from groupshift.settings import KafkaSettings
-    from groupshift.spark.run_tools import RunPlace
 
     base, file = base_settings(), os.environ.get(NODES_VARIABLE)
     evidence = {**SigningHook().section(), **base["evidence"]}

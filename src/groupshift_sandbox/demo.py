@@ -177,7 +177,7 @@ class Demo:
         """Run the consumption audit over everything the members ever did; returns its folder."""
         self._told("auditing every delivery against ZooKeeper's transaction log")
         output = self._home.evidence / migration / "consumption"
-        job = resources.files("groupshift.spark.jobs") / "audit_consumption.py"
+        job = resources.files("groupshift.jobs") / "audit_consumption.py"
         arguments = (
             *("--ledgers", str(self._home.ledgers), "--zookeeper-log", str(self._home.zookeeper)),
             *("--group", GROUP, "--output", str(output)),

@@ -32,9 +32,9 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.spark.audit_offsets_report import render
 from groupshift.spark.html import page as report_page
 from groupshift.spark.html import section
-from groupshift.spark.offsets.document import render
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import free_port, wait_until
 from groupshift_testing.evidence import MemoryProof

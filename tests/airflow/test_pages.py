@@ -30,7 +30,7 @@ from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Event, EventKind, StepState
-from groupshift.spark.offsets.document import render
+from groupshift.spark.audit_offsets_report import render
 from named_pipe import named_pipe
 
 AUDITS = "/groupshift/audits/"

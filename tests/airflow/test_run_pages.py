@@ -21,7 +21,7 @@ import simulated_expansion
 from groupshift.application import downgrade_run, expansion_run, run_engine
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_work import RunTerms, RunTools
-from groupshift.bootstrap.downgrade import cluster_runs
+from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator

@@ -98,7 +98,7 @@ def moved_and_back(app: App, home: Home) -> str:
     assert runner(app, migration, "there").forward().verdict is Verdict.PASS
     assert runner(app, migration, "back").back(WayBack.OLD_MEMBERS).verdict is Verdict.PASS
     output = home.evidence / migration / "consumption"
-    job = files("groupshift.spark.jobs") / "audit_consumption.py"
+    job = files("groupshift.jobs") / "audit_consumption.py"
     arguments = (
         *("--ledgers", str(home.ledgers), "--zookeeper-log", str(home.zookeeper)),
         *("--group", GROUP, "--output", str(output)),

@@ -14,7 +14,7 @@ from browser.conftest import watched
 from browser.test_migration_report import CONTRAST, keep
 from groupshift.audit.offsets import Audit, Looked, Mismatch, summary
 from groupshift.audit.rules import BY_NUMBER
-from groupshift.spark.offsets.document import render
+from groupshift.spark.audit_offsets_report import render
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import rendered
 

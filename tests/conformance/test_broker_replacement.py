@@ -12,7 +12,7 @@ import pytest
 
 from groupshift.adapters.drivers.command import CommandReplacement, Programs
 from groupshift.adapters.drivers.manual import ManualReplacement
-from groupshift.bootstrap.replacement import fenced, nodes_file, replacement
+from groupshift.bootstrap.drivers import fenced, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.driver import Accepted, ClientFence, ForPerson, NodeState, Replacement
 from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests

@@ -11,7 +11,7 @@ import pytest
 
 from groupshift.adapters.spark_submit.submit import LOG, SparkSubmit, shipped_code, stays_here
 from groupshift.adapters.system import KillAt, Whom
-from groupshift.bootstrap.connections import crash_points
+from groupshift.bootstrap.connect import crash_points
 from groupshift.domain.plan import StageName
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import CrashPoint, NoCrash

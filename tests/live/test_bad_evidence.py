@@ -19,8 +19,8 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
-from groupshift.spark.comparison.session import large_session
-from groupshift.spark.jobs import read_coordinator_log
+from groupshift.jobs import read_coordinator_log
+from groupshift.spark.session import large_session
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

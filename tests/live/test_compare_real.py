@@ -22,7 +22,7 @@ from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
-from groupshift.spark.comparison.session import large_session
+from groupshift.spark.session import large_session
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.errors import Rejected, Transient
 from groupshift.spark.batches.transactions import Visible
-from groupshift.spark.fetched import Brokers, fetched, log_bounds
+from groupshift.spark.broker_source import Brokers, fetched, log_bounds
 from groupshift.spark.segments import segments
 from groupshift.spark.session import local_session
 from groupshift_sandbox.processes import wait_until

@@ -24,8 +24,8 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import Committed, OffsetRow
 from groupshift.log import commit_place
 from groupshift.ports.changes import unheld
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

@@ -53,7 +53,7 @@ def test_f05_a_group_of_any_id_moves_there_and_back(
     """Its evidence has one folder, which nobody has to quote; its name is shown as it is."""
     from groupshift.domain.foreign_text import path_name, visible
 
-    monkeypatch.setattr("groupshift.cli.session.build", compared_here)
+    monkeypatch.setattr("groupshift.cli.options.build", compared_here)
     options = FleetOptions(group=name, topic=f"names-{IDS.index(name)}", partitions=2, clients=(CLIENTS[0],))
     with fleet_at(kraft.bootstrap, tmp_path, options) as fleet:
         fleet.await_written(5)

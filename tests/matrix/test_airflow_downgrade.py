@@ -13,7 +13,7 @@ import pytest
 from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.application.downgrade_run import statuses
 from groupshift.application.run_engine import StepStatus
-from groupshift.bootstrap.downgrade import cluster_runs
+from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.step import RunAct

@@ -13,7 +13,7 @@ from downgrade_story import cluster_of
 from expansion_story import TOPIC, answered, committed, logged, placed, wanted
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.application.expansion_run import statuses
-from groupshift.bootstrap.downgrade import cluster_runs
+from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.ports.journal import RunState
 from groupshift.settings import load as load_settings
 from groupshift_sandbox.down import down

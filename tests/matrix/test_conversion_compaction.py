@@ -29,8 +29,8 @@ from groupshift.log import Decoded, decode
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
 from groupshift.log.state import materialise
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.broker_log import failed_partitions
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.kraft import KraftCluster

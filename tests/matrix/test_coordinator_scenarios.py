@@ -14,14 +14,14 @@ from classic_member import ClassicMember, assignment
 from coordinator_members import records_of
 from downgrade_story import Assessed, cluster_of, groups_at
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.bootstrap.downgrade import cluster_acts
+from groupshift.bootstrap.clusters import cluster_acts
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import POLICY, Kind, Protocol
 from groupshift.domain.partitions import TopicPartition
 from groupshift.log.commit_hashes import LiveCommit, live_commits
 from groupshift.settings import KafkaSettings
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

@@ -19,8 +19,8 @@ from groupshift.adapters.system import SystemClock
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.log.commit_hashes import live_commits
-from groupshift.spark.direct_log import DirectLog
-from groupshift.spark.fetched import Brokers
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.cluster_file import load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home

@@ -19,11 +19,10 @@ from committed_offsets import Servers, committed_offsets
 from coordinator_story import PARTITIONS, T
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.audit.run import AuditOptions
+from groupshift.bootstrap.audit_jobs import AuditRequest, handed_over, run_audit
+from groupshift.jobs import read_coordinator_log
+from groupshift.jobs.read_coordinator_log import TABLES
 from groupshift.settings import KafkaSettings, ZookeeperSettings
-from groupshift.spark.jobs import read_coordinator_log
-from groupshift.spark.jobs.read_coordinator_log import TABLES
-from groupshift.spark.offsets.handing import handed_over
-from groupshift.spark.offsets_audit import AuditRequest, run_audit
 from groupshift.spark.session import local_session
 from groupshift_sandbox.home import Home
 from spark.test_coordinator_job import dump, segment_files

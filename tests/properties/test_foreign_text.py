@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 
 from groupshift.adapters.drivers.manual import instruction_for
 from groupshift.application.brief_text import findings_table, step_text
-from groupshift.cli import hazards, render, run_show, scan_render
+from groupshift.cli import hazards, output, run_show, scan_render
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Finding, Verdict
@@ -74,10 +74,10 @@ TABLES: dict[str, Callable[[Any, str], None]] = {
     "line": lambda console, text: console.print(f"group {text}: gone"),
     "styled line": lambda console, text: console.line("migration ", _styled(text), "."),
     "heading": lambda console, text: console.heading(text),
-    "findings": lambda console, text: console.print(render.findings_table([_finding(text)], "x")),
-    "title": lambda console, text: console.print(render.findings_table([_finding("x")], f"group {text}")),
+    "findings": lambda console, text: console.print(output.findings_table([_finding(text)], "x")),
+    "title": lambda console, text: console.print(output.findings_table([_finding("x")], f"group {text}")),
     "hazards": lambda console, text: console.print(hazards._table([_finding(text)], "protocol")),  # type: ignore[arg-type]
-    "next": render.next_command,
+    "next": output.next_command,
     "brake": scan_render.show_brake,
     "plan of a run": lambda console, text: console.print(run_show.plan_table((_step(text),), {})),
 }
@@ -182,7 +182,7 @@ def test_f05_commands_can_be_pasted() -> None:
 
 def test_f05_nothing_in_the_command_line_passes_the_terminal_by() -> None:
     """Markup, prompts and bars of rich are used in one module; a string that is printed has no meaning."""
-    folder = Path(render.__file__).parent
+    folder = Path(output.__file__).parent
     allowed = {("rich.text", "Text"), ("rich.status", "Status")}
     wrong: list[str] = []
     for path in sorted(folder.glob("*.py")):

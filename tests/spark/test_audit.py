@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from groupshift.spark.jobs import audit_consumption
+from groupshift.jobs import audit_consumption
 from spark.stories import EPOCH_MS, GROUP, Story, everything, line, topics
 
 

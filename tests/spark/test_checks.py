@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from groupshift.domain.verdict import Verdict
 from groupshift.spark import checks
-from groupshift.spark.rules import Rules, from_data
+from groupshift.spark.transforms import Rules, from_data
 from spark.snapshots import (
     AWARE_KAFKA,
     AWARE_ZOOKEEPER,

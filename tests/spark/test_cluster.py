@@ -19,7 +19,7 @@ from groupshift.adapters.spark_submit.java import java_home
 from groupshift.adapters.spark_submit.submit import LOG
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import Moment
-from groupshift.spark.jobs import compare, validate
+from groupshift.jobs import compare, validate
 from groupshift_sandbox.processes import wait_until
 from spark.cluster_snapshots import commit, commits, one_group, write
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, owner, snapshot, store

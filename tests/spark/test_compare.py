@@ -24,8 +24,8 @@ from groupshift.domain.rows import (
 )
 from groupshift.domain.rows import SubscriptionRow as Subscribed
 from groupshift.domain.verdict import Verdict
-from groupshift.spark.comparison.comparing import DIFFERENCES, VERDICT, Request, compare
-from groupshift.spark.comparison.work import Sizes
+from groupshift.spark.compare.comparing import DIFFERENCES, VERDICT, Request, compare
+from groupshift.spark.compare.work import Sizes
 from spark.cluster_snapshots import TAKEN_MS, Rows, Tables, commit, commits, write
 
 Run = Callable[..., tuple[Outcome, list[dict[str, Any]]]]

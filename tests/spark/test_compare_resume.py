@@ -21,15 +21,15 @@ from pyspark.sql import SparkSession
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Transient
-from groupshift.spark.comparison.comparing import DIFFERENCES, Request, compare
-from groupshift.spark.comparison.work import Sizes
+from groupshift.spark.compare.comparing import DIFFERENCES, Request, compare
+from groupshift.spark.compare.work import Sizes
 from spark.cluster_snapshots import commit, commits, write
 
 PART = 200
 KILLED = """
 import os, signal
-from groupshift.spark.comparison.progress import Progress
-from groupshift.spark.jobs import compare
+from groupshift.spark.output import Progress
+from groupshift.jobs import compare
 
 kept = Progress.table
 

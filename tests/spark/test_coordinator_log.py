@@ -15,7 +15,7 @@ from coordinator_damage import damaged_records
 from coordinator_vectors import KEYS, REAL_VALUES, VALUES
 from groupshift.errors import Rejected
 from groupshift.log import LogRecord, decode, encode_key, encode_value
-from groupshift.spark.coordinator_columns import COLUMNS, cell
+from groupshift.spark.batches.coordinator_records import COLUMNS, cell
 from groupshift.spark.coordinator_log import Way, decoded, judged
 
 PARTITIONS = 50

@@ -28,7 +28,7 @@ from coordinator_story import (
 from groupshift.log import LogRecord, decode
 from groupshift.log.retention import retention_risks
 from groupshift.log.state import State, materialise
-from groupshift.spark import coordinator_state as states
+from groupshift.spark import coordinator_log as states
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.segments import SCHEMA, segments
 

@@ -14,11 +14,10 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord, encode_key, encode_value
 from groupshift.spark.batches.records import Keep
-from groupshift.spark.comparison.rows import committed
-from groupshift.spark.coordinator_log import decoding
-from groupshift.spark.coordinator_state import commits
-from groupshift.spark.logged_offsets import unlike
+from groupshift.spark.compare.differences import committed
+from groupshift.spark.coordinator_log import commits, decoding
 from groupshift.spark.segments import OFFSETS_TOPIC, read_segments, scan_segments
+from groupshift.spark.verify_log import unlike
 
 COUNT = 8
 GROUPS = ("a", "gruppe-äöü", "emoji-🚀", "polygenelubricants", "my-group", "orders", "billing", "ledger")

@@ -12,8 +12,7 @@ from groupshift.audit.case import read_log
 from groupshift.audit.offsets import Looked, Reading, audit
 from groupshift.audit.rules import BY_NUMBER, FACTS, Fact
 from groupshift.log import LogRecord
-from groupshift.spark.offsets.comparison import look
-from groupshift.spark.offsets.transforms import statement
+from groupshift.spark.audit_offsets import look, statement
 from spark.audit_worlds import MINUTE, world
 
 COLUMNS = {

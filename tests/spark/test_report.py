@@ -6,10 +6,9 @@ import pytest
 
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark import picture, timeline
+from groupshift.spark.checks import Offence, Ruled, ruled
 from groupshift.spark.html import badge, duration, moment_utc, page, table, tag
-from groupshift.spark.report import refused, rules_section
-from groupshift.spark.validation import refusal
-from groupshift.spark.verdicts import Offence, Ruled, ruled
+from groupshift.spark.validation import refusal, refused, rules_section
 
 HOSTILE = "<script>alert('x')</script>"
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.errors import Broken, Rejected
+from groupshift.jobs import validate
 from groupshift.spark import sources
-from groupshift.spark.jobs import validate
 from loaded import loads
 from small_disk import listing, needs_mount, small_disk
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, offset, owner, snapshot, store, tamper

@@ -17,11 +17,11 @@ from groupshift.audit.txnlog import parse
 from groupshift.domain.assignment import parse_assignment
 from groupshift.errors import Broken, Rejected
 from groupshift.log.decode import LogRecord, decode
+from groupshift.spark.batches.coordinator_records import decoded_batches
+from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import read_headers
-from groupshift.spark.batches.inflation import Origin
 from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import resolve, spans
-from groupshift.spark.coordinator_arrow import decoded_batches
 from support.kafka_answers import spoiled
 from unit.domain import jute
 

@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
 from groupshift.log.state import materialise
-from groupshift.spark.coordinator_columns import COLUMNS, cell
+from groupshift.spark.batches.coordinator_records import COLUMNS, cell
 from release_broker import RELEASES
 from release_capture import Captured
 from release_checks import kinds_in, lacking, unlike_answers, unlike_domain, unlike_dump

@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from groupshift.bootstrap.audits import audit_store
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.spark.offsets.document import render
+from groupshift.spark.audit_offsets_report import render
 from groupshift_airflow.hooks import evidence_root
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from groupshift.application.run_accounts import account_of
-from groupshift.bootstrap.downgrade import cluster_runs
+from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.errors import Rejected
 from groupshift.ports.journal import NEXT, ClusterRun, ClusterRuns
 from groupshift.spark.run_report.pages import headline_of, page_of

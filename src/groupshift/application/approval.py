@@ -41,7 +41,7 @@ def require_approver(approval: ApprovalSettings, who: str, requester: str, gate:
 
 
 def identity(who: str) -> str:
-    """The account or the user that ``who`` is, whatever name it claims (see `groupshift.cli.session.who`)."""
+    """The account or the user that ``who`` is, whatever name it claims (see `groupshift.cli.options.who`)."""
     found = _ACCOUNT.fullmatch(who)
     return (found["account"] or found["claimed"]) if found else who
 

@@ -33,7 +33,7 @@ from groupshift.application.environment import Environment
 from groupshift.application.pack import Progress, Verification
 from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
-from groupshift.bootstrap.connections import connect, connect_scans
+from groupshift.bootstrap.connect import connect, connect_scans
 from groupshift.domain.evidence import Manifest, Moment, PlanOf
 from groupshift.domain.judgement import (
     ASK,

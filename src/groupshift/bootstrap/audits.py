@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from groupshift.audit.ports import AuditStore, Comparison, OffsetNodes
 from groupshift.audit.run import AuditSources
-from groupshift.bootstrap.snapshots import group_snapshots
+from groupshift.bootstrap.connect import group_snapshots
 from groupshift.ports.log import LogReader
 from groupshift.settings import KafkaSettings, ZookeeperSettings
 
@@ -42,6 +42,6 @@ def audit_store() -> AuditStore:
 
 def _nodes(where: ZookeeperSettings) -> OffsetNodes:
     from groupshift.adapters.zookeeper.ensemble import ZookeeperOffsetNodes
-    from groupshift.bootstrap.connections import zookeeper_connection
+    from groupshift.bootstrap.connect import zookeeper_connection
 
     return ZookeeperOffsetNodes(zookeeper_connection(where))

@@ -14,17 +14,27 @@ from groupshift.adapters.spark_submit.java import java_home
 from groupshift.audit.offsets import Audit, Mismatch, summary
 from groupshift.audit.rules import Weight
 from groupshift.audit.run import AuditOptions
-from groupshift.cli import render
-from groupshift.cli.clusters import Groups, Servers, Timeout, ensemble, one_cluster, shown, wanted
+from groupshift.cli import output as render
+from groupshift.cli.options import (
+    Groups,
+    Json,
+    Servers,
+    SettingsFile,
+    Timeout,
+    ensemble,
+    one_cluster,
+    settings,
+    shown,
+    wanted,
+)
 from groupshift.cli.placement import placement
-from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.foreign_text import shell
 from groupshift.errors import Rejected
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
 
 if TYPE_CHECKING:
-    from groupshift.spark.offsets_audit import AuditRequest
+    from groupshift.bootstrap.audit_jobs import AuditRequest
 
 NEEDS_SPARK = "audit needs the extra 'spark': pip install 'kafka-groupshift[spark]'"
 _COLOUR = {Weight.EXPLAINED: "green", Weight.UNKNOWN: "magenta", Weight.MISMATCH: "red"}
@@ -87,7 +97,7 @@ def audit(  # noqa: PLR0913 - the options of a verb
     if context.invoked_subcommand:
         return 0
     try:
-        from groupshift.spark.offsets_audit import AuditRequest
+        from groupshift.bootstrap.audit_jobs import AuditRequest
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):
             raise
@@ -126,8 +136,7 @@ def _where(
 
 def _run(request: AuditRequest, spark: SparkSettings | None) -> Audit:
     """In this process, or as a Spark job on the master that these settings name."""
-    from groupshift.spark.offsets.handing import submitted
-    from groupshift.spark.offsets_audit import run_audit
+    from groupshift.bootstrap.audit_jobs import run_audit, submitted
 
     with shown(Console(stderr=True)) as progress:
         if spark is None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.cli import render
-from groupshift.cli.clusters import Bound
-from groupshift.cli.session import Json, SettingsFile, open_app
+from groupshift.cli import output as render
+from groupshift.cli.options import Bound, Json, SettingsFile, open_app
 from groupshift.cli.terminal import Console, Table, progress_bar
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import refuse_other
@@ -50,7 +49,7 @@ def compare(  # noqa: PLR0913 - the options of a verb
 ) -> int:
     """Compare two snapshots of a cluster's groups: what is lost, extra, went back, or changed."""
     try:
-        from groupshift.spark.comparison import comparing
+        from groupshift.spark.compare import comparing
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):
             raise

@@ -10,13 +10,12 @@ import typer
 
 from groupshift.application.downgrade import DowngradeAssessment, DowngradeRequest, assess_downgrade
 from groupshift.application.downgrade_run import MOVE
-from groupshift.bootstrap.downgrade import downgrade_views
-from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
+from groupshift.bootstrap.clusters import downgrade_views
+from groupshift.cli import output
 from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.downgrade_run import BrokersOnly, back, run, status
+from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, one_cluster, settings, shown
 from groupshift.cli.run_report import report_of
-from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.foreign_text import shell
@@ -100,10 +99,10 @@ def assess(  # noqa: PLR0913 - the options of a verb
     again = _again(to, runs, coordinator, segments) + (" --brokers-only" if brokers_only else "")
     following = _following(found, again)
     if as_json:
-        render.print_json(_document(found, asked, following))
+        output.print_json(_document(found, asked, following))
     else:
         _show(Console(), found, asked, everything=everything)
-        render.next_command(Console(), following)
+        output.next_command(Console(), following)
     return 0 if found.open else 1
 
 
@@ -143,12 +142,12 @@ def _show(console: Console, found: DowngradeAssessment, asked: DowngradeRequest,
         if everything or each.verdict is not Verdict.PASS or each.hint
     ]
     if shown_findings:
-        console.print(render.findings_table(shown_findings, f"to {asked.target}"))
+        console.print(output.findings_table(shown_findings, f"to {asked.target}"))
     if found.steps:
         console.print(_steps(found))
     passed = counted(found.judgement.findings, "rules")
     way = "open" if found.open else "not open"
-    verdict = render.verdict_text(found.judgement.verdict)
+    verdict = output.verdict_text(found.judgement.verdict)
     console.line(verdict, f": the way to {asked.target} is {way}; {passed} (--all shows them)")
 
 

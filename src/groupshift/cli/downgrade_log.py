@@ -28,9 +28,8 @@ def log_at(kafka: KafkaSettings, timeout_s: float, segments: str = "") -> Offset
     """The copy in the folder ``segments``, or the brokers where it is empty. Raises `Rejected` for a folder
     that is none, and where the extra is missing."""
     with needing_spark():
-        from groupshift.spark.copied_log import CopiedLog
-        from groupshift.spark.direct_log import DirectLog
-        from groupshift.spark.fetched import Brokers
+        from groupshift.spark.broker_source import Brokers
+        from groupshift.spark.copied_log import CopiedLog, DirectLog
     if segments:
         if "://" not in segments and not Path(segments).is_dir():
             raise Rejected(f"--segments {segments} is no folder; give a copy of a broker's log folder")

@@ -14,10 +14,9 @@ from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_demands import demand_forward, demand_move
-from groupshift.bootstrap.replacement import driver_of
-from groupshift.cli.clusters import Servers, Timeout
+from groupshift.bootstrap.drivers import driver_of
 from groupshift.cli.downgrade_log import needing_spark
-from groupshift.cli.options import Execute
+from groupshift.cli.options import Execute, Json, Servers, SettingsFile, Timeout
 from groupshift.cli.run_options import (
     Checked,
     Nodes,
@@ -30,7 +29,6 @@ from groupshift.cli.run_options import (
     terms_of,
 )
 from groupshift.cli.run_show import finish, show_back, show_planned, show_run
-from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.run_plan import from_json
@@ -40,7 +38,7 @@ from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun, ClusterRuns
 
 if TYPE_CHECKING:
-    from groupshift.spark.run_tools import RunPlace
+    from groupshift.bootstrap.runs import RunPlace
 
 To = Annotated[str, typer.Option("--to", metavar="RELEASE", help="The older release.", show_default=False)]
 Runs = Annotated[
@@ -189,6 +187,6 @@ def _tools(place: RunPlace, nodes: Path | None, timeout_s: float) -> Iterator[Do
     """Raises `Rejected` where the extra ``spark`` is missing."""
     driver = driver_of(nodes)
     with needing_spark():
-        from groupshift.spark.downgrade_tools import open_tools
-    with open_tools(place, driver, timeout_s=timeout_s) as tools:
+        from groupshift.bootstrap.runs import open_downgrade
+    with open_downgrade(place, driver, timeout_s=timeout_s) as tools:
         yield tools

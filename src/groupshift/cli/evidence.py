@@ -13,13 +13,12 @@ import typer
 
 from groupshift.application.pack import Verification, verify_folder
 from groupshift.bootstrap import App
-from groupshift.bootstrap.connections import verifier
-from groupshift.cli import render
-from groupshift.cli.options import MigrationId
-from groupshift.cli.pages import Output, write_page
+from groupshift.bootstrap.connect import verifier
+from groupshift.cli import output as render
+from groupshift.cli.options import Json, MigrationId, SettingsFile, has_settings, open_app
+from groupshift.cli.options import settings as parsed_settings
+from groupshift.cli.output import Output, write_page
 from groupshift.cli.run_report import verified_run
-from groupshift.cli.session import Json, SettingsFile, has_settings, open_app
-from groupshift.cli.session import settings as parsed_settings
 from groupshift.cli.terminal import Console, Table, progress_bar, styled
 from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.seal import SIGNATURE, Pack, State

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.application.placement import PlannedExpansion, plan_expansion
-from groupshift.bootstrap.placement import placement_views
-from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout, shown
+from groupshift.bootstrap.clusters import placement_views
+from groupshift.cli import output
 from groupshift.cli.downgrade_log import log_at, needing_spark
+from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, shown
 from groupshift.cli.placement import All, NoLog, brokers_of, cluster_of, counting_table, show_findings
-from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.verdict import counted
@@ -53,12 +52,12 @@ def expansion(  # noqa: PLR0913 - the options of a verb
         _write(report, found)
     following = _next(found)
     if as_json:
-        render.print_json({**_document(found), "next": following})
+        output.print_json({**_document(found), "next": following})
     else:
         _show(Console(), found, everything=everything)
         if report is not None:
             Console().print(f"report: {report!s}")
-        render.next_command(Console(), following)
+        output.next_command(Console(), following)
     return 0 if found.open else 1
 
 
@@ -100,7 +99,7 @@ def _show(console: Console, found: PlannedExpansion, *, everything: bool) -> Non
     )
     passed = counted(found.judgement.findings, "rules")
     moving = f"{len(found.movers):,} of {len(found.facts.hashed.groups):,} groups move"
-    verdict, way = render.verdict_text(found.judgement.verdict), "may" if found.open else "may not"
+    verdict, way = output.verdict_text(found.judgement.verdict), "may" if found.open else "may not"
     console.line(
         verdict,
         f": {moving} from {found.facts.before} to {found.to} partitions; it {way} begin; "

@@ -13,11 +13,10 @@ from groupshift.application import expansion_run
 from groupshift.application.expansion_run import MOVE, PlannedRun
 from groupshift.application.expansion_watch import watch_expansion, watched_run
 from groupshift.application.run_demands import demand_forward, demand_move
-from groupshift.bootstrap.replacement import driver_of
-from groupshift.cli.clusters import Servers, Timeout, shown
+from groupshift.bootstrap.drivers import driver_of
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.expansion_watch import Run, show_watched
-from groupshift.cli.options import Execute
+from groupshift.cli.options import Execute, Json, Servers, SettingsFile, Timeout, shown
 from groupshift.cli.run_options import (
     Checked,
     Nodes,
@@ -31,7 +30,6 @@ from groupshift.cli.run_options import (
 )
 from groupshift.cli.run_report import report_of
 from groupshift.cli.run_show import finish, show_back, show_planned, show_run
-from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console
 from groupshift.domain.expansion.run_plan import from_json
 from groupshift.errors import Rejected
@@ -39,7 +37,7 @@ from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState
 
 if TYPE_CHECKING:
     from groupshift.application.expansion_work import ExpansionTools
-    from groupshift.spark.run_tools import RunPlace
+    from groupshift.bootstrap.runs import RunPlace
 
 To = Annotated[
     int | None,
@@ -193,6 +191,6 @@ def _tools(place: RunPlace, nodes: Path | None, timeout_s: float) -> Iterator[Ex
     """Raises `Rejected` where the extra ``spark`` is missing."""
     driver = driver_of(nodes)
     with needing_spark():
-        from groupshift.spark.expansion_tools import open_tools
-    with open_tools(place, driver, timeout_s=timeout_s) as tools:
+        from groupshift.bootstrap.runs import open_expansion
+    with open_expansion(place, driver, timeout_s=timeout_s) as tools:
         yield tools

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.application.expansion_watch import Watched
-from groupshift.cli import render
+from groupshift.cli import output
 from groupshift.cli.placement import document_of, following_of, show_audit
 from groupshift.cli.terminal import Console, Table
 
@@ -24,7 +24,7 @@ def show_watched(found: Watched, *, as_json: bool) -> int:
     """What was found, and what to do next; the exit code."""
     following = _following(found)
     if as_json:
-        render.print_json({**_document(found), "next": following})
+        output.print_json({**_document(found), "next": following})
     else:
         console = Console()
         show_audit(console, found.audit, everything=False)
@@ -35,7 +35,7 @@ def show_watched(found: Watched, *, as_json: bool) -> int:
         state = "over" if found.over else "not over"
         said = f"{found.compared:,} offsets of run {found.run} compared, {len(found.fallen):,} fell"
         console.print(f"{said}; watch until {_day(found)} ({state})")
-        render.next_command(console, following)
+        output.next_command(console, following)
     return 0 if found.clean else 1
 
 
@@ -44,7 +44,7 @@ def _document(found: Watched) -> dict[str, Any]:
         "run": found.run,
         "clean": found.clean,
         "compared": found.compared,
-        "fallen": [{**render.plain(each), "reason": each.sentence} for each in found.fallen],
+        "fallen": [{**output.plain(each), "reason": each.sentence} for each in found.fallen],
         "strays": found.strays,
         "snapshot": found.folder,
         "until_ms": found.until_ms,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from groupshift.cli import render
-from groupshift.cli.session import Json
+from groupshift.cli import output
+from groupshift.cli.options import Json
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import Facts, Trait, hazards_of
@@ -53,8 +53,8 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     findings = hazards_of(move, Facts(versions=versions, traits=_traits(having or (), lacking or ())))
     refused = sum(_does(each) == Action.REFUSE for each in findings)
     if as_json:
-        rows = [{**render.plain(each), "does": _does(each)} for each in findings]
-        render.print_json({"move": move, "refused": refused, "findings": rows})
+        rows = [{**output.plain(each), "does": _does(each)} for each in findings]
+        output.print_json({"move": move, "refused": refused, "findings": rows})
         return 1 if refused else 0
     console = Console()
     shown = [each for each in findings if everything or each.hint]
@@ -75,7 +75,7 @@ def _does(finding: Finding) -> str:
 def _table(findings: Sequence[Finding], move: Comparison) -> Table:
     table = Table(f"hazards of the move {move}", ("hazard", "groupshift", "reason", "remedy"))
     for finding in findings:
-        does = styled(_does(finding), render.COLOUR[finding.verdict])
+        does = styled(_does(finding), output.COLOUR[finding.verdict])
         table.add_row(finding.rule, does, finding.reason, finding.hint)
     return table
 

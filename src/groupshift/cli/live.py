@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.status import Status
 
 from groupshift.application.brief_text import step_text
-from groupshift.cli.render import verdict_text
+from groupshift.cli.output import verdict_text
 from groupshift.cli.terminal import Changes, Console, choose, joined, styled
 from groupshift.domain.evidence import Moment
 from groupshift.domain.judgement import ActOutcome, ActState, GateBrief, Judgement

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from groupshift.bootstrap.protocol import protocol_views
-from groupshift.cli.clusters import one_cluster
-from groupshift.cli.session import settings
+from groupshift.bootstrap.connect import protocol_views
+from groupshift.cli.options import one_cluster, settings
 from groupshift.ports.cluster import ProtocolViews
 from groupshift.settings import KafkaSettings
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from groupshift.adapters.system import SystemClock
 from groupshift.application.brief_text import step_text
 from groupshift.bootstrap import App
-from groupshift.cli import render
+from groupshift.cli import output
 from groupshift.cli.live import Agreed, LiveListener, Prompted
-from groupshift.cli.options import repeated
+from groupshift.cli.options import account, open_app, repeated, who
 from groupshift.cli.runner import Runner, claim, demand_begun
-from groupshift.cli.session import account, open_app, who
 from groupshift.cli.terminal import Console, styled
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.judgement import Closing
@@ -37,11 +36,11 @@ def show_plan(asked: MoveRequest, settings: Path | None, *, as_json: bool, again
         )
         follow = again or usual
     if as_json:
-        render.print_json({**render.plain(planned), "next": follow})
+        output.print_json({**output.plain(planned), "next": follow})
     else:
         console = Console()
-        render.show_planned(console, planned)
-        render.next_command(console, follow)
+        output.show_planned(console, planned)
+        output.next_command(console, follow)
     return 0
 
 
@@ -51,12 +50,12 @@ def show_left(opened: App, migration: str, *, as_json: bool) -> int:
     (found,) = opened.status(migration)
     follow = f"groupshift run --migration {migration} --execute"
     if as_json:
-        render.print_json({**render.status_data(found), "next": follow})
+        output.print_json({**output.status_data(found), "next": follow})
         return 0
     console = Console()
-    console.print(render.status_table(found))
+    console.print(output.status_table(found))
     console.print("nothing was changed: without --execute this only shows where the migration stands")
-    render.next_command(console, follow)
+    output.next_command(console, follow)
     return 0
 
 
@@ -65,14 +64,14 @@ def show_way_back(opened: App, migration: str, to: WayBack, *, as_json: bool) ->
     stages = opened.way_back(migration, to)
     follow = f"groupshift roll-back {migration} --to {to} --execute"
     if as_json:
-        render.print_json({"migration": migration, "to": to, "stages": stages, "next": follow})
+        output.print_json({"migration": migration, "to": to, "stages": stages, "next": follow})
         return 0
     console = Console()
     for number, stage in enumerate(stages, 1):
         console.print(f"{number}. {stage.name}: {step_text(stage.step)}")
     console.print("nothing was changed" if stages else "there is nothing to take back; nothing was changed")
     if stages:
-        render.next_command(console, follow)
+        output.next_command(console, follow)
     return 0
 
 
@@ -108,12 +107,12 @@ def finish(opened: App, migration: str, closing: Closing, console: Console, *, a
     """Show where the migration ended; the exit code."""
     (found,) = opened.status(migration)
     if as_json:
-        render.print_json({**render.status_data(found), "closing": render.plain(closing)})
+        output.print_json({**output.status_data(found), "closing": output.plain(closing)})
     else:
-        console.print(render.status_table(found))
-        render.show_closing(console, closing)
+        console.print(output.status_table(found))
+        output.show_closing(console, closing)
         stays = opened.leftover(migration) if closing.phase is Phase.ROLLED_BACK else None
-        render.next_command(console, stays.command if stays else follow_up(migration, closing.phase))
+        output.next_command(console, stays.command if stays else follow_up(migration, closing.phase))
     return 0 if closing.verdict is Verdict.PASS else 1
 
 

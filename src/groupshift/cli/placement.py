@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.application.placement import PlacementAudit, audit_placement
-from groupshift.bootstrap.placement import placement_views
-from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout, one_cluster, shown
+from groupshift.bootstrap.clusters import placement_views
+from groupshift.cli import output
 from groupshift.cli.downgrade_log import log_at
-from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, one_cluster, settings, shown
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.cluster import configured
 from groupshift.domain.expansion.facts import PlacementFacts
@@ -45,10 +44,10 @@ def placement(
         found = audit_placement(views, log, lambda done, of: progress("reading the offsets topic", done, of))
     following = following_of(found)
     if as_json:
-        render.print_json({**document_of(found), "next": following})
+        output.print_json({**document_of(found), "next": following})
     else:
         show_audit(Console(), found, everything=everything)
-        render.next_command(Console(), following)
+        output.next_command(Console(), following)
     return 0 if found.clean else 1
 
 
@@ -119,7 +118,7 @@ def document_of(found: PlacementAudit) -> dict[str, Any]:
             "records": log.records,
             "held_against": log.count,
             "elsewhere": [
-                {**render.plain(each), "lost": each.lost, "shadows": each.shadows} for each in log.elsewhere
+                {**output.plain(each), "lost": each.lost, "shadows": each.shadows} for each in log.elsewhere
             ],
             "others": log.others,
             "unreadable": log.unreadable,
@@ -137,7 +136,7 @@ def show_audit(console: Console, found: PlacementAudit, *, everything: bool) -> 
     passed = counted(found.judgement.findings, "rules")
     read = "the log was not read" if facts.log is None else f"{facts.log.records:,} records read"
     groups = f"{len(facts.hashed.groups):,} groups, {read}"
-    verdict = render.verdict_text(found.judgement.verdict)
+    verdict = output.verdict_text(found.judgement.verdict)
     console.line(verdict, f": {groups}; {passed} (--all shows them)")
 
 
@@ -145,7 +144,7 @@ def show_findings(console: Console, findings: Any, title: str, *, everything: bo
     """Those that did not pass, or all."""
     chosen = [each for each in findings if everything or each.verdict is not Verdict.PASS or each.hint]
     if chosen:
-        console.print(render.findings_table(chosen, title))
+        console.print(output.findings_table(chosen, title))
 
 
 def following_of(found: PlacementAudit) -> str:

@@ -12,17 +12,14 @@ from groupshift.application.protocol import (
     assess_protocol,
     await_settled,
 )
-from groupshift.bootstrap.protocol import clock
-from groupshift.bootstrap.snapshots import group_snapshots
-from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout
+from groupshift.bootstrap.connect import clock, group_snapshots
+from groupshift.cli import output
 from groupshift.cli.hazards import Broker, Client
 from groupshift.cli.looking import looking
-from groupshift.cli.options import Group
+from groupshift.cli.options import Group, Json, Servers, SettingsFile, Timeout
 from groupshift.cli.protocol_counts import counts
 from groupshift.cli.protocol_run import Offline, To, run
 from groupshift.cli.protocol_watch import watch
-from groupshift.cli.session import Json, SettingsFile
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.group_protocol import ProtocolView, Way
@@ -71,7 +68,7 @@ def assess(  # noqa: PLR0913 - the options of a verb
     following = _following(asked, found)
     if as_json:
         judged = found.judgement
-        render.print_json(
+        output.print_json(
             {"group": group, "to": to, "way": way, "ready": found.ready, "verdict": judged.verdict}
             | {"answers": found.answers, "findings": judged.findings, "view": found.view, "next": following}
         )
@@ -98,16 +95,16 @@ def settled(  # noqa: PLR0913 - the options of a verb
         found = await_settled(views, clock(), group, wanted, within_s=within)
     judged, passed = found.judgement, found.judgement.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
     if as_json:
-        render.print_json(
+        output.print_json(
             {"group": group, "to": to, "settled": passed, "looks": found.looks, "verdict": judged.verdict}
             | {"findings": judged.findings, "view": found.view}
         )
     else:
         console = Console()
-        console.print(render.findings_table(judged.findings, _title(found.view)))
+        console.print(output.findings_table(judged.findings, _title(found.view)))
         compare = f"groupshift snapshot --groups {shell(group)} --output AFTER, then compare --move protocol"
         again = f"groupshift protocol settled --group {shell(group)} --to {to} --within 60"
-        render.next_command(console, compare if passed else again)
+        output.next_command(console, compare if passed else again)
     return 0 if passed else 1
 
 
@@ -121,11 +118,11 @@ def _show(console: Console, asked: ProtocolRequest, found: ProtocolAssessment, f
     if found.view.group.members:
         console.print(_members(found.view))
     shown = [each for each in found.judgement.findings if each.rule.startswith("P") or each.hint]
-    console.print(render.findings_table(shown, _title(found.view)))
-    verdict = render.verdict_text(found.judgement.verdict)
+    console.print(output.findings_table(shown, _title(found.view)))
+    verdict = output.verdict_text(found.judgement.verdict)
     ready = "ready" if found.ready else "not ready"
     console.line(verdict, f": {ready} to move to the {asked.to} protocol {asked.way}")
-    render.next_command(console, following)
+    output.next_command(console, following)
 
 
 def _members(view: ProtocolView) -> Table:

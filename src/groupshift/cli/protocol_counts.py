@@ -12,11 +12,10 @@ import typer
 
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.application.group_counts import Counted, count_groups
-from groupshift.bootstrap.protocol import clock, coordinator_gauges, group_lists
-from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout
+from groupshift.bootstrap.connect import clock, coordinator_gauges, group_lists
+from groupshift.cli import output
 from groupshift.cli.looking import named_kafka
-from groupshift.cli.session import Json, SettingsFile
+from groupshift.cli.options import Json, Servers, SettingsFile, Timeout
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.addresses import one_server
 from groupshift.domain.group_protocol import Kind
@@ -64,7 +63,7 @@ def counts(
     judged = found.judgement
     passed = judged.verdict in {Verdict.PASS, Verdict.INCONCLUSIVE}
     if as_json:
-        render.print_json(
+        output.print_json(
             {"agree": passed, "verdict": judged.verdict, "looks": found.looks}
             | {"brokers": list(_documents(found.view)), "findings": judged.findings}
         )
@@ -125,4 +124,4 @@ def _show(console: Console, found: Counted) -> None:
         ]
         table.add_row(str(each["node"]), each["release"] or "-", each["coordinator"] or "-", *numbers)
     console.print(table)
-    console.print(render.findings_table(found.judgement.findings, f"looks: {found.looks}"))
+    console.print(output.findings_table(found.judgement.findings, f"looks: {found.looks}"))

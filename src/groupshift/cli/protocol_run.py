@@ -8,8 +8,7 @@ import typer
 
 from groupshift.cli.hazards import Broker, Client
 from groupshift.cli.moving import finish, runner_of, show_plan, signed
-from groupshift.cli.options import Canary, Driver, Execute, Group, Soak
-from groupshift.cli.session import Json, SettingsFile, open_app
+from groupshift.cli.options import Canary, Driver, Execute, Group, Json, SettingsFile, Soak, open_app
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.plan import MoveName, MoveRequest, Until

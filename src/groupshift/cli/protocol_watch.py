@@ -11,13 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.application.protocol_watch import Watched, WatchRequest, watch_members
-from groupshift.bootstrap.protocol import clock
-from groupshift.bootstrap.snapshots import group_snapshots
-from groupshift.cli import render
-from groupshift.cli.clusters import Servers, Timeout
+from groupshift.bootstrap.connect import clock, group_snapshots
+from groupshift.cli import output
 from groupshift.cli.looking import looking
-from groupshift.cli.options import Group
-from groupshift.cli.session import SettingsFile
+from groupshift.cli.options import Group, Servers, SettingsFile, Timeout
 from groupshift.cli.terminal import Console, styled
 from groupshift.domain.foreign_text import json_text, visible
 from groupshift.domain.protocol.silence import UNANSWERED
@@ -81,7 +78,7 @@ def watch(  # noqa: PLR0913 - the options of a verb
 def _json_lines(looks: Iterator[Watched]) -> Iterator[Watched]:
     for look in looks:
         line = {"at_ms": look.at_ms, **_group(look), "findings": look.noticed}
-        document = json.dumps(render.plain(line), separators=(",", ":"), ensure_ascii=False)
+        document = json.dumps(output.plain(line), separators=(",", ":"), ensure_ascii=False)
         print(json_text(document), flush=True)
         yield look
 
@@ -109,7 +106,7 @@ def _lines(looks: Iterator[Watched], console: Console) -> Iterator[Watched]:
         for finding in look.noticed:
             if finding not in said:
                 said.add(finding)
-                verdict = render.verdict_text(finding.verdict)
+                verdict = output.verdict_text(finding.verdict)
                 console.line(f"{_time(look)}  ", verdict, f" {finding.rule}: {finding.reason}")
         yield look
 
@@ -122,5 +119,5 @@ def _end(console: Console, asked: WatchRequest, noticed: tuple[Finding, ...]) ->
     if not noticed:
         console.line(styled("pass", "green"), f": nothing was noticed of group {visible(asked.group)}")
         return
-    console.print(render.findings_table(noticed, f"group {visible(asked.group)}: noticed"))
-    render.next_command(console, next((each.hint for each in noticed if each.hint), "look at the brokers"))
+    console.print(output.findings_table(noticed, f"group {visible(asked.group)}: noticed"))
+    output.next_command(console, next((each.hint for each in noticed if each.hint), "look at the brokers"))

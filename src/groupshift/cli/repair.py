@@ -13,14 +13,23 @@ import typer
 from groupshift.application.repair_epochs import EpochPlan, EpochsRepaired, plan_epochs, repair_epochs
 from groupshift.application.repair_placement import PlannedRepair, Repaired, plan_repair, repair
 from groupshift.application.repair_shadows import UNDECIDED, ShadowTools, repair_shadows
-from groupshift.bootstrap.placement import log_erasing, offset_restoring, placement_views
-from groupshift.bootstrap.snapshots import group_snapshots
-from groupshift.cli import render
-from groupshift.cli.clusters import Groups, Servers, Timeout, shown, wanted
+from groupshift.bootstrap.clusters import log_erasing, offset_restoring, placement_views
+from groupshift.bootstrap.connect import group_snapshots
+from groupshift.cli import output
 from groupshift.cli.downgrade_log import log_at
-from groupshift.cli.options import Execute, Group
+from groupshift.cli.options import (
+    Execute,
+    Group,
+    Groups,
+    Json,
+    Servers,
+    SettingsFile,
+    Timeout,
+    open_app,
+    shown,
+    wanted,
+)
 from groupshift.cli.placement import cluster_of
-from groupshift.cli.session import Json, SettingsFile, open_app
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.commit_places import Stray
 from groupshift.domain.expansion.repair import Mend, Repair
@@ -82,10 +91,10 @@ def placement(
     done = _done(kafka, planned, timeout) if execute else None
     then = following(planned, done)
     if as_json:
-        render.print_json({**_document(planned, done), "next": then})
+        output.print_json({**_document(planned, done), "next": then})
     else:
         _show(Console(), planned, done)
-        render.next_command(Console(), then)
+        output.next_command(Console(), then)
     return 0 if clean(planned, done) else 1
 
 
@@ -116,7 +125,7 @@ def offsets(
     if as_json:
         data = {} if found is None else {str(at): offset for at, offset in sorted(found.offsets.items())}
         document = {"group": group, "offsets": data, "against": against, "removed": removed, "next": then}
-        render.print_json(document)
+        output.print_json(document)
         return 0 if found is None or removed else 1
     console = Console()
     said = f"Kafka holds no committed offset of group {group}" if found is None else found.sentence
@@ -127,7 +136,7 @@ def offsets(
     console.line(styled(said, "" if may or against else "green"))
     if against and found:
         console.line(styled(f"they may not be removed: {against}", "red"))
-    render.next_command(console, then)
+    output.next_command(console, then)
     return 0 if found is None or removed else 1
 
 
@@ -271,10 +280,10 @@ def epochs(
                 done = repair_epochs(planned, restoring, reader)
     then = _next_of_epochs(planned, done, groups)
     if as_json:
-        render.print_json({**_epochs_document(planned, done), "next": then})
+        output.print_json({**_epochs_document(planned, done), "next": then})
     else:
         _show_epochs(Console(), planned, done)
-        render.next_command(Console(), then)
+        output.next_command(Console(), then)
     return 0 if _epochs_clean(planned, done) else 1
 
 

@@ -13,11 +13,10 @@ import typer
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.application.brief_text import APPROVE, REJECT, run_text
 from groupshift.application.run_work import Question, RunTerms
-from groupshift.bootstrap.downgrade import cluster_runs
-from groupshift.cli.clusters import one_cluster
+from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.moving import run_name
-from groupshift.cli.session import settings, who
+from groupshift.cli.options import one_cluster, settings, who
 from groupshift.cli.terminal import Changes, Console, choose
 from groupshift.domain.step import RunStep
 from groupshift.errors import Rejected
@@ -25,7 +24,7 @@ from groupshift.ports.journal import ClusterRuns
 from groupshift.settings import KafkaSettings
 
 if TYPE_CHECKING:
-    from groupshift.spark.run_tools import RunPlace
+    from groupshift.bootstrap.runs import RunPlace
 
 Nodes = Annotated[
     Path | None,
@@ -71,7 +70,7 @@ def place_of(
     Raises `Rejected` where the options name no such place."""
     one_cluster(bootstrap_servers, settings_file)
     with needing_spark():
-        from groupshift.spark.run_tools import RunPlace
+        from groupshift.bootstrap.runs import RunPlace
     if state is not None:
         if cluster and not bootstrap_servers:
             raise Rejected(

@@ -15,14 +15,13 @@ from groupshift.application.pack import Verification
 from groupshift.application.run_accounts import MOVES
 from groupshift.application.run_engine import Move, W
 from groupshift.application.run_pack import verify_run
-from groupshift.bootstrap.connections import verifier
-from groupshift.bootstrap.downgrade import cluster_runs, run_evidence
-from groupshift.cli import render
-from groupshift.cli.clusters import Servers
+from groupshift.bootstrap.clusters import cluster_runs, run_evidence
+from groupshift.bootstrap.connect import verifier
+from groupshift.cli import output as render
 from groupshift.cli.downgrade_log import needing_spark
-from groupshift.cli.pages import Output, write_page
+from groupshift.cli.options import Json, Servers, SettingsFile, settings
+from groupshift.cli.output import Output, write_page
 from groupshift.cli.run_options import State, folder_of, place_of
-from groupshift.cli.session import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Broken, Rejected

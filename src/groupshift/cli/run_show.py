@@ -10,7 +10,7 @@ from groupshift.application.run_account import RunAccount, trouble, waiting
 from groupshift.application.run_accounts import account_of
 from groupshift.application.run_engine import Ended, Move, RunOutcome, StepStatus, W
 from groupshift.application.run_work import AnyPlan
-from groupshift.cli import render
+from groupshift.cli import output
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.foreign_text import command
 from groupshift.domain.step import RunStep, Stand
@@ -72,15 +72,15 @@ def show_planned(
             "findings": planned.findings,
             "next": following,
         }
-        render.print_json(document)
+        output.print_json(document)
         return code
     console = Console()
     if shown:
-        console.print(render.findings_table(shown, "what the rules say of it"))
+        console.print(output.findings_table(shown, "what the rules say of it"))
     console.print(plan_table(planned.plan.steps, {}))
     if said:
         console.print(said)
-    render.next_command(console, following)
+    output.next_command(console, following)
     return code
 
 
@@ -115,10 +115,10 @@ def show_run(
             "others": [{"run": each.run, "cluster": each.cluster_id, "state": each.state} for each in others],
             "next": following,
         }
-        render.print_json(document)
+        output.print_json(document)
         return 0
     _print_run(Console(), found, steps, [line for line in (why, *_others(others)) if line])
-    render.next_command(Console(), following)
+    output.next_command(Console(), following)
     return 0
 
 
@@ -145,12 +145,12 @@ def show_back(move: str, run: str, steps: Sequence[RunStep], *, as_json: bool) -
     named = ("--run", run) if run else ()
     following = command("groupshift", move, "back", *named, "--execute")
     if as_json:
-        render.print_json({"steps": tuple(steps), "next": following})
+        output.print_json({"steps": tuple(steps), "next": following})
         return 0
     console = Console(stderr=True)
     for number, step in enumerate(steps, 1):
         console.print(f"{number}. {step.does}")
-    render.next_command(console, following)
+    output.next_command(console, following)
     return 0
 
 
@@ -165,7 +165,7 @@ def finish(move: Move[W], runs: ClusterRuns, outcome: RunOutcome, *, as_json: bo
     following = _following(move, found, outcome, done)
     if as_json:
         steps = run_engine.statuses(move, runs, found)
-        render.print_json({"outcome": outcome, "steps": steps, "next": following})
+        output.print_json({"outcome": outcome, "steps": steps, "next": following})
         return _CODES[outcome.ended]
     console = Console()
     where = f" at step {outcome.step}" if outcome.step else ""
@@ -174,7 +174,7 @@ def finish(move: Move[W], runs: ClusterRuns, outcome: RunOutcome, *, as_json: bo
         console.print(outcome.detail)
     for number, text in enumerate(outcome.undo if outcome.ended is Ended.FAILED else (), 1):
         console.print(f"way back {number}: {text}")
-    render.next_command(console, following)
+    output.next_command(console, following)
     return _CODES[outcome.ended]
 
 

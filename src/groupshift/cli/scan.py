@@ -9,7 +9,7 @@ import typer
 
 from groupshift.bootstrap import build_scans
 from groupshift.cli import scan_render as render
-from groupshift.cli.session import Json, SettingsFile, settings
+from groupshift.cli.options import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, progress_bar
 from groupshift.errors import Rejected
 from groupshift.scan.ports import ToggleState

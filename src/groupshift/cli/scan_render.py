@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.text import Text
 
-from groupshift.cli.render import next_command, plain, verdict_text
+from groupshift.cli.output import next_command, plain, verdict_text
 from groupshift.cli.terminal import Console, Table, joined, styled
 from groupshift.domain.foreign_text import command, json_text, visible
 from groupshift.domain.judgement import Readiness

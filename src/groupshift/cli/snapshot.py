@@ -8,20 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from groupshift.application.snapshot_cluster import snapshot_cluster
-from groupshift.bootstrap.snapshots import cluster_snapshot_store, ensemble_snapshots, group_snapshots
-from groupshift.cli import render
-from groupshift.cli.clusters import (
+from groupshift.bootstrap.connect import cluster_snapshot_store, ensemble_snapshots, group_snapshots
+from groupshift.cli import output as render
+from groupshift.cli.options import (
     Bound,
     Ensemble,
     Groups,
+    Json,
     Servers,
+    SettingsFile,
     Timeout,
     ensemble,
     one_cluster,
+    open_app,
+    settings,
     shown,
     wanted,
 )
-from groupshift.cli.session import Json, SettingsFile, open_app, settings
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.evidence import ClusterManifest, PlanOf
 from groupshift.domain.foreign_text import shell, visible

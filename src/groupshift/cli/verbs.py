@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from groupshift.cli import render
+from groupshift.cli import output as render
 from groupshift.cli.audit import app as audit
 from groupshift.cli.compare import compare
 from groupshift.cli.downgrade import app as downgrade
@@ -32,15 +32,18 @@ from groupshift.cli.options import (
     Driver,
     Execute,
     Group,
+    Json,
     MigrationId,
+    SettingsFile,
     Soak,
     UntilOption,
     Yes,
+    open_app,
+    who,
 )
 from groupshift.cli.protocol import app as protocol
 from groupshift.cli.repair import app as repair
 from groupshift.cli.scan import brake, scan
-from groupshift.cli.session import Json, SettingsFile, open_app, who
 from groupshift.cli.snapshot import snapshot
 from groupshift.cli.terminal import Console
 from groupshift.domain.evidence import Moment

@@ -7,11 +7,13 @@ Registers, in this order (columns as in ``sql/consumption/<view>.sql``)::
                    end_ms, ended
     offset_writes  topic, partition, offset, session, zxid, at_ms
     located, runs, tenures, hand_overs, duplicates      derived by SQL
+
+The audit of a group's consumption: what was lost, delivered twice, or delivered by the wrong member.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
@@ -23,11 +25,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark 
 from groupshift.audit import ownership, txnlog
 from groupshift.audit.ownership import History, Interval
 from groupshift.domain.foreign_json import load_json
-from groupshift.domain.modes import MemberKind
+from groupshift.domain.log_gaps import Gap, GapRead, LogAnswer, isolation_of
+from groupshift.domain.modes import Isolation, MemberKind
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.seal import is_beside
+from groupshift.domain.verdict import Verdict, worst
 from groupshift.errors import Broken, Rejected
 from groupshift.foreign_files import opened
-from groupshift.spark.checks import statement
+from groupshift.spark.checks import Offence, Ruled, not_asked, ruled, statement
 from groupshift.spark.output import write_parquet
 
 STILL_HELD_MS = 9_007_199_254_740_991
@@ -228,3 +233,279 @@ def derive(spark: SparkSession, tolerance_ms: int) -> None:
         arguments = {"tolerance_ms": tolerance_ms} if ":tolerance_ms" in text else None
         frame = spark.sql(text, args=arguments) if arguments else spark.sql(text)
         frame.cache().createOrReplaceTempView(name)
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What counts: events from ``from_ms`` to ``to_ms`` (epoch). ``tolerance_ms`` is how late the stamp
+    of a delivery by an old member may be: it is taken by a recorder behind a pipe."""
+
+    from_ms: int
+    to_ms: int
+    tolerance_ms: int
+
+    def holds(self, at_ms: int | None) -> bool:
+        """True when `at_ms` lies within."""
+        return at_ms is not None and self.from_ms <= at_ms <= self.to_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the queries found, as rows; times are epoch milliseconds. ``duplicates``, ``unexplained`` and
+    ``hand_overs`` are those within the window, ``owners`` and ``plain`` are overlaps of either sort. ``lost``
+    are offsets delivered to nobody; of those that the log was asked about the ones where it holds records
+    (``records``), while ``unproven`` are those of which it cannot tell, and ``empty`` those where it holds
+    nothing for their reader."""
+
+    lost: Rows
+    duplicates: Rows
+    unexplained: Rows
+    hand_overs: Rows
+    outside: Rows
+    owners: Rows
+    plain: Rows
+    partitions: Rows
+    members: Rows
+    unproven: Rows = ()
+    empty: Rows = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What was measured, what the log holds, and the findings."""
+
+    group: str
+    window: Window
+    log: Log
+    torn: tuple[str, ...]
+    measured: Measured
+
+    @property
+    def results(self) -> tuple[Ruled, ...]:
+        """Every finding, passed ones too, in order of their rules."""
+        return judge(self.measured, self.log, self.window)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all findings."""
+        return worst(result.finding.verdict for result in self.results)
+
+    @property
+    def lost_records(self) -> int:
+        """Number of records delivered to nobody (of offsets, where the log was not asked)."""
+        return lost_of(self.measured.lost)
+
+    @property
+    def duplicate_records(self) -> int:
+        """Number of deliveries beyond the first of their record."""
+        return sum(row["records"] for row in self.measured.duplicates)
+
+    @property
+    def overlaps(self) -> int:
+        """Overlapping owner intervals, overlapping plain consumers, and deliveries while another owned."""
+        measured = self.measured
+        delivered = sum(row["overlapping"] for row in measured.outside)
+        return len(measured.owners) + len(measured.plain) + int(delivered)
+
+    @property
+    def longest_unowned_ms(self) -> int:
+        """The longest time any partition was without owner between two tenures."""
+        return max((row["longest_unowned_ms"] for row in self.measured.partitions), default=0)
+
+
+def _query(spark: SparkSession, text: str, window: Window) -> list[dict[str, Any]]:
+    given = {"from_ms": window.from_ms, "to_ms": window.to_ms - window.tolerance_ms}
+    arguments = {name: value for name, value in given.items() if f":{name}" in text}
+    frame = spark.sql(text, args=arguments) if arguments else spark.sql(text)
+    return [row.asDict() for row in frame.collect()]
+
+
+def _check(spark: SparkSession, name: str, window: Window) -> list[dict[str, Any]]:
+    return _query(spark, statement("checks/consumption", name), window)
+
+
+def _offences(rows: Rows) -> list[Offence]:
+    return [Offence(topic=row["topic"], partition=row["partition"], reason=row["reason"]) for row in rows]
+
+
+def _sentences(sentences: Sequence[str]) -> list[Offence]:
+    return [Offence(topic=None, partition=None, reason=sentence) for sentence in sentences]
+
+
+def _partition_rows(spark: SparkSession, duplicates: Rows, taken: Rows, lost: Rows) -> list[dict[str, Any]]:
+    totals = spark.sql(statement("consumption", "partitions")).collect()
+
+    def one(total: Mapping[str, Any]) -> dict[str, Any]:
+        here = (total["topic"], total["partition"])
+        changes = [row for row in taken if (row["topic"], row["partition"]) == here]
+        longest = max(changes, key=lambda row: row["unowned_ms"], default=None)
+        gaps = [row for row in lost if (row["topic"], row["partition"]) == here]
+        again = [row for row in duplicates if (row["topic"], row["partition"]) == here]
+        return {
+            **total,
+            "lost": lost_of(gaps),
+            "duplicates": sum(row["records"] for row in again),
+            "hand_overs": len(changes),
+            "longest_unowned_ms": longest["unowned_ms"] if longest else 0,
+            "longest_unowned_at_ms": longest["released_ms"] if longest else None,
+        }
+
+    return [one(total.asDict()) for total in totals]
+
+
+def taken_in(hand_overs: Rows, window: Window) -> list[Mapping[str, Any]]:
+    """The hand-overs whose taker took within the window (a first tenure is no hand-over)."""
+    return [row for row in hand_overs if row["giver"] is not None and window.holds(row["start_ms"])]
+
+
+def lost_of(rows: Rows) -> int:
+    """How many records these ranges stand for."""
+    return sum(row.get("records", row["to_offset"] - row["from_offset"] + 1) for row in rows)
+
+
+Ask = Callable[[Sequence[Gap]], Sequence[GapRead]]
+
+
+def _answered(rows: Rows, ask: Ask, of_kafka: Isolation) -> dict[LogAnswer, list[Mapping[str, Any]]]:
+    """Ranges that nobody was given, by what the log says about them; without an answer they are lost."""
+    wanted = [
+        Gap(
+            partition=TopicPartition(row["topic"], row["partition"]),
+            start=row["from_offset"],
+            end=row["to_offset"] + 1,
+            isolation=isolation_of((MemberKind(kind) for kind in row["kinds"] or () if kind), of_kafka),
+        )
+        for row in rows
+    ]
+    answers = ask(wanted) if wanted else ()
+    found: dict[LogAnswer, list[Mapping[str, Any]]] = {each: [] for each in LogAnswer}
+    if not answers:
+        found[LogAnswer.LOST] = [_without_kinds(row) for row in rows]
+        return found
+    for row, read in zip(rows, answers, strict=True):
+        said = {**_without_kinds(row), "reason": f"{row['reason']}: {read.reason}"}
+        if read.answer is LogAnswer.LOST:
+            said["records"] = read.records
+        found[read.answer].append(said)
+    return found
+
+
+def _without_kinds(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "kinds"}
+
+
+def measure(
+    spark: SparkSession,
+    window: Window,
+    ask: Ask = lambda _gaps: (),
+    of_kafka: Isolation = Isolation.READ_COMMITTED,
+) -> Measured:
+    """Run every query on the registered views (see `groupshift.spark.consumption`). ``ask`` asks the log
+    about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
+    answers = _answered(_check(spark, "lost", window), ask, of_kafka)
+    lost = answers[LogAnswer.LOST]
+    again = _query(spark, "SELECT * FROM duplicates ORDER BY topic, partition, from_offset", window)
+    duplicates = [row for row in again if window.holds(row["first_ms"])]
+    unexplained = _check(spark, "unexplained_duplicates", window)
+    tenures = _query(spark, "SELECT * FROM hand_overs ORDER BY topic, partition, number", window)
+    hand_overs = [
+        row for row in tenures if window.from_ms <= row["end_ms"] and row["start_ms"] <= window.to_ms
+    ]
+    return Measured(
+        lost=lost,
+        duplicates=duplicates,
+        unexplained=[row for row in unexplained if window.holds(row["first_ms"])],
+        hand_overs=hand_overs,
+        outside=_check(spark, "outside_ownership", window),
+        owners=_check(spark, "owner_overlap", window),
+        plain=_check(spark, "plain_overlap", window),
+        partitions=_partition_rows(spark, duplicates, taken_in(hand_overs, window), lost),
+        members=[row.asDict() for row in spark.sql(statement("consumption", "members")).collect()],
+        unproven=answers[LogAnswer.NOT_PROVEN],
+        empty=answers[LogAnswer.NOTHING],
+    )
+
+
+def judge(measured: Measured, log: Log, window: Window) -> tuple[Ruled, ...]:
+    """The findings A01 to A08. Pure."""
+    members, problems = measured.members, _sentences(log.problems)
+    return (
+        ruled("A01", _log_holds(log), problems, verdict=Verdict.INCONCLUSIVE, hint=_LOG_HINT),
+        _delivered(measured.partitions, members),
+        ruled("A03", _lost_holds(measured.empty), _offences(measured.lost), hint=_LOST),
+        ruled("A04", _again_holds(measured.duplicates), _offences(measured.unexplained), hint=_DUPLICATES),
+        ruled("A05", _inside_holds(members, window), _offences(measured.outside), hint=_OUTSIDE),
+        ruled("A06", _OWNERS_HOLD, _offences(measured.owners), hint=_LOG_HINT),
+        _plain(members, measured.plain),
+        _proven(measured),
+    )
+
+
+def _lost_holds(empty: Rows) -> str:
+    holds = "no record is missing between the first and the last delivered"
+    passed = sum(row["to_offset"] - row["from_offset"] + 1 for row in empty)
+    if not passed:
+        return holds
+    return f"{holds}: the log holds nothing for their readers at the {passed} offsets that nobody was given"
+
+
+def _plain(members: Rows, overlaps: Rows) -> Ruled:
+    if not overlaps and not any(row["kind"] == "plain" for row in members):
+        return not_asked("A07", "no plain consumer overlapped another member", "there was none")
+    return ruled("A07", _plain_holds(members), _offences(overlaps), hint=_OUTSIDE)
+
+
+def _proven(measured: Measured) -> Ruled:
+    """Where the log no longer has a range it is neither lost nor proven."""
+    holds = "of every offset that nobody was given the log tells whether it held a record"
+    if not (measured.unproven or measured.empty):
+        return not_asked("A08", holds, "the log did not have to be asked")
+    return ruled("A08", holds, _offences(measured.unproven), verdict=Verdict.INCONCLUSIVE, hint=_UNPROVEN)
+
+
+_OWNERS_HOLD = "owner intervals of a partition never overlap"
+_LOG_HINT = "give every log file of the ZooKeeper server since the group began"
+_LOST = "find out who committed past these offsets; the records are still in the log of the partition"
+_UNPROVEN = "the log no longer has these offsets, or cannot tell yet: ask the owners of the application"
+_DUPLICATES = "the former owner was not stopped, or the taker did not start at the committed offset"
+_OUTSIDE = "a member delivered a partition that was not its own: a fence did not hold"
+
+
+def _log_holds(log: Log) -> str:
+    return f"ZooKeeper's log is whole: {log.transactions} transactions in {log.files} files"
+
+
+def _delivered(partitions: Rows, members: Rows) -> Ruled:
+    found = [] if partitions else _sentences(["the ledgers hold no delivery: nothing can be proven"])
+    total = sum(row["deliveries"] for row in partitions)
+    holds = f"{total} deliveries of {len(partitions)} partitions by {len(members)} members"
+    return ruled("A02", holds, found, verdict=Verdict.ERROR, hint="look at the members' ledgers")
+
+
+def _again_holds(duplicates: Rows) -> str:
+    if not duplicates:
+        return "no record was delivered twice"
+    records = sum(row["records"] for row in duplicates)
+    return (
+        f"all {len(duplicates)} ranges delivered again ({records} records) are explained by their hand-over"
+    )
+
+
+def _inside_holds(members: Rows, window: Window) -> str:
+    late = max((row["latest_stamp_ms"] for row in members), default=0)
+    grace = (
+        f"; the latest stamp behind a pipe came {late} ms after (allowed: {window.tolerance_ms} ms)"
+        if late
+        else ""
+    )
+    return f"every delivery of a member with owner nodes lies within its ownership{grace}"
+
+
+def _plain_holds(members: Rows) -> str:
+    plain = sum(1 for row in members if row["kind"] == "plain")
+    return (
+        f"{plain} plain consumers never overlapped another member" if plain else "there was no plain consumer"
+    )

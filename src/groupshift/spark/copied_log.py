@@ -2,24 +2,116 @@
 
 No Spark session and no cluster: `groupshift.ports.log.OffsetsLog`. Larger copies go through
 `segments`.
+
+``__consumer_offsets`` read straight from the leaders in this process: `groupshift.ports.log.LogReader`.
+
+No Spark session: what a cluster of some thousand groups holds is read and decoded in less time than one takes
+to start. Larger logs go through `fetched`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
 from functools import cached_property
+from typing import Any
 
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.wire import Api, UnsupportedByBroker, fill
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
-from groupshift.spark.batches.files import filesystem, read_parts
-from groupshift.spark.batches.inflation import Origin
+from groupshift.spark.batches.decompress import Origin
+from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import Visible, visible
-from groupshift.spark.direct_log import log_records
-from groupshift.spark.segment_folders import find_replicas
+from groupshift.spark.broker_source import Bounds, Brokers, log_bounds, read_partition
 from groupshift.spark.segment_scan import ReplicaFacts, replica_facts
 from groupshift.spark.segments import OFFSETS_TOPIC, longest, raw_rows
+
+_BROKER = 4
+_RETENTION = "offsets.retention.minutes"
+_MINUTE_MS = 60_000
+
+
+class DirectLog:
+    """Reads through connections of its own; used by one thread at a time."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._bounds: Mapping[int, Bounds] = {}
+
+    def position(self) -> Position:
+        """See the port."""
+        self._bounds = {each.partition: each for each in log_bounds(self._brokers)}
+        return {number: each.end for number, each in self._bounds.items()}
+
+    def read(
+        self, up_to: Position, partitions: Collection[int] | None = None, told: LogProgress | None = None
+    ) -> Iterator[LogRecord]:
+        """See the port. Where each log begins, and what is stable, is as the last `position` found it."""
+        bounds = self.bounds(up_to, partitions)
+        total = sum(each.end - each.start for each in bounds)
+        done = 0
+        with closing(self._brokers.cluster()) as cluster:
+            for each in bounds:
+                for batch in read_partition(cluster, each, Visible.DECIDED):
+                    yield from log_records(each.partition, batch)
+                done += each.end - each.start
+                if told is not None:
+                    told(done, total)
+
+    def bounds(self, up_to: Position, partitions: Collection[int] | None = None) -> tuple[Bounds, ...]:
+        """What `read` would read of each partition, in their order."""
+        wanted = sorted(number for number in up_to if partitions is None or number in partitions)
+        return tuple(_up_to(self._bounds[number], up_to[number]) for number in wanted)
+
+    def retention_ms(self) -> int | None:
+        """See the port: the shortest that a broker has."""
+        with closing(self._brokers.cluster()) as cluster:
+            found = cluster.attempt(lambda: [_retention(cluster, node.node_id) for node in cluster.brokers()])
+        known = [minutes * _MINUTE_MS for minutes in found if minutes is not None]
+        return min(known, default=None)
+
+    def close(self) -> None:
+        """Nothing stays open between calls."""
+
+
+def _up_to(bounds: Bounds, end: int) -> Bounds:
+    return Bounds(
+        partition=bounds.partition,
+        start=min(bounds.start, end),
+        stable=min(max(bounds.stable, bounds.start), end),
+        end=end,
+    )
+
+
+def log_records(partition: int, batch: Any) -> Iterator[LogRecord]:
+    """Arrow rows of one partition (`groupshift.spark.segments.SCHEMA`) as records."""
+    columns = (batch.column(name).to_pylist() for name in ("offset", "timestamp_ms", "key", "value"))
+    for offset, timestamp_ms, key, value in zip(*columns, strict=True):
+        yield LogRecord(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
+
+
+def _retention(cluster: KafkaCluster, node: int) -> int | None:
+    """What this broker says of itself; None when it does not tell (no right to ask)."""
+    connection = cluster.broker(node)
+    try:
+        module = connection.messages(Api.DESCRIBE_CONFIGS, at_least=1)
+    except UnsupportedByBroker:
+        return None
+    resource = module.DescribeConfigsResource(
+        resource_type=_BROKER, resource_name=str(node), configuration_keys=(_RETENTION,)
+    )
+    answer = connection.ask(fill(module.DescribeConfigsRequest, resources=(resource,)))
+    values = [
+        config.value
+        for result in answer.results
+        if not result.error_code
+        for config in result.configs
+        if config.name == _RETENTION
+    ]
+    return int(values[0]) if values and values[0] else None
 
 
 class CopiedLog:

@@ -18,9 +18,9 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Broken, Rejected
+from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.batches.files import filesystem
 from groupshift.spark.batches.records import Keep
-from groupshift.spark.coordinator_columns import RAW_COLUMNS
 from groupshift.spark.segments import AS_READ, Into, in_tasks, shared
 
 _BATCH = 1 << 14

@@ -1,17 +1,30 @@
-"""What a job leaves behind: JSON, Parquet and HTML, each put in place whole."""
+"""What a job leaves behind: JSON, Parquet and HTML, each put in place whole.
+
+What a comparison has done so far: small results with their final name only once they are whole.
+
+A killed comparison leaves finished parts and parts under temporary names; run again on the same inputs it
+removes the latter and does only what is missing.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
+from groupshift.errors import Rejected, Transient
 from groupshift.foreign_files import made_anew, opened
 
 _ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": pa.bool_()}
@@ -59,3 +72,106 @@ def _beside(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
         raise
     os.replace(part, path)  # noqa: PTH105 - the atomic one
+
+
+FOLDER = ".progress"
+_BOUND = "inputs.json"
+_PART = ".part"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL_WORDS = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+@contextmanager
+def room_in(folder: Path, then: str = ", it goes on where it stopped") -> Iterator[None]:
+    """Turn a disk that is full, in Python or in Spark, into `Transient`; into `Rejected` a folder that
+    cannot be written at all. ``then`` says what running it again does."""
+    try:
+        yield
+    except PermissionError as wrong:
+        raise Rejected(
+            f"{wrong.filename or folder} cannot be written: name another folder with --output"
+        ) from wrong
+    except OSError as wrong:
+        if wrong.errno not in _FULL:
+            raise
+        raise _full(folder, then) from wrong
+    except Exception as wrong:
+        if not _spark_is_full(wrong):
+            raise
+        raise _full(folder, then) from wrong
+
+
+def _full(folder: Path, then: str) -> Transient:
+    return Transient(
+        f"the disk of {folder} (or of Spark's temporary files) is full: make room and run the same command "
+        f"again{then}"
+    )
+
+
+def _spark_is_full(wrong: Exception) -> bool:
+    return isinstance(wrong, PySparkException | Py4JError) and any(word in str(wrong) for word in _FULL_WORDS)
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """Finished parts below ``root``, bound to ``identity`` (anything JSON knows).
+
+    ``kept`` counts parts found finished, ``made`` those that were made."""
+
+    root: Path
+    identity: Mapping[str, Any]
+    kept: int = 0
+    made: int = 0
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep what belongs to the same inputs; remove everything else, and what is not whole."""
+        text = json.dumps(self.identity, sort_keys=True, indent=1) + "\n"
+        self.digest = hashlib.sha256(text.encode()).hexdigest()
+        bound = self.root / _BOUND
+        if not bound.is_file() or bound.read_text(encoding="utf-8") != text:
+            shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.sweep()
+        try:
+            if not bound.is_file():
+                write_text(bound, text)
+        finally:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Remove what has a temporary name."""
+        for path in self.root.glob(f"*{_PART}"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def table(self, name: str, make: Callable[[], pa.Table]) -> pa.Table:
+        """The part ``name`` as it was kept, or made now and kept."""
+        path = self.root / f"{name}.parquet"
+        if path.is_file():
+            self.kept += 1
+            return pq.read_table(path)
+        table = make()
+        part = path.with_name(f"{path.name}{_PART}")
+        pq.write_table(table, part)
+        os.replace(part, path)  # noqa: PTH105 - the atomic one
+        self.made += 1
+        return table
+
+    def folder(self, name: str, make: Callable[[Path], None]) -> Path:
+        """The folder ``name`` as it was kept, or filled by ``make`` under a temporary name and kept."""
+        path = self.root / name
+        if path.is_dir():
+            self.kept += 1
+            return path
+        part = path.with_name(f"{name}{_PART}")
+        make(part)
+        os.replace(part, path)  # noqa: PTH105 - the atomic one
+        self.made += 1
+        return path
+
+    def remove(self) -> None:
+        """All of it: the comparison has ended."""
+        shutil.rmtree(self.root, ignore_errors=True)

@@ -16,10 +16,9 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from groupshift.errors import Broken
-from groupshift.spark.batches.files import WINDOW, Part, filesystem, read_parts
+from groupshift.spark.batches.files import WINDOW, Part, Replica, SegmentFile, filesystem, read_parts
 from groupshift.spark.batches.headers import COUNT, LAST, OFFSET, POSITION, Ending, find_batch
 from groupshift.spark.batches.transactions import Transactions, resolve, spans
-from groupshift.spark.segment_folders import Replica, SegmentFile
 
 CUT = 8 << 20
 """Files are cut at batches about so many bytes apart, so that tasks can share one."""

@@ -17,12 +17,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Rejected
-from groupshift.spark.batches.files import filesystem, read_parts
-from groupshift.spark.batches.inflation import Origin
-from groupshift.spark.batches.records import Keep, Records, newest, read_records
+from groupshift.spark.batches.decompress import Origin
+from groupshift.spark.batches.files import Replica, filesystem, find_replicas, read_parts
+from groupshift.spark.batches.records import Keep, Records, newest, read_records, winning
 from groupshift.spark.batches.transactions import Transactions, Visible, visible
-from groupshift.spark.batches.winning import winning
-from groupshift.spark.segment_folders import Replica, find_replicas
 from groupshift.spark.segment_scan import CUT, ReplicaFacts, scan
 
 

@@ -20,12 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from groupshift.log import encode_key, encode_value
-from groupshift.spark.batches.checksums import crc32c
-from groupshift.spark.batches.headers import read_headers
-from groupshift.spark.batches.inflation import Origin
-from groupshift.spark.batches.records import Keep, read_records
+from groupshift.spark.batches.decompress import Origin
+from groupshift.spark.batches.headers import crc32c, read_headers
+from groupshift.spark.batches.records import Keep, read_records, winning
 from groupshift.spark.batches.transactions import NONE, Visible, visible
-from groupshift.spark.batches.winning import winning
 from groupshift.spark.coordinator_log import decoding
 from groupshift.spark.segments import raw_rows
 

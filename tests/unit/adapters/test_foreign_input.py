@@ -74,7 +74,7 @@ def test_f11_settings_with_a_byte_order_mark_are_read(encoding: str, ends: str, 
 
 def test_f11_a_file_of_nodes_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     """The other file that people write."""
-    from groupshift.bootstrap.replacement import nodes_file
+    from groupshift.bootstrap.drivers import nodes_file
 
     path = tmp_path / "nodes.toml"
     path.write_bytes(b'\xef\xbb\xbfdriver = "manual"\r\n')
@@ -101,7 +101,7 @@ def test_f11_what_a_desktop_leaves_beside_a_ledger_is_no_ledger(tmp_path: Path) 
 @pytest.mark.parametrize("reader", ["settings", "nodes", "key"])
 def test_s13_nobody_waits_for_a_pipe(reader: str, tmp_path: Path) -> None:
     """It is named, before anything is done."""
-    from groupshift.bootstrap.replacement import nodes_file
+    from groupshift.bootstrap.drivers import nodes_file
 
     pipe = tmp_path / "pipe"
     named_pipe(pipe)
@@ -158,7 +158,7 @@ def test_s13_ledgers_that_cannot_be_listed_or_followed_are_broken(what: str, tmp
 @pytest.mark.parametrize("value", ["inf", "nan", "9" * 400, "1e300"])
 def test_s13_a_patience_without_end_is_one_sentence(value: str, tmp_path: Path) -> None:
     """Of a program that replaces nodes; whoever waits would fail at it."""
-    from groupshift.bootstrap.replacement import nodes_file, replacement
+    from groupshift.bootstrap.drivers import nodes_file, replacement
 
     path = tmp_path / "nodes.toml"
     path.write_text(f'driver = "command"\n[command]\nstart = ["a"]\nobserve = ["b"]\ntimeout_s = {value}\n')
@@ -200,7 +200,7 @@ def test_s13_a_text_that_is_no_utf8_is_kept_in_no_journal(tmp_path: Path) -> Non
 @pytest.mark.timeout(20)
 def test_s13_nobody_waits_for_a_pipe_among_the_files_of_a_dump(tmp_path: Path) -> None:
     """Before Spark is asked for anything."""
-    from groupshift.spark.jobs import read_coordinator_log
+    from groupshift.jobs import read_coordinator_log
 
     named_pipe(tmp_path / "part-0.parquet")
     with pytest.raises(Broken, match="named pipe"):
@@ -289,7 +289,7 @@ def test_s16_the_log_of_a_job_is_nowhere_that_somebody_could_guess(
 
 
 def _page(place: Path) -> None:
-    from groupshift.cli.pages import write_page
+    from groupshift.cli.output import write_page
 
     write_page(place, "mine")
 
@@ -370,7 +370,7 @@ def test_s16_a_page_that_is_never_written_over_follows_no_link(tmp_path: Path) -
 @pytest.mark.parametrize("place", ["/", "a\0b", "folder"])
 def test_s13_a_page_that_cannot_be_written_is_one_sentence(place: str, tmp_path: Path) -> None:
     """No name, a name that no file has, a folder where it is written first."""
-    from groupshift.cli.pages import write_page
+    from groupshift.cli.output import write_page
 
     (tmp_path / "folder.part").mkdir()
     with pytest.raises(Rejected, match=r"--output .* cannot be written"):
@@ -392,8 +392,8 @@ def test_s13_a_ledger_that_cannot_be_written_is_one_sentence(
 
 def test_s18_every_page_of_its_own_says_what_it_may_do() -> None:
     """Reports and Data Docs: nothing but their own style, also when they are opened from a file."""
+    from groupshift.spark.expectations import without_network
     from groupshift.spark.html import page
-    from groupshift.spark.offline_docs import without_network
 
     docs = without_network(
         "<!DOCTYPE html><html><head><title>x</title><meta charset='utf-8'>"

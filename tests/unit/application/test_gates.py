@@ -315,7 +315,7 @@ def test_s11_the_account_stands_beside_the_claimed_name(monkeypatch: pytest.Monk
     import pwd
 
     from groupshift.application.approval import identity
-    from groupshift.cli.session import who
+    from groupshift.cli.options import who
 
     real = pwd.getpwuid(os.getuid()).pw_name
     for claimed in ("somebody-else", f"eve (uid {os.getuid()})"):

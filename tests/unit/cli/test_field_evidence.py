@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
-from groupshift.cli import evidence, session
+from groupshift.cli import evidence, options
 from groupshift.cli.main import main
 from groupshift.errors import Rejected
 from groupshift.settings import Settings, parse
@@ -61,7 +61,7 @@ def settings(monkeypatch: pytest.MonkeyPatch, found: Sealable, key: str) -> None
         f'[kafka]\nbootstrap_servers = "b:9092"\n[fleet]\ndriver = "manual"\n[journal]\nurl = "sqlite://"\n'
         f'[evidence]\nroot = "{found.root}"\npublic_key = "{home}/key.pub"\n'
     )
-    monkeypatch.setenv(session.HOME_VARIABLE, str(home))
+    monkeypatch.setenv(options.HOME_VARIABLE, str(home))
     monkeypatch.setattr(evidence, "open_app", opened)
 
 
@@ -98,7 +98,7 @@ def test_s02_what_was_not_checked_is_not_called_signed(
     pack: Sealable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without any key; a key that is given counts more than the settings'."""
-    monkeypatch.setenv(session.HOME_VARIABLE, "/nowhere")
+    monkeypatch.setenv(options.HOME_VARIABLE, "/nowhere")
     code, said = verify(capsys, f"./{pack.migration}")
     assert code == 0
     assert "signed, signature not checked" in said
@@ -257,7 +257,7 @@ def test_s02_only_the_folder_proves_nothing_of_itself(
     pack: Sealable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without journal and key everything can be altered and hashed again, so nothing is called as sealed."""
-    monkeypatch.setenv(session.HOME_VARIABLE, "/nowhere")
+    monkeypatch.setenv(options.HOME_VARIABLE, "/nowhere")
     document = json.loads((pack.folder / "pack.json").read_text())
     altered = pack.folder / "canary" / "validation-after" / "data_docs" / "index.html"
     altered.write_text("mine")

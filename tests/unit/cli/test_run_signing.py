@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 from groupshift.application.expansion_run import begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
+from groupshift.bootstrap.runs import sealing
 from groupshift.cli.main import main
 from groupshift.cli.run_options import place_of
 from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from groupshift.spark.run_tools import sealing
 from simulated_downgrade import yes
 from simulated_expansion import committed, tools_of
 

@@ -15,8 +15,8 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from groupshift.errors import Broken
+from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import CONTROL, Ending, read_headers
-from groupshift.spark.batches.inflation import Origin
 from groupshift.spark.batches.records import newest, read_records
 
 ORIGIN = Origin(name="00000000000000000000.log")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from groupshift.spark.jobs.read_coordinator_log import main
+from groupshift.jobs.read_coordinator_log import main
 
 
 @pytest.mark.parametrize("named", ["out/raw.parquet", "out/raw.parquet/part-0.parquet", "out"])

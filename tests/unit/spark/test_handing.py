@@ -10,12 +10,18 @@ import pytest
 
 from groupshift.audit.offsets import Audit, Looked
 from groupshift.audit.run import AuditOptions
+from groupshift.bootstrap.audit_jobs import (
+    AuditRequest,
+    Handed,
+    handed_over,
+    leave_refusal,
+    read_request,
+    submitted,
+)
 from groupshift.bootstrap.audits import audit_store
 from groupshift.errors import Broken, Rejected, Transient
+from groupshift.jobs import audit_offsets
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
-from groupshift.spark.jobs import audit_offsets
-from groupshift.spark.offsets.handing import Handed, handed_over, leave_refusal, read_request, submitted
-from groupshift.spark.offsets_audit import AuditRequest
 
 REQUEST = AuditRequest(
     kafka=KafkaSettings(bootstrap_servers="b:1", properties={"sasl.password": "secret"}),

@@ -19,7 +19,7 @@ import resource, sys
 import numpy as np
 from groupshift.errors import Broken
 from groupshift.spark.batches.headers import read_headers
-from groupshift.spark.batches.inflation import Origin
+from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.records import read_records
 
 def read(log):
@@ -110,6 +110,6 @@ def test_s06_many_batches_that_fit_are_read_a_few_at_a_time(tmp_path_factory: py
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_what_inflates_far_beyond_the_first_guess_is_read_whole(codec: str) -> None:
     """A ratio of a thousand is no reason to refuse: the buffer grows."""
-    from groupshift.spark.batches.codecs import inflate
+    from groupshift.spark.batches.decompress import inflate
 
     assert bytes(inflate(CODECS[codec], _zeros(codec, 2**26))) == bytes(2**26)

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from groupshift.errors import Broken, GroupshiftError, Rejected
-from groupshift.spark import consumption, rules
-from groupshift.spark.jobs import audit_consumption, read_coordinator_log
+from groupshift.jobs import audit_consumption, read_coordinator_log
+from groupshift.spark import consumption, transforms
 from named_pipe import named_pipe
 
 pytestmark = pytest.mark.timeout(20)
 READERS: dict[str, Callable[[Path], object]] = {
-    "--rules": rules.read,
+    "--rules": transforms.read,
     "--stages": audit_consumption._stages,
     "--up-to": read_coordinator_log._position,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from groupshift.spark.offline_docs import make_offline, without_network
+from groupshift.spark.expectations import make_offline, without_network
 from loaded import loads
 
 PAGE = """<!DOCTYPE html>

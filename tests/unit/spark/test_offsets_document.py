@@ -11,7 +11,7 @@ import pytest
 from groupshift.audit.offsets import Audit, Looked, Mismatch
 from groupshift.audit.rules import BY_NUMBER
 from groupshift.domain.verdict import Verdict
-from groupshift.spark.offsets.document import SHOWN, judged, render
+from groupshift.spark.audit_offsets_report import SHOWN, judged, render
 
 EVIL = "<script>alert(1)</script>"
 

@@ -10,7 +10,7 @@ import pytest
 
 from groupshift.adapters.spark_submit.submit import BRIEF, FOLDER, driver_options, sharing_options
 from groupshift.log import LogRecord, encode_key
-from groupshift.spark.coordinator_columns import by_python
+from groupshift.spark.batches.coordinator_records import by_python
 from groupshift.spark.session import start_with
 from groupshift.spark.worker_daemon import loaded, one_batch
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from groupshift.errors import Rejected
-from groupshift.spark.batches import winning as module
-from groupshift.spark.batches.winning import winning
+from groupshift.spark.batches import records as module
+from groupshift.spark.batches.records import winning
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
 COMMIT = b"\0\1\0\1g\0\1t\0\0\0"

@@ -5,7 +5,8 @@ each prints; docs/fleet-drivers.md is the contract for people.
 
 Replacement driver `command`: programs of the deployer's own, asked with arguments and answering in JSON.
 
-Two argument templates, ``start`` and ``observe``; none goes through a shell. `NODE_ANSWERS` says what each prints;
+Two argument templates, ``start`` and ``observe``; none goes through a shell. `NODE_ANSWERS` says what each
+prints;
 docs/downgrade.md is the contract for people.
 
 A driver of nodes that keeps clients out, too: `groupshift.ports.driver.ClientFence`.

@@ -216,7 +216,7 @@ def _unaudited(account: Account) -> Markup:
     told = account.delivered
     source = shell(told.source) if told and told.source else "LEDGERS"
     command = (
-        f"python -m groupshift.spark.jobs.audit_consumption --group {shell(account.status.group)} "
+        f"python -m groupshift.jobs.audit_consumption --group {shell(account.status.group)} "
         f"--ledgers {source} --zookeeper-log ZOOKEEPER_LOG --output {shell(account.audit_output)} "
         f"--from-ms {account.status.created_at_ms} --to-ms {account.ended_ms}"
     )

@@ -3,17 +3,29 @@
 Like `sql/coordinator_log/decode.sql` it knows the usual record and vouches for nothing else: what it leaves
 is for the decoder in Python. Other than SQL it also knows the hash over UTF-16 code units and nested values.
 Source: specs/group-coordinator.md §§1.3, 1.4 and 2.
+
+Batches of raw coordinator records → batches of decoded ones: compiled code, and Python for what is odd.
+
+The columns of raw and of decoded coordinator records, and how a row of the Python decoder fills them.
+
+Source: specs/group-coordinator.md §1.9. The fields of a commit's value are columns of their own; ``decoded``
+is JSON, and null for commits.
 """
 
 # ruff: noqa: PLR2004 - widths, types and versions that the format fixes
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from groupshift.log import Decoded, LogRecord, decode
+from groupshift.log.schema import TYPES
 from groupshift.spark.batches.compiled import compiled
 from groupshift.spark.batches.coordinator_json import BASE64, EXPANSION, HEAD, inner
 from groupshift.spark.batches.coordinator_values import write_value
@@ -42,7 +54,7 @@ Ints = npt.NDArray[np.int64]
     JSON,
     JSON_SIZE,
 ) = range(18)
-COLUMNS = 18
+ROW_WIDTH = 18
 _TWO_NAMES = np.isin(np.arange(24), (5, 7, 8, 10, 13, 14, 16, 19, 21, 22))
 _DAMAGED = -(1 << 40)
 
@@ -158,12 +170,12 @@ def _commit(data: Bytes, begin: int, end: int, row: Ints) -> bool:
 def parse(
     keys: Bytes, key_starts: Ints, values: Bytes, value_starts: Ints, dead: npt.NDArray[np.bool_]
 ) -> tuple[Ints, Bytes]:
-    """One row of `COLUMNS` numbers per record, and the JSON of nested values.
+    """One row of `ROW_WIDTH` numbers per record, and the JSON of nested values.
 
     Names, notes and ids are given by place and size; ``dead`` are tombstones.
     """
     count, live, done = len(dead), 0, 0
-    rows = np.zeros((count, COLUMNS), np.int64)
+    rows = np.zeros((count, ROW_WIDTH), np.int64)
     for index in range(count):
         row = rows[index]
         if _key(keys, key_starts[index], key_starts[index + 1], row):
@@ -225,3 +237,215 @@ def topic_ids(data: Bytes, places: Ints) -> Bytes:
 def home_of(hashes: Any, partitions: int) -> Any:
     """The partition of each hash (§2): abs(-2^31) is 0."""
     return np.where(hashes == -(1 << 31), 0, np.abs(hashes)) % partitions
+
+
+RAW = "partition int, offset long, timestamp_ms long, key binary, value binary"
+RAW_COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
+COLUMNS: dict[str, tuple[str, pa.DataType]] = {
+    "src_partition": ("int", pa.int32()),
+    "src_offset": ("bigint", pa.int64()),
+    "record_ts": ("bigint", pa.int64()),
+    "record_type": ("int", pa.int32()),
+    "type_name": ("string", pa.string()),
+    "key_version": ("int", pa.int32()),
+    "group_id": ("string", pa.string()),
+    "group_guessed": ("boolean", pa.bool_()),
+    "member_id": ("string", pa.string()),
+    "topic": ("string", pa.string()),
+    "partition": ("int", pa.int32()),
+    "is_tombstone": ("boolean", pa.bool_()),
+    "value_version": ("int", pa.int32()),
+    "layout": ("string", pa.string()),
+    "committed_offset": ("bigint", pa.int64()),
+    "leader_epoch": ("int", pa.int32()),
+    "metadata": ("string", pa.string()),
+    "commit_timestamp_ms": ("bigint", pa.int64()),
+    "expire_timestamp_ms": ("bigint", pa.int64()),
+    "topic_id": ("string", pa.string()),
+    "decoded": ("string", pa.string()),
+    "unknown_tags": ("map<string,string>", pa.map_(pa.string(), pa.string())),
+    "raw_key": ("binary", pa.binary()),
+    "raw_value": ("binary", pa.binary()),
+    "decode_status": ("string", pa.string()),
+    "problem": ("string", pa.string()),
+    "expected_partition": ("int", pa.int32()),
+    "is_foreign": ("boolean", pa.bool_()),
+}
+DECODED = ", ".join(f"{name} {kind}" for name, (kind, _) in COLUMNS.items())
+"""Schema of decoded rows; ``record_ts`` and the timestamps of commits are epoch ms."""
+
+_COMMIT_FIELDS = {
+    "committed_offset": "offset",
+    "leader_epoch": "leaderEpoch",
+    "metadata": "metadata",
+    "commit_timestamp_ms": "commitTimestamp",
+    "expire_timestamp_ms": "expireTimestamp",
+    "topic_id": "topicId",
+}
+_COMMITS = frozenset({0, 1})
+
+
+def by_python(records: Iterable[LogRecord], partitions: int | None) -> pa.RecordBatch:
+    """Records as the decoder in Python sees them: the oracle of all other ways."""
+    rows = [decode(record, partitions=partitions) for record in records]
+    arrays = [pa.array([cell(row, name) for row in rows], kind) for name, (_, kind) in COLUMNS.items()]
+    return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
+
+
+def cell(row: Decoded, column: str) -> Any:
+    """What a decoded row of the oracle has in a column of `DECODED`."""
+    commit = row.record_type in _COMMITS
+    if column in _COMMIT_FIELDS:
+        return row.decoded.get(_COMMIT_FIELDS[column]) if commit and row.decoded else None
+    if column == "decoded":
+        return (
+            None
+            if commit or row.decoded is None
+            else json.dumps(row.decoded, ensure_ascii=False, separators=(",", ":"))
+        )
+    if column == "unknown_tags":
+        return list(row.unknown_tags.items())
+    if column == "decode_status":
+        return row.decode_status.value
+    return getattr(row, column)
+
+
+_NAMES = pa.array([TYPES[number].name for number in range(len(TYPES))], pa.string())
+
+
+def compiled_batches(partitions: int | None) -> Any:
+    """A function for `mapInArrow`: raw batches in, decoded batches (`COLUMNS`) out."""
+
+    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from decoded_batches(batch, partitions)
+
+    return convert
+
+
+def decoded_batches(batch: pa.RecordBatch, partitions: int | None) -> Iterator[pa.RecordBatch]:
+    """The usual records of a batch, then the odd ones."""
+    raw = {name: batch.column(name) for name in RAW_COLUMNS}
+    keys, values = _buffers(raw["key"]), _buffers(raw["value"])
+    dead = np.asarray(raw["value"].is_null(), dtype=bool)
+    rows, text = parse(*keys, *values, dead)
+    usual = rows[:, USUAL] == 1
+    if usual.all():
+        yield _assembled(raw, _Parsed(rows, text, keys[0], values[0], dead), partitions)
+        return
+    if usual.any():
+        chosen = {name: column.filter(pa.array(usual)) for name, column in raw.items()}
+        yield _assembled(chosen, _Parsed(rows[usual], text, keys[0], values[0], dead[usual]), partitions)
+    odd = [column.filter(pa.array(~usual)).to_pylist() for column in raw.values()]
+    yield by_python(
+        (LogRecord(**dict(zip(_FIELDS, one, strict=True))) for one in zip(*odd, strict=True)), partitions
+    )
+
+
+_FIELDS = RAW_COLUMNS
+
+
+def _buffers(column: pa.Array) -> tuple[Any, Any]:
+    """The bytes of a binary column, and where each of its values begins and the last one ends."""
+    _, starts, data = column.buffers()
+    begins = np.frombuffer(starts, np.int32)[column.offset : column.offset + len(column) + 1]
+    return np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), begins.astype(np.int64)
+
+
+class _Parsed:
+    """What `coordinator_records.parse` found, column by column as Arrow wants it."""
+
+    def __init__(self, rows: Any, text: Any, keys: Any, values: Any, dead: Any) -> None:
+        self.rows, self.text, self.keys, self.values = rows, text, keys, values
+        self.kind = rows[:, TYPE]
+        self.commit = self.kind < 2
+        self.live = ~dead
+        self.valued = self.commit & self.live
+
+    def number(self, column: int, kind: pa.DataType, there: Any) -> pa.Array:
+        """A column of numbers, null where they are not ``there``."""
+        return pa.array(self.rows[:, column], mask=~there).cast(kind)
+
+    def string(self, data: Any, column: int, there: Any) -> pa.Array:
+        """A column of pieces of ``data``: place in ``column``, size in the next."""
+        sizes = np.where(there, self.rows[:, column + 1], 0)
+        return _strings(*gather(data, self.rows[:, column].copy(), sizes), there)
+
+
+def _strings(starts: Any, data: Any, there: Any) -> pa.Array:
+    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    return pa.Array.from_buffers(pa.string(), len(there), [valid, pa.py_buffer(starts), pa.py_buffer(data)])
+
+
+def _topic_ids(parsed: _Parsed) -> pa.Array:
+    there = parsed.valued & (parsed.rows[:, VERSION] == 4) & (parsed.rows[:, TOPIC_ID] >= 0)
+    starts = np.concatenate(([0], np.cumsum(there * 22))).astype(np.int32)
+    return _strings(starts, topic_ids(parsed.values, parsed.rows[there, TOPIC_ID].copy()), there)
+
+
+def _assembled(raw: dict[str, pa.Array], parsed: _Parsed, partitions: int | None) -> pa.RecordBatch:
+    count = len(parsed.kind)
+    made = {
+        "src_partition": raw["partition"],
+        "src_offset": raw["offset"],
+        "record_ts": raw["timestamp_ms"],
+        **_key_columns(parsed),
+        "is_tombstone": pa.array(~parsed.live),
+        **_value_columns(parsed),
+        "unknown_tags": _no_tags(count),
+        "raw_key": raw["key"],
+        "raw_value": raw["value"],
+        "decode_status": _same("ok", count),
+        "problem": _same("", count),
+        **_placed(parsed, np.asarray(raw["partition"]), partitions),
+    }
+    return pa.RecordBatch.from_arrays([made[name] for name in COLUMNS], names=list(COLUMNS))
+
+
+def _key_columns(parsed: _Parsed) -> dict[str, pa.Array]:
+    kind, every = pa.array(parsed.kind.astype(np.int32)), np.ones(len(parsed.kind), bool)
+    member = np.isin(parsed.kind, (5, 7, 8, 10, 13, 14, 19, 21, 22))
+    return {
+        "record_type": kind,
+        "type_name": _NAMES.take(kind),
+        "key_version": kind,
+        "group_id": parsed.string(parsed.keys, GROUP, every),
+        "group_guessed": pa.array(~every),
+        "member_id": parsed.string(parsed.keys, SECOND, member),
+        "topic": parsed.string(parsed.keys, SECOND, parsed.commit),
+        "partition": parsed.number(NUMBER, pa.int32(), parsed.commit),
+    }
+
+
+def _value_columns(parsed: _Parsed) -> dict[str, pa.Array]:
+    version, valued = parsed.rows[:, VERSION], parsed.valued
+    return {
+        "value_version": parsed.number(VERSION, pa.int32(), parsed.live),
+        "layout": pa.array(["", "current"]).take(pa.array(parsed.live.astype(np.int8))),
+        "committed_offset": parsed.number(OFFSET, pa.int64(), valued),
+        "leader_epoch": parsed.number(EPOCH, pa.int32(), valued & (version >= 3)),
+        "metadata": parsed.string(parsed.values, NOTE, valued),
+        "commit_timestamp_ms": parsed.number(TIME, pa.int64(), valued),
+        "expire_timestamp_ms": parsed.number(MORE, pa.int64(), valued & (version == 1)),
+        "topic_id": _topic_ids(parsed),
+        "decoded": parsed.string(parsed.text, JSON, parsed.live & ~parsed.commit),
+    }
+
+
+def _placed(parsed: _Parsed, where: Any, partitions: int | None) -> dict[str, pa.Array]:
+    home = home_of(parsed.rows[:, HASH], partitions or 1).astype(np.int32)
+    unplaced = np.full(len(home), not partitions)
+    return {
+        "expected_partition": pa.array(home, mask=unplaced),
+        "is_foreign": pa.array(home != where, mask=unplaced),
+    }
+
+
+def _same(text: str, count: int) -> pa.Array:
+    starts = np.arange(count + 1, dtype=np.int32) * len(text)
+    return _strings(starts, np.frombuffer((text * count).encode(), np.uint8), np.ones(count, bool))
+
+
+def _no_tags(count: int) -> pa.Array:
+    none = pa.array([], pa.string())
+    return pa.MapArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), none, none)

@@ -301,7 +301,7 @@ def test_u17_what_could_not_fail_is_no_success(verdicts: list[Verdict], unasked:
 def test_u17_the_journal_and_the_terminal_keep_what_was_not_asked() -> None:
     """Journaled findings of older releases were all asked; the table of the terminal says it in words."""
     from groupshift.application.records import findings_data, findings_from
-    from groupshift.cli.render import findings_table
+    from groupshift.cli.output import findings_table
     from groupshift.cli.terminal import Console
 
     unasked = Finding(**UNASKED, asked=False)
@@ -324,7 +324,7 @@ def test_u16_without_ledgers_the_cards_are_absent_and_the_command_is_there(accou
     text = render(account)
     assert "not audited" not in text
     assert not [card for card in CARDS if f"<dt>{card}</dt>" in text]
-    assert "groupshift.spark.jobs.audit_consumption --group orders-app" in text
+    assert "groupshift.jobs.audit_consumption --group orders-app" in text
     assert f"--from-ms {account.status.created_at_ms} --to-ms {account.ended_ms}" in text
 
 

@@ -1,0 +1,168 @@
+"""The three-way audit of a cluster put together: sources, one run, and where it is kept; in this process, or
+in a Spark session.
+
+An audit handed over to a Spark job, and what the job leaves for whoever submitted it.
+
+The request goes through a file that only its owner may read, for it holds logins: a command line is
+everybody's. The driver runs where the job is submitted, so a folder of this machine is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from groupshift.adapters.spark_submit.submit import SparkSubmit
+from groupshift.audit.offsets import Audit
+from groupshift.audit.ports import Comparison
+from groupshift.audit.run import AuditOptions, Progress, audit_offsets
+from groupshift.bootstrap.audits import audit_sources, audit_store
+from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
+from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
+from groupshift.spark.audit_offsets_report import render
+from groupshift.spark.broker_source import Brokers
+from groupshift.spark.copied_log import DirectLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRequest:
+    """``zookeeper`` None: a cluster without one; ``groups`` None: all; ``output`` None: keep nothing;
+    ``timeout_s`` bounds each wait for a broker with all retries."""
+
+    kafka: KafkaSettings
+    zookeeper: ZookeeperSettings | None
+    groups: Collection[str] | None = None
+    output: str | None = None
+    options: AuditOptions = field(default_factory=AuditOptions)
+    timeout_s: float = 10.0
+
+
+def run_audit(
+    request: AuditRequest,
+    told: Progress = lambda *_: None,
+    session: Callable[[], SparkSession] | None = None,
+) -> Audit:
+    """Audit and keep what was found; the output folder is looked at before anything is read. With a
+    ``session`` its executors read the log and hold the sources against each other, else this process does.
+
+    Raises as `audit_offsets` and `groupshift.audit.ports.AuditStore.write`."""
+    store = audit_store()
+    if request.output is not None:
+        store.refuse(request.output)
+    kafka = request.kafka
+    brokers = Brokers(
+        bootstrap_servers=kafka.bootstrap_servers, properties=kafka.properties, timeout_s=request.timeout_s
+    )
+    log = DirectLog(brokers)
+    comparison = None if session is None else _in_spark(session(), brokers, log)
+    sources = audit_sources(kafka, request.zookeeper, log, comparison=comparison, timeout_s=request.timeout_s)
+    with closing(sources):
+        found = audit_offsets(sources, request.options, request.groups, told)
+    if request.output is not None:
+        store.write(request.output, found, render(found))
+    return found
+
+
+def _in_spark(spark: SparkSession, brokers: Brokers, log: DirectLog) -> Comparison:
+    from groupshift.spark.audit_offsets import SparkComparison
+
+    return SparkComparison(spark, brokers, log)
+
+
+_REQUEST, _REFUSAL, _AUDIT = "request.json", "refusal.json", "audit"
+_FAMILIES = {each.exit_code: each for each in (Rejected, Conflict, Transient, Broken)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """A job to submit: ``job`` is its file; ``folder`` holds the request and is gone afterwards."""
+
+    job: str
+    arguments: tuple[str, ...]
+    folder: Path
+    output: str
+
+    def refusal(self) -> GroupshiftError | None:
+        """The error with which the job itself ended, if it did."""
+        path = self.folder / _REFUSAL
+        if not path.exists():
+            return None
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return _FAMILIES.get(told["exit_code"], Broken)(told["message"])
+
+    def result(self) -> Audit:
+        """What the job found. Raises as `groupshift.audit.ports.AuditStore.read`."""
+        return audit_store().read(self.output)
+
+
+@contextmanager
+def handed_over(request: AuditRequest) -> Iterator[Handed]:
+    """A job for this request. Its folder stays, without the request, where the job ended without a word: the
+    log of the job is in it. Raises `Rejected` when the request's output is there already."""
+    if request.output is not None:
+        audit_store().refuse(request.output)
+    folder = Path(tempfile.mkdtemp(prefix="groupshift-audit-"))
+    output = request.output or str(folder / _AUDIT)
+    path = folder / _REQUEST
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(asdict(replace(request, output=output)), file, default=list)
+    job = str(files("groupshift.jobs") / "audit_offsets.py")
+    handed = Handed(job=job, arguments=("--request", str(path)), folder=folder, output=output)
+    silent = True
+    try:
+        yield handed
+        silent = False
+    finally:
+        path.unlink(missing_ok=True)
+        if not silent or handed.refusal() is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_request(path: Path) -> AuditRequest:
+    """The request in this file. Raises `Rejected` for anything else."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        zookeeper = told.pop("zookeeper")
+        return AuditRequest(
+            kafka=KafkaSettings(**told.pop("kafka")),
+            zookeeper=None if zookeeper is None else ZookeeperSettings(**zookeeper),
+            options=AuditOptions(**told.pop("options")),
+            **told,
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Rejected(
+            f"--request {path.name} is not the request of an audit ({type(error).__name__}); "
+            "groupshift audit --spark makes it"
+        ) from error
+
+
+def leave_refusal(request: Path, error: GroupshiftError) -> None:
+    """Tell the submitter, beside its request, with which error the job ended."""
+    told = {"exit_code": error.exit_code, "message": str(error)}
+    (request.parent / _REFUSAL).write_text(json.dumps(told), encoding="utf-8")
+
+
+def submitted(request: AuditRequest, spark: SparkSettings) -> Audit:
+    """Audit by a job through ``spark-submit``, to whatever master these settings name.
+
+    Raises the job's own error, else `Transient` as `SparkSubmit.run`."""
+    with handed_over(request) as handed:
+        proof = ProofRequest(job=handed.job, arguments=handed.arguments, output=str(handed.folder))
+        try:
+            SparkSubmit(spark).run(proof)
+        except Transient as failed:
+            raise handed.refusal() or failed from None
+        return handed.result()

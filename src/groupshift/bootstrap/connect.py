@@ -1,0 +1,257 @@
+"""Which adapter serves which port. Imports are local: a DAG file that is parsed pays for none.
+
+Snapshots of a whole cluster: which adapters read and keep them.
+
+Moves of the protocol: which adapters look at a group and its brokers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from groupshift.application.environment import Environment, GroupSide
+from groupshift.bootstrap.drivers import fleet
+from groupshift.domain.modes import Isolation
+from groupshift.domain.plan import MoveName
+from groupshift.domain.rows import ReadFrom
+from groupshift.ports.changes import ModeSwitch
+from groupshift.ports.clock import Clock, CrashPoints, NoCrash
+from groupshift.ports.cluster import (
+    Access,
+    ClusterGroups,
+    ClusterSnapshotStore,
+    CoordinatorGauges,
+    GroupLists,
+    GroupReader,
+    GroupSnapshots,
+    ProtocolViews,
+)
+from groupshift.ports.evidence import Signer, Verifier
+from groupshift.scan.scan import FleetScans
+from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
+
+if TYPE_CHECKING:
+    from groupshift.adapters.zookeeper.session import ZookeeperConnection
+
+
+def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterGroups:
+    """A reader of this cluster; it opens nothing before it is used. Raises `Rejected` for an address or a
+    property that cannot be used."""
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+    from groupshift.adapters.system import SystemClock
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    return LiveGroupSnapshots(cluster, SystemClock())
+
+
+def ensemble_snapshots(
+    kafka: KafkaSettings, zookeeper: ZookeeperSettings, read_from: ReadFrom, *, timeout_s: float = 10.0
+) -> GroupSnapshots:
+    """A reader of the groups that ZooKeeper knows, or of each from whoever coordinates it (``read_from``).
+
+    As `group_snapshots`; both are of one Kafka cluster, which `GroupSnapshots.take` finds out."""
+    from groupshift.adapters.ensembles import EnsembleSnapshots
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+    from groupshift.adapters.system import SystemClock
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.bootstrap.connect import zookeeper_connection
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    clock = SystemClock()
+    return EnsembleSnapshots(
+        ZookeeperEnsemble(zookeeper_connection(zookeeper)),
+        LiveGroupSnapshots(cluster, clock),
+        clock,
+        read_from,
+    )
+
+
+def cluster_snapshot_store() -> ClusterSnapshotStore:
+    """Where snapshots are kept: folders of Parquet files."""
+    from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
+
+    return ParquetClusterSnapshots()
+
+
+def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ProtocolViews:
+    """Looks at groups of this cluster; opens nothing before it is used. Raises `Rejected` for an address or
+    a property that cannot be used."""
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.views import LiveProtocolViews
+    from groupshift.adapters.system import SystemClock
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    return LiveProtocolViews(cluster, SystemClock())
+
+
+def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
+    """Lists of this cluster's brokers; likewise."""
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.group_counts import LiveGroupLists
+
+    return LiveGroupLists(
+        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )
+
+
+def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
+    """Metrics by JMX, read with this Java and a class path that has kafka-tools."""
+    from groupshift.adapters.kafka.group_counts import JmxToolGauges
+
+    return JmxToolGauges(java, class_path)
+
+
+def clock() -> Clock:
+    """The system's."""
+    from groupshift.adapters.system import SystemClock
+
+    return SystemClock()
+
+
+_GroupSide = tuple[GroupReader, ModeSwitch, Access]
+
+
+def connect(settings: Settings) -> Environment:
+    """Everything a migration needs."""
+    from groupshift.adapters.kafka.record_log import KafkaRecordLog
+    from groupshift.adapters.ledger.files import LedgerFiles
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+    from groupshift.adapters.spark_submit.submit import SparkSubmit
+    from groupshift.adapters.sqlalchemy.journal import SqlJournal
+    from groupshift.adapters.system import SystemClock
+
+    clock = SystemClock()
+    (groups, mode, access), close_groups = _group_side(settings, clock)
+    protocol, close_protocol = _protocol_side(settings)
+    journal = SqlJournal(settings.journal.url)
+    return Environment(
+        groups=groups,
+        mode=mode,
+        access=access,
+        records=KafkaRecordLog(settings.kafka.bootstrap_servers, settings.kafka.properties),
+        isolation=Isolation(settings.fleet.isolation_level),
+        driver=settings.fleet.driver,
+        fleets=partial(fleet, settings.fleet, groups),
+        evidence=ParquetEvidence(settings.evidence.root),
+        ledger=LedgerFiles(settings.evidence.ledgers or None),
+        journal=journal,
+        proof=SparkSubmit(settings.spark),
+        clock=clock,
+        job=str(files("groupshift").joinpath("jobs", "validate.py")),
+        thresholds=settings.thresholds,
+        approval=settings.approval,
+        crash=crash_points(),
+        signer=signer_of(settings.evidence.signing_key),
+        closing=(close_groups, close_protocol, journal.close),
+        sides={MoveName.PROTOCOL: protocol},
+    )
+
+
+def signer_of(key: str) -> Signer | None:
+    """What signs with this private key (PEM text or path), which is read when the first pack is signed; None
+    without one."""
+    if not key:
+        return None
+    from groupshift.adapters.signing import Ed25519Signer
+
+    return Ed25519Signer(key)
+
+
+def verifier(key: str) -> Verifier | None:
+    """What checks signatures with this public key (PEM text or path); None without one."""
+    if not key:
+        return None
+    from groupshift.adapters.signing import Ed25519Verifier
+
+    return Ed25519Verifier(key)
+
+
+def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:
+    """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
+    from groupshift.adapters.groups import LiveAccess, LiveGroupReader
+    from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
+    from groupshift.adapters.kafka.kafka_python import KafkaConnection
+    from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
+    from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+
+    zookeeper = zookeeper_connection(settings.zookeeper)
+    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
+    access = LiveAccess(ZookeeperRights(zookeeper), KafkaRights(kafka))
+    return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
+
+
+def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callable[[], None]]:
+    """How to open groups as Kafka's brokers alone know them, and how to close what was opened."""
+    opened: list[GroupSide] = []
+    closing: list[Callable[[], None]] = []
+
+    def open_once() -> GroupSide:
+        if not opened:
+            from groupshift.adapters.groups import KafkaAccess, KafkaGroupReader
+            from groupshift.adapters.kafka.groups import KafkaRights
+            from groupshift.adapters.kafka.kafka_python import KafkaConnection
+
+            where = settings.kafka
+            groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
+            kafka = KafkaConnection(where.bootstrap_servers, properties=where.properties)
+            drivers = partial(fleet, settings.fleet, groups)
+            opened.append(GroupSide(groups=groups, fleets=drivers, access=KafkaAccess(KafkaRights(kafka))))
+            closing.extend((groups.close, kafka.close))
+        return opened[0]
+
+    def close() -> None:
+        for each in closing:
+            each()
+
+    return open_once, close
+
+
+def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
+    """A connection with this login; it opens at its first use."""
+    from groupshift.adapters.zookeeper.session import ZookeeperConnection
+
+    return ZookeeperConnection(
+        where.hosts,
+        chroot=where.chroot,
+        username=where.username,
+        password=where.password,
+        properties=where.properties,
+    )
+
+
+def connect_scans(settings: Settings) -> FleetScans:
+    """The use cases of a whole ensemble over the real adapters; connections open at first use."""
+    from groupshift.adapters.ensembles import LiveEnsembleReader
+    from groupshift.adapters.kafka.groups import KafkaEnsemble
+    from groupshift.adapters.kafka.kafka_python import KafkaConnection
+    from groupshift.adapters.sqlalchemy.scans import SqlScans
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.adapters.zookeeper.mode import ZookeeperBrake
+
+    env, zookeeper = connect(settings), zookeeper_connection(settings.zookeeper)
+    kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
+    reader = LiveEnsembleReader(ZookeeperEnsemble(zookeeper), KafkaEnsemble(kafka), env.clock)
+    scans = SqlScans(settings.journal.url)
+    return FleetScans(
+        env=env,
+        reader=reader,
+        scans=scans,
+        brake=ZookeeperBrake(zookeeper),
+        closing=(reader.close, scans.close),
+    )
+
+
+def crash_points() -> CrashPoints:
+    """None outside tests; with ``GROUPSHIFT_TEST_HOOKS=1`` what ``GROUPSHIFT_CRASH_AT`` asks for."""
+    if os.environ.get("GROUPSHIFT_TEST_HOOKS") != "1":
+        return NoCrash()
+    from groupshift.adapters.system import KillAt
+
+    return KillAt.from_environment(os.environ) or NoCrash()

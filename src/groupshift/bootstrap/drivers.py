@@ -1,0 +1,155 @@
+"""Which fleet driver a migration gets.
+
+Who replaces the nodes of a cluster: a small TOML file becomes a driver.
+
+driver = "command"                       # manual, command, or an installed one
+[command]
+start = ["replace-node", "--node", "{node}", "--release", "{release}", "--change", "{change_id}"]
+observe = ["show-node", "{node}"]
+timeout_s = 600
+environment = ["DEPLOY_TOKEN"]
+[fence]                                  # where something keeps clients out while brokers restart
+keep_out = ["close-to-clients", "{run}"]
+let_in = ["open-to-clients", "{run}"]
+timeout_s = 600
+environment = ["ACL_TOKEN"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from groupshift.errors import Rejected
+from groupshift.foreign_files import toml
+from groupshift.ports.cluster import GroupReader
+from groupshift.ports.driver import BrokerReplacement, FleetDriver
+from groupshift.settings import DRIVERS, FleetSettings
+
+
+def fleet(settings: FleetSettings, groups: GroupReader, driver: str) -> FleetDriver:
+    """The driver of that name. Raises `Rejected` for one that is unknown or not configured."""
+    if driver not in DRIVERS:
+        raise Rejected(f"driver {driver!r} is unknown; choose one of {', '.join(DRIVERS)}")
+    if driver == "process":
+        from groupshift.adapters.drivers.process import ProcessFleet
+
+        if not settings.socket:
+            raise Rejected(
+                "driver 'process' needs fleet.socket in the settings; name the supervisor's socket"
+            )
+        return ProcessFleet(settings.socket)
+    if driver == "command":
+        from groupshift.adapters.drivers.command import CommandFleet
+
+        return CommandFleet(settings.command)
+    if driver == "kubernetes":
+        return _kubernetes(settings, groups)
+    from groupshift.adapters.drivers.manual import ManualFleet
+
+    return ManualFleet()
+
+
+def _kubernetes(settings: FleetSettings, groups: GroupReader) -> FleetDriver:
+    """Raises `Rejected` where the client library is not installed: it is an extra."""
+    try:
+        from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
+    except ModuleNotFoundError as error:
+        raise Rejected(
+            f"driver 'kubernetes' needs a library that is not installed ({error.name}): "
+            "pip install 'kafka-groupshift[kubernetes]'"
+        ) from error
+    return KubernetesFleet(KubernetesApi(settings.kubernetes), partial(client_ids, groups))
+
+
+def client_ids(groups: GroupReader, group: str) -> tuple[str, ...]:
+    """The consumer ids and client ids under which the group knows its members now."""
+    view = groups.read(group)
+    clients = {member.client_id for member in view.kafka.members if member.client_id}
+    return tuple(sorted(clients | set(view.ids)))
+
+
+_OWN = ("manual", "command")
+_INSTALLED = "groupshift.drivers"
+"""Entry points of further drivers: a callable of the table that has the driver's name."""
+_LONGEST_S = 365 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesFile:
+    """What the file says: ``table`` is that of the driver, ``fence`` that of the programs that keep clients
+    out."""
+
+    driver: str
+    table: Mapping[str, Any]
+    fence: Mapping[str, Any]
+
+
+def driver_of(path: Path | None) -> BrokerReplacement:
+    """The driver that the file chooses, with the fence that it names. Raises `Rejected` for a file that
+    cannot be used."""
+    found = nodes_file(path)
+    return fenced(found, replacement(found))
+
+
+def nodes_file(path: Path | None) -> NodesFile:
+    """The file's content; without one a person replaces the nodes. Raises `Rejected` for what cannot be
+    used."""
+    if path is None:
+        return NodesFile(driver="manual", table={}, fence={})
+    try:
+        document = toml(path)
+    except (OSError, ValueError) as error:
+        raise Rejected(f"--nodes {path} cannot be read ({error}); give a TOML file") from error
+    driver = document.get("driver", "")
+    known = [*_OWN, *sorted(entry_points(group=_INSTALLED).names)]
+    if driver not in known:
+        raise Rejected(f"--nodes {path}: driver {driver!r} is none of {', '.join(known)}")
+    tables = {name: document.get(name, {}) for name in (driver, "fence")}
+    wrong = [name for name, table in tables.items() if not isinstance(table, dict)]
+    if wrong:
+        raise Rejected(f"--nodes {path}: {' and '.join(wrong)} must be a table")
+    return NodesFile(driver=driver, table=tables[driver], fence=tables["fence"])
+
+
+def replacement(found: NodesFile) -> BrokerReplacement:
+    """The driver alone. Raises `Rejected` for a table that cannot be used."""
+    if found.driver == "manual":
+        from groupshift.adapters.drivers.manual import ManualReplacement
+
+        return ManualReplacement()
+    if found.driver != "command":
+        installed: BrokerReplacement = entry_points(group=_INSTALLED)[found.driver].load()(found.table)
+        return installed
+    from groupshift.adapters.drivers.command import CommandReplacement, Programs
+
+    texts = {name: _texts(found.table, "command", name) for name in ("start", "observe", "environment")}
+    return CommandReplacement(Programs(**texts, timeout_s=_seconds(found.table, "command")))
+
+
+def fenced(found: NodesFile, driver: BrokerReplacement) -> BrokerReplacement:
+    """The driver, with the fence that the file names, if it does. Raises `Rejected` as `replacement`."""
+    if not found.fence:
+        return driver
+    from groupshift.adapters.drivers.command import FencedReplacement, FencePrograms
+
+    texts = {name: _texts(found.fence, "fence", name) for name in ("keep_out", "let_in", "environment")}
+    return FencedReplacement(driver, FencePrograms(**texts, timeout_s=_seconds(found.fence, "fence")))
+
+
+def _seconds(table: Mapping[str, Any], of: str) -> float:
+    timeout = table.get("timeout_s", 600)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_S:
+        raise Rejected(f"{of}.timeout_s {timeout!r} is no number of seconds above 0, of a year at most")
+    return float(timeout)
+
+
+def _texts(table: Mapping[str, Any], of: str, name: str) -> tuple[str, ...]:
+    value = table.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise Rejected(f"{of}.{name} is no list of texts")
+    return tuple(value)

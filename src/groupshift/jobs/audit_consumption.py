@@ -1,0 +1,171 @@
+"""Spark job: prove from ledgers and ZooKeeper's transaction log what a group really consumed.
+
+``spark-submit audit_consumption.py --ledgers DIR --zookeeper-log DIR --group G --output DIR
+[--from-ms N] [--to-ms N] [--chroot PATH] [--tolerance-ms N] [--stages FILE]
+[--brokers HOST:PORT,... [--properties FILE] [--isolation-level LEVEL]]``
+
+``--stages`` names a JSON object ``{"canary": [from_ms, to_ms], ...}``; its figures come out per stage.
+Offsets that nobody was given may hold no record (transaction markers, aborted records, compaction). With
+``--brokers`` the log is asked about these ranges, as a consumer of the members' isolation level is given
+them; without, all of them count as lost. ``--properties`` names a JSON object of librdkafka's security keys.
+
+Writes ``audit.json``, ``intervals.parquet``, ``offset_writes.parquet``, ``hand_overs.parquet``,
+``duplicates.parquet`` and ``report.html``. Exit code 0 when a verdict was reached, 5 when the evidence is
+damaged, 2 when an argument cannot be used. ZooKeeper's log is read before the ledgers, and what the
+ledgers hold beyond that moment is left out, so a group may go on consuming meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from groupshift.adapters.kafka.record_log import KafkaRecordLog
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
+from groupshift.domain.modes import Isolation
+from groupshift.domain.verdict import Verdict
+from groupshift.errors import GroupshiftError, Rejected
+from groupshift.foreign_files import read, text_of
+from groupshift.spark import consumption, consumption_report
+from groupshift.spark import consumption_report as audit_report
+from groupshift.spark.checks import to_json
+from groupshift.spark.consumption import Ask, Audit, Rows, Window, measure
+from groupshift.spark.output import fresh, write_parquet, write_text
+from groupshift.spark.session import local_session
+
+VERDICT, REPORT = "audit.json", "report.html"
+HAND_OVERS, DUPLICATES = "hand_overs.parquet", "duplicates.parquet"
+DEFAULT_TOLERANCE_MS = 2000
+"""How late a recorder may stamp what an old member printed: it shares the machine with everything else."""
+
+_HAND_OVERS = {
+    "topic": "string",
+    "partition": "int",
+    "member": "string",
+    "kind": "string",
+    "known_by": "string",
+    "start_ms": "long",
+    "end_ms": "long",
+    "ended": "string",
+    "records": "long",
+    "giver": "string",
+    "released_ms": "long",
+    "unowned_ms": "long",
+    "committed": "long",
+    "reached": "long",
+}
+_DUPLICATES = {
+    "topic": "string",
+    "partition": "int",
+    "from_offset": "long",
+    "to_offset": "long",
+    "records": "long",
+    "first_ms": "long",
+    "member": "string",
+    "last_deliverer": "string",
+    "committed": "long",
+    "reached": "long",
+    "objection": "string",
+}
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="audit_consumption", description="Audit what a group consumed.")
+    parser.add_argument("--ledgers", type=Path, required=True, help="folder of *.jsonl ledgers")
+    parser.add_argument("--zookeeper-log", type=Path, required=True, help="the server's version-2 folder")
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--output", type=Path, required=True, help="folder that gets audit.json and report")
+    parser.add_argument("--from-ms", type=int, default=0, help="events before are context only (epoch ms)")
+    parser.add_argument("--to-ms", type=int, help="nothing after counts (epoch ms); default: now")
+    parser.add_argument("--chroot", default="", help="chroot of the consumers' zookeeper.connect")
+    parser.add_argument("--tolerance-ms", type=int, default=DEFAULT_TOLERANCE_MS, help="for old members only")
+    parser.add_argument("--brokers", help="bootstrap servers: ask the log about what nobody was given")
+    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
+    levels = [each.value for each in Isolation]
+    parser.add_argument(
+        "--isolation-level", choices=levels, default=levels[0], help="of Kafka members; old ones have none"
+    )
+    parser.add_argument("--stages", type=Path, help="JSON: stage to [from_ms, to_ms]")
+    return parser.parse_args(argv)
+
+
+def _stages(path: Path | None) -> dict[str, tuple[int, int]]:
+    if path is None:
+        return {}
+    try:
+        data = load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
+        return {str(name): (int(start), int(end)) for name, (start, end) in data.items()}
+    except (OSError, ValueError, TypeError, Rejected) as error:
+        raise Rejected(
+            f"--stages {path} is not a JSON object of stage to [from_ms, to_ms] ({error})"
+        ) from error
+
+
+def _asking(given: argparse.Namespace) -> Ask:
+    """What asks the log; without brokers nobody does. Raises `Rejected` for properties that are none."""
+    if given.brokers is None:
+        return lambda _gaps: ()
+    properties: dict[str, str] = {}
+    if given.properties is not None:
+        try:
+            data = load_object(text_of(read(given.properties)), "it", at_most=FILE_BYTES)
+            properties = {str(key): str(value) for key, value in data.items()}
+        except (OSError, ValueError, Rejected):
+            raise Rejected(
+                f"--properties {given.properties} is not a JSON object; give a file that holds one"
+            ) from None
+    return KafkaRecordLog(given.brokers, properties).read
+
+
+def _audit(given: argparse.Namespace) -> tuple[Audit, dict[str, tuple[int, int]]]:
+    stages, ask = _stages(given.stages), _asking(given)
+    now_ms = time.time_ns() // 1_000_000
+    window = Window(
+        from_ms=given.from_ms,
+        to_ms=now_ms if given.to_ms is None else given.to_ms,
+        tolerance_ms=given.tolerance_ms,
+    )
+    log = consumption.read_log(given.zookeeper_log, given.group, given.chroot)
+    torn = consumption.torn_ledgers(given.ledgers)
+    spark = local_session(f"groupshift audit {given.group}")
+    files = consumption.write_history(log.history, given.output, window.to_ms)
+    ledgers = consumption.read_ledgers(spark, given.ledgers, torn)
+    ours = ledgers.where(ledgers["member"].startswith(f"{given.group}_"))
+    consumption.register(spark, ours, files, log.history.kinds, window.to_ms)
+    consumption.derive(spark, window.tolerance_ms)
+    measured = measure(spark, window, ask, Isolation(given.isolation_level))
+    return Audit(group=given.group, window=window, log=log, torn=torn, measured=measured), stages
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the audit; returns the exit code (see the module text)."""
+    given = _arguments(argv)
+    fresh(given.output, (VERDICT, REPORT, HAND_OVERS, DUPLICATES))
+    try:
+        found, stages = _audit(given)
+    except GroupshiftError as error:
+        data = {
+            "version": consumption_report.AUDIT_VERSION,
+            "group": given.group,
+            "verdict": Verdict.FAIL.value,
+        }
+        write_text(given.output / VERDICT, to_json({**data, "error": str(error)}))
+        print(f"audit: {error}", file=sys.stderr)
+        return error.exit_code
+    write_parquet(given.output / HAND_OVERS, _only(found.measured.hand_overs, _HAND_OVERS), _HAND_OVERS)
+    write_parquet(given.output / DUPLICATES, _only(found.measured.duplicates, _DUPLICATES), _DUPLICATES)
+    write_text(given.output / REPORT, audit_report.render(found, stages))
+    write_text(given.output / VERDICT, to_json(consumption_report.to_data(found, stages)))
+    print(f"audit: {found.verdict}; report at {given.output / REPORT}")
+    return 0
+
+
+def _only(rows: Rows, columns: dict[str, str]) -> Rows:
+    return [{name: row[name] for name in columns} for row in rows]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

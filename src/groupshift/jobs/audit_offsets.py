@@ -1,0 +1,45 @@
+"""Spark job: the three-way audit of committed offsets, for clusters with groups by the thousand.
+
+``spark-submit audit_offsets.py --request FILE``
+
+``FILE`` is what `groupshift.bootstrap.audit_jobs` writes: the clusters with their logins, the groups, and
+the folder to make. The driver asks coordinators and ZooKeeper, executors read ``__consumer_offsets`` from its
+leaders and hold the sources against each other; the result is ``differences.parquet`` and ``manifest.json``,
+as of an audit without Spark. Exit code 0 when they were written, 2 when the request cannot be used, 4 when a
+source did not answer, 5 for damage; ``refusal.json`` beside the request then says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from groupshift.bootstrap.audit_jobs import leave_refusal, read_request, run_audit
+from groupshift.errors import GroupshiftError
+from groupshift.spark.session import large_session
+
+
+def _line(what: str, done: int, total: int) -> None:
+    print(f"audit: {what} {done} of {total}", flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the audit; returns the exit code (see the module text)."""
+    parser = argparse.ArgumentParser(prog="audit_offsets", description="Audit committed offsets in Spark.")
+    parser.add_argument("--request", type=Path, required=True, help="file with what to audit")
+    path: Path = parser.parse_args(argv).request
+    try:
+        request = read_request(path)
+        found = run_audit(request, _line, lambda: large_session("groupshift audit"))
+    except GroupshiftError as error:
+        leave_refusal(path, error)
+        print(f"audit: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"audit: {found.looked.agreeing} of {found.looked.keys} agree; {request.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

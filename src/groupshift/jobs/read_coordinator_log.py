@@ -1,0 +1,209 @@
+"""Spark job: what ``__consumer_offsets`` says, as Parquet tables, from a dump, segment files or brokers.
+
+``spark-submit read_coordinator_log.py (--dump DIR | --segments DIR | --brokers HOST:PORT,…) --partitions N
+--output DIR [--up-to FILE] [--decoded] [--retention-ms N --now-ms N] [--properties FILE]``
+
+Below ``--output``: ``raw.parquet`` (segments and brokers: what was read, once), ``commits.parquet``,
+``foreign.parquet``, ``groups.parquet``, with ``--decoded`` ``decoded.parquet`` (every record, not only what
+won), with ``--retention-ms`` ``retention.parquet``. Tables are put in place whole; those of an earlier run
+are removed first; none of them can be the dump.
+``--up-to`` names a JSON object of partition to end offset (exclusive): the state at that
+position. ``--properties`` names a JSON object of librdkafka's security keys, never shown.
+
+Exit code 0, 2 when an argument cannot be used, 4 when a disk is full or brokers do not answer, 5 when the
+log or the dump is damaged. A table that was not finished is not left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
+from groupshift.domain.seal import is_beside
+from groupshift.errors import Broken, GroupshiftError, Rejected
+from groupshift.foreign_files import opened, read, text_of
+from groupshift.spark import coordinator_log as states
+from groupshift.spark.batches.coordinator_records import RAW
+from groupshift.spark.broker_source import Brokers, fetched
+from groupshift.spark.coordinator_log import decoded
+from groupshift.spark.output import room_in
+from groupshift.spark.segments import segments
+from groupshift.spark.session import large_session
+
+TABLES = ("raw", "decoded", "commits", "foreign", "groups", "retention")
+_UNREADABLE = "FAILED_READ_FILE"
+_FILE_READ = re.compile(r"reading file (?:file://)?(\S+?)\.?\s")
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="read_coordinator_log", description="Read __consumer_offsets.")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--dump", help="Parquet with partition, offset, timestamp_ms, key, value")
+    source.add_argument("--segments", help="folder with __consumer_offsets-N/*.log as copied from a broker")
+    source.add_argument("--brokers", help="bootstrap servers of a running cluster")
+    parser.add_argument("--partitions", type=int, required=True, help="partition count that groups hash by")
+    parser.add_argument("--output", type=Path, required=True, help="folder that gets the tables")
+    parser.add_argument("--up-to", type=Path, help="JSON: partition to end offset, exclusive")
+    parser.add_argument("--decoded", action="store_true", help="write every decoded record too")
+    parser.add_argument("--retention-ms", type=int, help="offsets.retention.minutes in ms")
+    parser.add_argument("--now-ms", type=int, default=0, help="the brokers' clock, for --retention-ms")
+    parser.add_argument("--properties", type=Path, help="JSON: security keys for --brokers")
+    return parser.parse_args(argv)
+
+
+def _object(path: Path, option: str) -> dict[str, object]:
+    try:
+        return load_object(text_of(read(path)), "it", at_most=FILE_BYTES)
+    except (OSError, ValueError, Rejected):
+        raise Rejected(f"{option} {path} is not a JSON object; give a file that holds one") from None
+
+
+def _position(path: Path | None) -> Mapping[int, int] | None:
+    if path is None:
+        return None
+    data = _object(path, "--up-to")
+    if not all(key.isdecimal() and isinstance(end, int) and end >= 0 for key, end in data.items()):
+        raise Rejected(f"--up-to {path} must map partition numbers to end offsets of 0 or more")
+    return {int(key): int(str(end)) for key, end in data.items()}
+
+
+def _source(spark: SparkSession, given: argparse.Namespace) -> DataFrame:
+    if given.dump is not None:
+        return _dump(spark, given.dump)
+    if given.segments is not None:
+        return segments(spark, given.segments)
+    secrets = {} if given.properties is None else _object(given.properties, "--properties")
+    properties = {key: str(value) for key, value in secrets.items()}
+    brokers = Brokers(bootstrap_servers=given.brokers, properties=properties)
+    with closing(brokers.cluster()) as cluster:
+        cluster.attempt(cluster.refuse_several)
+    return fetched(spark, brokers)
+
+
+def _dump(spark: SparkSession, folder: str) -> DataFrame:
+    _whole(folder)
+    found = spark.read.parquet(folder)
+    types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
+    for column in RAW.replace("long", "bigint").split(", "):
+        name, kind = column.split(" ")
+        if types.get(name) != kind:
+            raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {column}")
+    return found.select(*states.WINNERS)
+
+
+def _whole(folder: str) -> None:
+    """Look at the end of every file. Raises `Rejected` for a folder that holds none, `Broken` for one that is
+    cut off."""
+    place = Path(folder)
+    files = [place] if place.is_file() else _below(place)
+    if not files:
+        raise Rejected(f"--dump {folder} holds no Parquet file; give a folder of Parquet files")
+    for path in files:
+        try:
+            with opened(path) as file:
+                pq.read_metadata(file)
+        except (pa.ArrowException, OSError, ValueError) as wrong:
+            raise Broken(
+                f"--dump {path} is not a whole Parquet file ({wrong}): truncated or altered; "
+                "nothing was read; copy the dump again"
+            ) from wrong
+
+
+def _below(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, as Spark lists them: without what a desktop left."""
+    found = sorted(folder.rglob("*.parquet"))
+    return [path for path in found if not is_beside(path.relative_to(folder).as_posix())]
+
+
+def _refuse_own_source(dump: str | None, output: Path) -> None:
+    """Raises `Rejected` where the dump is among the tables that are removed first (``raw.parquet`` of an
+    earlier run), or where they would be written into it."""
+    if dump is None:
+        return
+    given, tables = Path(dump).resolve(), [(output / f"{table}.parquet").resolve() for table in TABLES]
+    if given == output.resolve() or any(given == each or each in given.parents for each in tables):
+        raise Rejected(f"--output {output} would replace --dump {dump}: name another folder with --output")
+
+
+def _leave(frame: DataFrame, output: Path, table: str) -> Path:
+    """Write beside the target, then rename onto it."""
+    target, part = output / f"{table}.parquet", output / f"{table}.parquet.part"
+    try:
+        frame.write.mode("overwrite").parquet(str(part))
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return target
+
+
+def _read(given: argparse.Namespace) -> None:
+    up_to = _position(given.up_to)
+    spark = large_session("groupshift coordinator log")
+    records = _source(spark, given)
+    if given.dump is None:  # read the source once: a topic may be compacted meanwhile, files inflated twice
+        records = spark.read.parquet(str(_leave(records, given.output, "raw")))
+    if given.decoded:
+        _leave(decoded(records, given.partitions), given.output, "decoded")
+    best = states.winners(records, up_to).select(*states.WINNERS).cache()
+    found = states.commits(decoded(best, given.partitions)).cache()
+    _leave(found, given.output, "commits")
+    _leave(states.foreign(found), given.output, "foreign")
+    _leave(states.groups(best, given.partitions), given.output, "groups")
+    if given.retention_ms is not None:
+        clocks = {"retention_ms": given.retention_ms, "now_ms": given.now_ms}
+        _leave(states.retention(best, given.partitions, **clocks), given.output, "retention")
+    found.unpersist()
+    best.unpersist()
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn a Parquet file that Spark cannot read on into `Broken`."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as wrong:
+        text = str(wrong)
+        if _UNREADABLE not in text:
+            raise
+        named = _FILE_READ.search(text)
+        raise Broken(
+            f"--dump {named[1] if named else 'of this log'} cannot be read to its end: truncated or altered; "
+            "copy the dump again"
+        ) from wrong
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read, decode, materialise, write; returns the exit code (see the module text)."""
+    given = _arguments(argv)
+    made = not given.output.exists()
+    try:
+        _refuse_own_source(given.dump, given.output)
+        with room_in(given.output, ""), _readable():
+            given.output.mkdir(parents=True, exist_ok=True)
+            for table in TABLES:
+                shutil.rmtree(given.output / f"{table}.parquet", ignore_errors=True)
+            _read(given)
+    except GroupshiftError as error:
+        if made:
+            with suppress(OSError):
+                given.output.rmdir()  # only where no table was finished
+        print(f"read_coordinator_log: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"read_coordinator_log: tables at {given.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""Compare two cluster snapshots under the rules of a move: files, segments, rows, then the rules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from groupshift.adapters.parquet import compare_inputs
+from groupshift.adapters.parquet.compare_inputs import Judged, Outcome
+from groupshift.adapters.parquet.row_hashes import Remaining
+from groupshift.domain.equality_moves import RULES
+from groupshift.domain.equality_rules import Comparison, in_force
+from groupshift.domain.evidence import MANIFEST
+from groupshift.domain.foreign_json import FILE_BYTES, load_object
+from groupshift.errors import Rejected
+from groupshift.foreign_files import read
+from groupshift.spark.compare import differences, work
+from groupshift.spark.compare.copies import not_proven
+from groupshift.spark.compare.differences import Class
+from groupshift.spark.compare.judging import (
+    counted,
+    incomplete,
+    log_ends,
+    needs_spark,
+    of_equal_files,
+    of_groups,
+    of_offsets,
+    tables,
+)
+from groupshift.spark.compare.work import SIDES, Sizes, Told, Work
+from groupshift.spark.output import FOLDER, Progress, room_in, write_text
+from groupshift.spark.session import large_session
+
+VERDICT, DIFFERENCES = "verdict.json", "differences"
+_PART = f"{DIFFERENCES}.part"
+_OF_COMPARISON = {"verdict", "counts", "inputs", "files"}
+"""Keys of the manifest that a comparison leaves."""
+_STEPS = 2
+"""Raised when a step computes something else: parts of an older release are not used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to compare. ``live`` says that commits went on between the snapshots; ``memory`` is the heap of
+    Spark's driver where this process starts it."""
+
+    before: Path
+    after: Path
+    output: Path
+    comparison: Comparison
+    live: bool = False
+    memory: str = "2g"
+    sizes: Sizes = field(default_factory=Sizes)
+
+
+def _nothing(_what: str, _done: int, _total: int) -> None:
+    """Tell nobody."""
+
+
+def compare(
+    request: Request, told: Told = _nothing, session: Callable[[], SparkSession] | None = None
+) -> Outcome:
+    """Compare, and leave ``verdict.json``, ``manifest.json`` and the folder ``differences`` (Parquet) below
+    ``output``: the folder first, the manifest last.
+
+    Killed and called again on the same inputs it does what is missing. Raises `Rejected` for snapshots that
+    cannot be compared and for an ``output`` that holds something else, `Broken` for a snapshot that was
+    altered or truncated, `Transient` when a disk is full."""
+    given = _verified(request, told)
+    with room_in(request.output):
+        _clear(request.output)
+        job = _work(request, given, told, session)
+        try:
+            outcome, found = _compared(job, request)
+            _leave(request.output, outcome, found)
+        finally:
+            job.progress.sweep()
+            shutil.rmtree(request.output / _PART, ignore_errors=True)
+        job.progress.remove()
+    return outcome
+
+
+def _verified(request: Request, told: Told) -> Mapping[str, compare_inputs.Input]:
+    folders = {"before": request.before, "after": request.after}
+    manifests = {side: compare_inputs.read_manifest(folder) for side, folder in folders.items()}
+    compare_inputs.comparable(manifests["before"], manifests["after"], request.comparison)
+    if request.output.resolve() in {folder.resolve() for folder in folders.values()}:
+        raise Rejected(f"--output {request.output} is one of the snapshots: name another folder")
+    _refuse_foreign(request.output)
+    total = sum(entry.bytes for manifest in manifests.values() for entry in manifest.files) >> 20
+    done = 0
+
+    def count(size: int) -> None:
+        nonlocal done
+        done += size
+        told("MiB hashed", done >> 20, total)
+
+    return {side: compare_inputs.verify(folder, count) for side, folder in folders.items()}
+
+
+def _refuse_foreign(output: Path) -> None:
+    """Raises `Rejected` for a folder with a manifest, a verdict or differences that no comparison left there:
+    this one would remove them (of another snapshot, an audit, a proof)."""
+    manifest = output / MANIFEST
+    try:
+        ours = (
+            manifest.is_file()
+            and set(load_object(read(manifest), "it", at_most=FILE_BYTES)) >= _OF_COMPARISON
+        )
+    except (OSError, Rejected):
+        ours = False
+    killed = (output / FOLDER).is_dir() and not manifest.exists()
+    there = [name for name in (MANIFEST, VERDICT, DIFFERENCES) if (output / name).exists()]
+    if there and not (ours or killed):
+        raise Rejected(
+            f"--output {output} holds {there[0]}, which no comparison wrote: name another folder "
+            "(a new one, or that of an earlier comparison)"
+        )
+
+
+def _clear(output: Path) -> None:
+    """No verdict of an earlier run survives the start of this one."""
+    output.mkdir(parents=True, exist_ok=True)
+    for name in (MANIFEST, VERDICT, f"{MANIFEST}.part", f"{VERDICT}.part"):
+        (output / name).unlink(missing_ok=True)
+    for name in (DIFFERENCES, _PART):
+        shutil.rmtree(output / name, ignore_errors=True)
+
+
+def _work(
+    request: Request,
+    given: Mapping[str, compare_inputs.Input],
+    told: Told,
+    session: Callable[[], SparkSession] | None,
+) -> Work:
+    rules = {rule.field: rule for rule in in_force(RULES[request.comparison], live=request.live)}
+    values = differences.compared(rules, (given[side].columns["offsets"] for side in SIDES))
+    identity = {
+        "steps": _STEPS,
+        "move": request.comparison.value,
+        "commits_went_on": request.live,
+        "values": [field.value for field in values],
+        "manifests": {side: given[side].manifest.digest for side in SIDES},
+        "sizes": [request.sizes.part, request.sizes.at_once],
+    }
+
+    def started() -> SparkSession:
+        brief = job.few_left and not needs_spark(job)
+        return large_session("groupshift compare", request.memory, brief=brief)
+
+    job = Work(
+        inputs=given,
+        rules=rules,
+        values=values,
+        progress=Progress(root=request.output / FOLDER, identity=identity),
+        session=session or started,
+        told=told,
+        sizes=request.sizes,
+    )
+    return job
+
+
+def _compared(job: Work, request: Request) -> tuple[Outcome, list[Path]]:
+    remaining = work.left_by_bytes(job)
+    if remaining.none and _same_files(job) and not needs_spark(job):
+        return _outcome(job, request, of_equal_files(job), settled_by="files of the same bytes"), []
+    settled, paths, segments = _settled(job, remaining)
+    tables(job)
+    frame = job.spark.read.parquet(*map(str, paths)) if paths else None
+    counts = counted(paths) if paths else []
+    by_rule = {(row["rule"], row["allowed"]): 0 for row in counts}
+    for row in counts:
+        by_rule[row["rule"], row["allowed"]] += row["count"]
+    results = of_offsets(job, frame, by_rule) + of_groups(job)
+    return _outcome(job, request, results, settled_by=settled, counts=counts, segments=segments), paths
+
+
+def _same_files(job: Work) -> bool:
+    sides = [
+        Counter((entry.table, entry.sha256) for entry in job.inputs[side].manifest.files) for side in SIDES
+    ]
+    return sides[0] == sides[1]
+
+
+def _settled(job: Work, remaining: Remaining) -> tuple[str, list[Path], dict[str, int]]:
+    """Which step decided, folders with differences, and how many segments differ."""
+    if remaining.none:
+        return "files of the same bytes", [], {}
+    remaining = work.left_by_rows(job, remaining)
+    if remaining.none:
+        return "checksums of files", [], {}
+    numbers = work.differing_segments(job, remaining)
+    segments = {"differing": len(numbers), "all": job.segments}
+    if not len(numbers):
+        return "checksums of segments", [], segments
+    return "rows", work.found_differences(job, numbers, lambda: log_ends(job)), segments
+
+
+def _outcome(
+    job: Work,
+    request: Request,
+    results: list[Judged],
+    *,
+    settled_by: str,
+    counts: list[dict[str, Any]] | None = None,
+    segments: Mapping[str, int] | None = None,
+) -> Outcome:
+    totals = {class_.value: 0 for class_ in Class}
+    allowed = dict(totals)
+    for row in counts or []:
+        totals[row["class"]] += row["count"]
+        allowed[row["class"]] += row["count"] if row["allowed"] else 0
+    return Outcome(
+        comparison=request.comparison,
+        live=request.live,
+        results=tuple(sorted(results, key=lambda one: one.rule.number)),
+        counts=totals,
+        allowed=allowed,
+        rows={side: sum(entry.rows for entry in job.entries(side)) for side in SIDES},
+        manifests={side: job.inputs[side].manifest.digest for side in SIDES},
+        settled_by=settled_by,
+        incomplete=(*incomplete(job), *not_proven(job)),
+        segments=segments or {},
+        parts={"kept": job.progress.kept, "made": job.progress.made},
+    )
+
+
+def _leave(output: Path, outcome: Outcome, found: list[Path]) -> None:
+    """Put the results in place whole: differences, verdict, and the manifest that names them last."""
+    part = output / _PART
+    part.mkdir()
+    for number, folder in enumerate(found):
+        for piece, path in enumerate(sorted(folder.glob("*.parquet"))):
+            shutil.copyfile(path, part / f"differences-{number:04d}-{piece:04d}.parquet")
+    os.replace(part, output / DIFFERENCES)  # noqa: PTH105 - the atomic one
+    write_text(output / VERDICT, json.dumps(outcome.to_data(), indent=2, ensure_ascii=False) + "\n")
+    files = [output / VERDICT, *sorted((output / DIFFERENCES).glob("*.parquet"))]
+    document = {
+        "version": 1,
+        "verdict": outcome.verdict.value,
+        "counts": dict(outcome.counts),
+        "inputs": dict(outcome.manifests),
+        "files": [_entry(output, path) for path in files],
+    }
+    write_text(output / MANIFEST, json.dumps(document, indent=2) + "\n")
+
+
+def _entry(output: Path, path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    rows = pq.read_metadata(path).num_rows if path.suffix == ".parquet" else 1
+    name = path.relative_to(output).as_posix()
+    return {"file": name, "rows": rows, "bytes": path.stat().st_size, "sha256": digest}

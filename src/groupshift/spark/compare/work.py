@@ -1,0 +1,282 @@
+"""The steps of a comparison over millions of rows: files, segments, keys, then rows. Each part is kept.
+
+Up to the keys the driver reads the files itself, as it did to prove them whole; Spark is started for the
+rows whose keys differ.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+
+from groupshift.adapters.parquet import row_hashes
+from groupshift.adapters.parquet import row_hashes as checksums
+from groupshift.adapters.parquet.compare_inputs import Input
+from groupshift.adapters.parquet.row_hashes import SUMS, Checksum, Hashes, Remaining, Segments
+from groupshift.domain.equality_rules import EqualityRule, Field
+from groupshift.domain.evidence import FileEntry
+from groupshift.spark.compare import differences
+from groupshift.spark.compare import differences as rows
+from groupshift.spark.output import Progress
+
+SIDES = ("before", "after")
+_MOST_SEGMENTS, _FEWEST_SEGMENTS, _ROWS_A_SEGMENT = 1 << 18, 1 << 6, 128
+_THREADS = min(os.cpu_count() or 1, 4)
+_FEW_ROWS = 1_000_000
+_HASHES = ("key_hash", "first_hash", "second_hash")
+
+T = TypeVar("T")
+LogEnds = Callable[[], DataFrame | None]
+"""The later snapshot's table ``log_ends``; called when Spark is needed."""
+Told = Callable[[str, int, int], None]
+"""Progress: what is done, how many parts of it are, of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Rows read as one part (the unit of resuming), and rows compared at once."""
+
+    part: int = 2_500_000
+    at_once: int = 4_000_000
+
+
+def segments_for(count: int) -> int:
+    """Number of segments for ``count`` rows: a power of two, about 128 rows each, at most 2^18."""
+    wanted = 1 << max(count // _ROWS_A_SEGMENT, 1).bit_length()
+    return min(max(wanted, _FEWEST_SEGMENTS), _MOST_SEGMENTS)
+
+
+@dataclass(kw_only=True)
+class Work:
+    """One comparison of table ``offsets``; ``session`` is called when Spark is first needed. ``few_left``:
+    no more than a million rows are left for Spark to compare."""
+
+    inputs: Mapping[str, Input]
+    rules: Mapping[Field, EqualityRule]
+    values: Sequence[Field]
+    progress: Progress
+    session: Callable[[], SparkSession]
+    told: Told
+    sizes: Sizes
+    few_left: bool = True
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self.session()
+
+    @cached_property
+    def segments(self) -> int:
+        """How many segments there are."""
+        counts = [sum(entry.rows for entry in self.entries(side)) for side in SIDES]
+        return segments_for(max(counts))
+
+    def entries(self, side: str) -> tuple[FileEntry, ...]:
+        """The files of table ``offsets``."""
+        return self.inputs[side].manifest.of_table("offsets")
+
+    def parts(self, side: str, files: Sequence[str] | None = None) -> list[list[str]]:
+        """Names of files, in groups of about `Sizes.part` rows; all of them, or only ``files``."""
+        found: list[list[str]] = [[]]
+        held = 0
+        for entry in self.entries(side):
+            if files is not None and entry.file not in files:
+                continue
+            if found[-1] and held + entry.rows > self.sizes.part:
+                found.append([])
+                held = 0
+            found[-1].append(entry.file)
+            held += entry.rows
+        return [part for part in found if part]
+
+    def committed(self, side: str) -> DataFrame:
+        """Everything that a side committed."""
+        given = self.inputs[side]
+        return rows.committed(
+            rows.read(self.spark, "offsets", given.paths("offsets"), given.columns["offsets"])
+        )
+
+    def of_files(self, side: str, files: Sequence[str], ask: Callable[[Path], T]) -> list[T]:
+        """What ``ask`` says about each of these files, several at a time."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(ask, (self.inputs[side].folder / name for name in files)))
+
+    def each(self, what: str, parts: Mapping[str, list[list[str]]]) -> Iterator[tuple[str, int, list[str]]]:
+        """Side, number and files of every part, one after the other, telling how far it is."""
+        total = sum(map(len, parts.values()))
+        done = 0
+        for side, groups in parts.items():
+            for number, files in enumerate(groups):
+                self.told(what, done, total)
+                yield side, number, files
+                done += 1
+        self.told(what, total, total)
+
+
+def left_by_bytes(work: Work) -> Remaining:
+    """Files that do not lie on the other side byte by byte."""
+    sides = [[(entry.file, entry.sha256) for entry in work.entries(side)] for side in SIDES]
+    return checksums.cancelled(*sides)
+
+
+def left_by_rows(work: Work, remaining: Remaining) -> Remaining:
+    """Files of these whose rows (in any order and encoding) are no file of the other side; none if all rows
+    together are the same."""
+    parts = {
+        side: work.parts(side, files)
+        for side, files in zip(SIDES, (remaining.before, remaining.after), strict=True)
+    }
+    found: dict[str, list[tuple[str, Checksum]]] = {side: [] for side in SIDES}
+    for side, number, files in work.each("checksums of files", parts):
+        table = work.progress.table(f"files-{side}-{number:04d}", partial(_file_sums, work, side, files))
+        found[side] += [
+            (row["file"], (row["rows"], row["first"], row["second"])) for row in table.to_pylist()
+        ]
+    sums = [checksums.total(content for _, content in found[side]) for side in SIDES]
+    if sums[0] == sums[1]:
+        return Remaining(before=(), after=())
+    return checksums.cancelled(found["before"], found["after"])
+
+
+def _hashed(work: Work, path: Path) -> Iterator[Hashes]:
+    for table in row_hashes.committed(path, work.values):
+        yield row_hashes.hashed(table, work.values)
+
+
+def _file_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
+    sums = work.of_files(
+        side, files, lambda path: checksums.total(map(checksums.of_rows, _hashed(work, path)))
+    )
+    columns = zip(SUMS, zip(*sums, strict=True), strict=True)
+    return pa.table(
+        {"file": list(files), **{name: pa.array(column, pa.uint64()) for name, column in columns}}
+    )
+
+
+def differing_segments(work: Work, remaining: Remaining) -> NDArray[np.int64]:
+    """Numbers of the segments that differ. Files left out must be the same on both sides."""
+    parts = {
+        side: work.parts(side, files)
+        for side, files in zip(SIDES, (remaining.before, remaining.after), strict=True)
+    }
+    sums = {side: Segments.none(work.segments) for side in SIDES}
+    for side, number, files in work.each("checksums of segments", parts):
+        name = f"segments-{side}-{number:04d}"
+        sums[side].add(work.progress.table(name, partial(_segment_sums, work, side, files)))
+    return sums["before"].differing(sums["after"])
+
+
+def _segment_sums(work: Work, side: str, files: Sequence[str]) -> pa.Table:
+    def of_file(path: Path) -> pa.Table:
+        found = Segments.none(work.segments)
+        for rows_ in _hashed(work, path):
+            found.add_rows(rows_)
+        return found.table()
+
+    sums = Segments.none(work.segments)
+    for table in work.of_files(side, files, of_file):
+        sums.add(table)
+    return sums.table()
+
+
+def found_differences(work: Work, segments: NDArray[np.int64], log_ends: LogEnds) -> list[Path]:
+    """Compare the rows of these segments, so many at once; folders with `differences.COLUMNS`."""
+    count = sum(entry.rows for side in SIDES for entry in work.entries(side)) * len(segments) // work.segments
+    ranges = max(1, -(-count // work.sizes.at_once))
+    range_of = np.full(work.segments, -1, dtype=np.int32)
+    range_of[segments] = segments % ranges
+    parts = {side: work.parts(side) for side in SIDES}
+    taken: dict[str, list[Path]] = {side: [] for side in SIDES}
+    for side, number, files in work.each("rows of segments that differ", parts):
+        name = f"rows-{side}-{number:04d}"
+        taken[side].append(work.progress.folder(name, partial(_take, work, (side, files), range_of)))
+    left = []
+    for number in range(ranges):
+        work.told("keys compared", number, ranges)
+        left.append(work.progress.folder(f"keys-{number:04d}", partial(_leave_equal, taken, number)))
+    pieces = [path for folder in left for path in folder.glob("*.parquet")]
+    work.few_left = sum(pq.read_metadata(path).num_rows for path in pieces) <= _FEW_ROWS
+    ends = log_ends()
+    found = []
+    for number, folder in enumerate(left):
+        work.told("rows compared", number, ranges)
+        found.append(work.progress.folder(f"found-{number:04d}", partial(_compare, work, folder, ends)))
+    work.told("rows compared", ranges, ranges)
+    return found
+
+
+def _take(work: Work, given: tuple[str, Sequence[str]], range_of: NDArray[np.int32], part: Path) -> None:
+    """Rows of the segments that have a range, with their hashes; a file a range."""
+
+    def of_file(path: Path) -> pa.Table:
+        return pa.concat_tables(
+            _chosen(work, table, range_of) for table in row_hashes.committed(path, work.values)
+        )
+
+    part.mkdir()
+    table = pa.concat_tables(work.of_files(*given, of_file))
+    numbers = table.column("range").to_numpy()
+    for number in np.unique(numbers):
+        rows_ = table.filter(pa.array(numbers == number)).drop_columns("range")
+        pq.write_table(rows_, part / f"{number:04d}.parquet")
+
+
+def _chosen(work: Work, table: pa.Table, range_of: NDArray[np.int32]) -> pa.Table:
+    ranges = range_of[checksums.segment(row_hashes.hashed(table, ()).key, work.segments)]
+    chosen = table.filter(pa.array(ranges >= 0))
+    of_rows = row_hashes.hashed(chosen, work.values)
+    found = row_hashes.plain(chosen, work.values).append_column("range", pa.array(ranges[ranges >= 0]))
+    for name, words in zip(_HASHES, (of_rows.key, of_rows.first, of_rows.second), strict=True):
+        found = found.append_column(name, pa.array(words))
+    return found
+
+
+def _leave_equal(taken: Mapping[str, list[Path]], number: int, part: Path) -> None:
+    """Of one range the rows that are left to compare, a file a side."""
+    files = {
+        side: [
+            folder / name for folder in taken[side] if (folder / (name := f"{number:04d}.parquet")).exists()
+        ]
+        for side in SIDES
+    }
+    differing = checksums.differing_rows(*(_hashes_of(files[side]) for side in SIDES))
+    part.mkdir()
+    for side, left in zip(SIDES, differing, strict=True):
+        at = 0
+        for piece, path in enumerate(files[side]):
+            table = pq.read_table(path)
+            rows_ = table.filter(pa.array(left[at : at + len(table)])).drop_columns(list(_HASHES))
+            pq.write_table(rows_, part / f"{side}-{piece:04d}.parquet")
+            at += len(table)
+
+
+def _hashes_of(files: Sequence[Path]) -> Hashes:
+    none = np.zeros(0, dtype=np.uint64)
+    tables = [pq.read_table(path, columns=list(_HASHES)) for path in files]
+    key, first, second = (
+        np.concatenate([none, *(table.column(name).to_numpy() for table in tables)]) for name in _HASHES
+    )
+    return Hashes(key=key, first=first, second=second)
+
+
+def _compare(work: Work, left: Path, log_ends: DataFrame | None, part: Path) -> None:
+    sides = {}
+    for side in SIDES:
+        files = [str(path) for path in sorted(left.glob(f"{side}-*.parquet"))]
+        schema = rows.schema(work.values)
+        read = work.spark.read.schema(schema)
+        sides[side] = read.parquet(*files) if files else work.spark.createDataFrame([], schema)
+    pairs = differences.paired(sides["before"], sides["after"], work.values)
+    found = differences.classified(pairs, work.values, work.rules, log_ends)
+    found.write.parquet(str(part))
