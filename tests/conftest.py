@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest.register_assert_rewrite(*(file.stem for file in Path(__file__).parent.glob("*.py")))
+pytest.register_assert_rewrite(
+    *(f"support.{file.stem}" for file in Path(__file__).parent.glob("support/*.py"))
+)
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

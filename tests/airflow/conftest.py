@@ -50,7 +50,7 @@ from groupshift.domain.step import Soak
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.spark_jobs import ProofRequest
-from longest_first import longest_first
+from support.longest_first import longest_first
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,11 +14,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
-from committed_offsets import Servers, committed_offsets
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.errors import Rejected
 from groupshift_airflow import audits
 from groupshift_sandbox.home import Home
+from support.committed_offsets import Servers, committed_offsets
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -38,7 +38,7 @@ from groupshift.spark.html import section
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import free_port, wait_until
 from groupshift_testing.evidence import MemoryProof
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 PATH = "/team/airflow"
 RUN, AUDIT_RUN = "behind-1", "behind-2"
@@ -210,7 +210,7 @@ def _proxy() -> Iterator[tuple[int, list[str], int]]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One Chromium for this module."""
-    from chromium import launched
+    from support.chromium import launched
 
     with launched() as opened:
         yield opened

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from dag_story import Story, Told, telling
 from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.application.downgrade_run import go_on
 from groupshift.domain.group_protocol import Kind
@@ -16,7 +15,8 @@ from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import RunState
 from groupshift_airflow import downgrades
-from simulated_downgrade import Group, World, one_of_39, tools_of, two_of_43, yes
+from support.dag_story import Story, Told, telling
+from support.simulated_downgrade import Group, World, one_of_39, tools_of, two_of_43, yes
 
 PARAMS = {
     "to": "3.9.2",

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from dag_story import Story, Told, telling
 from groupshift.application.expansion_run import go_on, turn_back
 from groupshift.application.run_engine import Ended
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import RunState
 from groupshift_airflow import expansions
-from simulated_downgrade import yes
-from simulated_expansion import committed, equal, tools_of
+from support.dag_story import Story, Told, telling
+from support.simulated_downgrade import yes
+from support.simulated_expansion import committed, equal, tools_of
 
 PARAMS = {"to": 8, "execute": True, "gate_expiry_s": 60, "drain_s": 20}
 TASKS = ("drain", "snapshot", "approve_plan", "delete", "create", "brokers", "restore", "verify")

@@ -31,7 +31,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Event, EventKind, StepState
 from groupshift.spark.audit_offsets_report import render
-from named_pipe import named_pipe
+from support.named_pipe import named_pipe
 
 AUDITS = "/groupshift/audits/"
 ADDRESSES = ("/groupshift/", "/groupshift/migrations/orders-1/", "/groupshift/run?dag_id=d&run_id=r")
@@ -240,7 +240,7 @@ def test_the_whole_report_is_made_when_it_is_asked_for(server: Any, viewer: dict
 def real(viewer: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[str, Path]:
     """A finished move with evidence on disk that the pages read: the address of a report, and its file."""
     from groupshift_airflow.web import pages
-    from tampering import unsealed
+    from support.tampering import unsealed
 
     found = unsealed(tmp_path / "evidence")
     monkeypatch.setattr(pages, "build_reading_app", found.app)

@@ -14,8 +14,8 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import Phase
 from groupshift.ports.journal import EventKind
 from groupshift_sandbox.ledger import read_ledgers
-from late_stamps import second_owners
-from real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from support.late_stamps import second_owners
+from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
 

@@ -20,7 +20,7 @@ from groupshift.ports.journal import EventKind
 from groupshift.settings import load
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.state import SandboxState
-from real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from support.real_airflow import CONF, GROUP, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
 
 pytestmark = pytest.mark.timeout(2000)  # longer than a run may take, with its sandbox's start
 

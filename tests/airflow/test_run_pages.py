@@ -16,8 +16,6 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-import simulated_downgrade
-import simulated_expansion
 from groupshift.application import downgrade_run, expansion_run, run_engine
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_work import RunTerms, RunTools
@@ -27,7 +25,8 @@ from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun
 from groupshift_airflow import downgrades, expansions
-from simulated_downgrade import yes
+from support import simulated_downgrade, simulated_expansion
+from support.simulated_downgrade import yes
 
 EVIL = "<script>alert(1)</script>"
 

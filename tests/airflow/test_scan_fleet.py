@@ -19,7 +19,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.state import SandboxState
 from groupshift_sandbox.up import UpOptions, start_airflow, up
-from real_airflow import HEARTBEAT
+from support.real_airflow import HEARTBEAT
 
 pytestmark = pytest.mark.timeout(1500)  # three runs and the sandbox's start
 

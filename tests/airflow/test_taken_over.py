@@ -11,15 +11,15 @@ from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.timezone import utcnow
 
-from dag_story import Story, Told, Try, telling
 from groupshift.application.run_engine import Ended
 from groupshift.errors import GroupshiftError, Rejected
 from groupshift.log.releases import Coordinator
 from groupshift_airflow import downgrades, expansions
-from simulated_downgrade import tools_of as downgrading
-from simulated_downgrade import two_of_43
-from simulated_expansion import committed
-from simulated_expansion import tools_of as expanding
+from support.dag_story import Story, Told, Try, telling
+from support.simulated_downgrade import tools_of as downgrading
+from support.simulated_downgrade import two_of_43
+from support.simulated_expansion import committed
+from support.simulated_expansion import tools_of as expanding
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -264,7 +264,7 @@ def test_u01_a_run_that_only_stopped_elsewhere_is_gone_on_with(
 ) -> None:
     """Somebody looked at it on the command line, and it waits: nobody has it, a gate here may be answered."""
     from groupshift.application.downgrade_run import go_on
-    from simulated_downgrade import yes
+    from support.simulated_downgrade import yes
 
     told = _story("downgrade_coordinator", dagbag, monkeypatch)
     told.execute("plan")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from chromium import LOOK_MS, launched
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App, build
 from groupshift.cli.live import Agreed
@@ -27,8 +26,9 @@ from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.up import UpOptions, up
-from simulated_move import Watcher
-from warm_spark import warm_spark
+from support.chromium import LOOK_MS, launched
+from support.simulated_move import Watcher
+from support.warm_spark import warm_spark
 
 GROUP, IDLE = "orders-app", 5
 

@@ -18,7 +18,7 @@ from groupshift.ports.journal import Event, EventKind
 from groupshift.settings import load
 from groupshift.spark.account.document import render
 from groupshift_sandbox.home import Home
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 pytestmark = pytest.mark.timeout(2700)  # the first one waits for Chromium and a run there and back
 

@@ -15,8 +15,8 @@ from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.bootstrap.drivers import fenced, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.driver import Accepted, ClientFence, ForPerson, NodeState, Replacement
-from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from replacement_suite import Driven, change
+from support.replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.replacement_suite import Driven, change
 
 DEPLOYER = """
 import json, pathlib, sys

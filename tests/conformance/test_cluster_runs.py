@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 from groupshift.ports.journal import ClusterRuns
 from groupshift_testing.cluster_runs import MemoryClusterRuns
+from support.cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from fleet_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from fleet_suite import FENCE, GROUP, Fleet, change
 from groupshift.adapters.drivers.command import CommandFleet
 from groupshift.adapters.drivers.manual import ManualFleet
 from groupshift.adapters.drivers.process import ProcessFleet, ask
@@ -32,6 +30,8 @@ from groupshift_sandbox.state import write_document
 from groupshift_testing.world import MemoryFleet, World
 from k8s.fleet import kubernetes_fleet
 from k8s.server import fake_server
+from support.fleet_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.fleet_suite import FENCE, GROUP, Fleet, change
 
 SUPERVISOR = """
 import sys
@@ -51,7 +51,7 @@ supervisor.member_command = command
 sys.exit(supervisor.main(sys.argv[1:]))
 """
 """The real supervisor with real processes as members, which need no servers."""
-DEPLOYER = Path(__file__).resolve().parents[1] / "deployer.py"
+DEPLOYER = Path(__file__).resolve().parents[1] / "support" / "deployer.py"
 
 
 def _reached(home: Home) -> ProcessFleet:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
 from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
 from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind
@@ -23,6 +22,7 @@ from k8s.manifests import NAMESPACE
 from k8s.node import Node
 from k8s.requests import STRATEGIC
 from k8s.server import FakeServer, fake_server
+from support.fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
 
 APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
 

@@ -17,8 +17,8 @@ from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.journal import Journal
 from groupshift_testing.journal import MemoryJournal
-from journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
-from journal_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
+from support.journal_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 
 @pytest.fixture(params=["memory", "sqlite"])

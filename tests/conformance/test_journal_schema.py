@@ -14,7 +14,7 @@ from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.domain.plan import Phase, from_json
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.journal import EventKind
-from journal_suite import record
+from support.journal_suite import record
 
 RELEASED = Path(__file__).parent / "journals" / "0.1.0.dump"
 MOVED, PLANNED = "orders-app-20231114T221320-597a", "payments-20231114T221320-7444"

@@ -25,7 +25,7 @@ from groupshift.ports.changes import ModeSwitch
 from groupshift.ports.clock import CrashPoint
 from groupshift.settings import Thresholds
 from groupshift_testing.world import MemoryModeSwitch, World
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 @pytest.fixture

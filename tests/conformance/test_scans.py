@@ -13,7 +13,7 @@ from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.scan.ports import Scans
 from groupshift_testing.scans import MemoryScans
-from scans_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.scans_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 
 @pytest.fixture(params=["memory", "sqlite"])

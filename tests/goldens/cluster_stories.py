@@ -21,11 +21,11 @@ from groupshift.log.releases import Coordinator
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import ForPerson, Replacement
 from groupshift.ports.journal import ClusterRun, RunState
-from simulated_downgrade import Group, Killed, World, one_of_39, two_of_43, yes
-from simulated_downgrade import tools_of as downgrading
-from simulated_expansion import Expansible, committed
-from simulated_expansion import tools_of as expanding
 from support.effects import Recorded, Recorder, another, names, settings
+from support.simulated_downgrade import Group, Killed, World, one_of_39, two_of_43, yes
+from support.simulated_downgrade import tools_of as downgrading
+from support.simulated_expansion import Expansible, committed
+from support.simulated_expansion import tools_of as expanding
 
 CRASHES = 1000
 """More crash points than a story has."""

@@ -17,9 +17,9 @@ from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Change
 from groupshift.ports.journal import Entry, EventKind, Journal
 from groupshift_testing.world import Killed
-from simulated_move import Bench, make_bench
-from simulated_protocol import make_protocol_bench
 from support.effects import Recorded, Recorder, another, names
+from support.simulated_move import Bench, make_bench
+from support.simulated_protocol import make_protocol_bench
 
 CRASHES = 400
 """More crash points than a story has."""

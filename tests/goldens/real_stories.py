@@ -14,15 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from downgrade_story import groups_at
 from goldens.cluster_stories import Told, there, there_and_back
 from goldens.group_stories import assessed, recorded, rules_of
-from groupshift.adapters.clock import SystemClock
 from groupshift.adapters.spark_submit.java import java_home
+from groupshift.adapters.system import SystemClock
 from groupshift.application import downgrade_run, expansion_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.bootstrap import App, build
-from groupshift.bootstrap.connections import connect
+from groupshift.bootstrap.connect import connect
+from groupshift.bootstrap.runs import RunPlace
 from groupshift.cli.live import Agreed, LiveListener
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.terminal import Console
@@ -34,7 +34,6 @@ from groupshift.domain.step import RunStep
 from groupshift.domain.versions import Version
 from groupshift.settings import KafkaSettings, Settings, load
 from groupshift.spark import downgrade_tools, expansion_tools
-from groupshift.spark.run_tools import RunPlace
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
@@ -45,10 +44,11 @@ from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.replacement import SandboxReplacement
 from groupshift_sandbox.servers import stop_all
 from groupshift_sandbox.up import UpOptions, up
-from protocol_fleet import FleetOptions, fleet_at, patiently, protocol_cluster
-from protocol_move import RUN_S, SETTLE_S, settings_of
+from support.downgrade_story import groups_at
 from support.effects import Recorder
-from warm_spark import warm_spark
+from support.protocol_fleet import FleetOptions, fleet_at, patiently, protocol_cluster
+from support.protocol_move import RUN_S, SETTLE_S, settings_of
+from support.warm_spark import warm_spark
 
 READY_S = 180.0
 TIMEOUT_S = 60.0

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 from collections.abc import Iterator
 
-from fleet_suite import DEADLINE_S, GROUP, Fleet
 from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
 from groupshift.ports.driver import SlotState
 from groupshift.settings import KubernetesSettings
@@ -14,6 +13,7 @@ from groupshift_sandbox.processes import wait_until
 from k8s.manifests import NAMESPACE, fleet_of
 from k8s.node import Node
 from k8s.requests import Server
+from support.fleet_suite import DEADLINE_S, GROUP, Fleet
 
 RESOURCES = {"Deployment": "deployments", "StatefulSet": "statefulsets"}
 

@@ -19,7 +19,6 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from coordinators_ready import await_coordinators
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox import kafka, legacy
 from groupshift_sandbox import ledger as ledgers
@@ -36,7 +35,8 @@ from groupshift_sandbox.processes import (
     wait_until,
 )
 from groupshift_sandbox.zookeeper import start_zookeeper
-from started import started
+from support.coordinators_ready import await_coordinators
+from support.started import started
 
 RELAYED_LISTENERS = 6
 LOG_TAIL_LINES = 30

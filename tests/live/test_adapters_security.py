@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinators_ready import await_coordinators
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.kafka.kafka_python import KafkaConnection
 from groupshift.errors import Rejected
@@ -16,6 +15,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.zookeeper import start_zookeeper
+from support.coordinators_ready import await_coordinators
 
 PASSWORD = "wonder-land-1"
 LOGIN = (

@@ -42,7 +42,7 @@ from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
 from groupshift_sandbox.kraft import KraftCluster, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
 from groupshift_sandbox.zookeeper import start_zookeeper
-from native_member import NativeMember, joined
+from support.native_member import NativeMember, joined
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 3

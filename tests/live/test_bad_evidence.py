@@ -26,7 +26,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import start_kraft
 from groupshift_sandbox.processes import marked, stop
-from small_disk import listing, small_disk
+from support.small_disk import listing, small_disk
 
 pytestmark = pytest.mark.timeout(900)  # a job of Spark, on a machine that may do something else, too
 

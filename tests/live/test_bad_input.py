@@ -20,7 +20,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import free_port, wait_until
-from patient_readers import wait_longer
+from support.patient_readers import wait_longer
 
 PARTITIONS = 2
 SECRETS = {"zookeeper": "looking-glass-2"}

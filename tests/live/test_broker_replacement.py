@@ -15,8 +15,8 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import known, marked, stop
 from groupshift_sandbox.replacement import SandboxReplacement
-from replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from replacement_suite import Driven, change
+from support.replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.replacement_suite import Driven, change
 
 
 @pytest.fixture(scope="module")

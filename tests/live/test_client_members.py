@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from client_processes import DEADLINE_S, client_processes, produce
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
@@ -18,6 +17,7 @@ from groupshift_sandbox.client_members.events import delivered, overlapping, own
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until
+from support.client_processes import DEADLINE_S, client_processes, produce
 
 PARTITIONS, RECORDS = 3, 20
 

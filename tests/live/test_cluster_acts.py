@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from downgrade_story import groups_at
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveClusterActs, names
 from groupshift.domain.group_protocol import Kind
@@ -17,6 +16,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
+from support.downgrade_story import groups_at
 
 TOPIC, NATIVE, LOG = "orders", "native", 3
 SESSION, SEGMENT, GROUP_VERSION = "consumer.session.timeout.ms", "segment.ms", "group.version"

@@ -16,7 +16,6 @@ from kafka.structs import TopicPartition as KafkaPythonAt
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
-from group_probe import GroupProbe
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.cli.main import main
@@ -27,6 +26,7 @@ from groupshift_sandbox.committing import commit
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until
+from support.group_probe import GroupProbe
 
 pytestmark = pytest.mark.timeout(900)  # comparisons in Spark, on a machine that may do something else, too
 

@@ -12,7 +12,6 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer, ZookeeperConsumer, kafka_membership, owned_partitions
 from groupshift.consumers import config as member_configuration
 from groupshift.domain.modes import Mode
@@ -20,8 +19,9 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Rejected, Transient
 from groupshift_sandbox.processes import free_port, wait_until
 from groupshift_sandbox.producer import NumberedProducer
-from reading_member import ReadingMember
-from threads_left import await_no_thread, threads_of
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.reading_member import ReadingMember
+from support.threads_left import await_no_thread, threads_of
 
 RECORDS = 10
 DRAIN_S = 30.0

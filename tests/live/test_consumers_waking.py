@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain import stale_members
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.processes import wait_until
-from reading_member import ReadingMember
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.reading_member import ReadingMember
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from group_probe import GroupProbe
 from groupshift.domain.modes import Mode
+from support.group_probe import GroupProbe
 
 ASSIGNOR = "partition.assignment.strategy"
 LONG = {"session.timeout.ms": "60000"}

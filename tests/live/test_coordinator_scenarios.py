@@ -9,11 +9,11 @@ from itertools import groupby
 
 import pytest
 
-from coordinator_members import CLASSIC, NATIVE, Members, epochs, generations, records_of
 from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster
-from protocol_story import story
+from support.coordinator_members import CLASSIC, NATIVE, Members, epochs, generations, records_of
+from support.protocol_story import story
 
 PARTITIONS = 6
 

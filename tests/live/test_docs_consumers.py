@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
+from support.group_probe import PATIENCE_S, GroupProbe
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDS = 5

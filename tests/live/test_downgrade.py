@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from downgrade_story import QUIET, Assessed, groups_at
 from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.cli.main import main
 from groupshift.domain.group_protocol import Kind
@@ -19,6 +18,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
+from support.downgrade_story import QUIET, Assessed, groups_at
 
 SIMPLE, NATIVE, TOPIC = "[/team]/simple", "app[prod] a b#c", "orders"
 SESSION, SESSION_MS = "consumer.session.timeout.ms", "1800000"

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition as At
 
-from client_processes import client_processes
-from cluster_move_runs import Runs
-from downgrade_story import offsets_of as committed_offsets
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 from groupshift.domain.placement import partition_of
@@ -22,9 +19,12 @@ from groupshift_sandbox.kraft import KraftOptions, start_kraft
 from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import marked, stop, wait_until
 from groupshift_sandbox.rolling import replace_node
-from open_transaction import OpenTransaction
-from placement_story import audited
-from resuming_members import (
+from support.client_processes import client_processes
+from support.cluster_move_runs import Runs
+from support.downgrade_story import offsets_of as committed_offsets
+from support.open_transaction import OpenTransaction
+from support.placement_story import audited
+from support.resuming_members import (
     EACH,
     PARTITIONS,
     TOPIC,

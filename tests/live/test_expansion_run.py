@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from expansion_story import answered, home_in, logged, placed, the_whole_way, wanted
-from placement_story import audited
+from support.expansion_story import answered, home_in, logged, placed, the_whole_way, wanted
+from support.placement_story import audited
 
 
 @pytest.mark.timeout(1200)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from forgetful_relay import ForgetfulRelay, forgetful
 from groupshift.consumers.config import parse
 from groupshift.consumers.fetcher import KafkaFetch
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.processes import wait_until
+from support.forgetful_relay import ForgetfulRelay, forgetful
 
 PATIENCE_S = 60
 

@@ -26,8 +26,8 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
-from native_member import NativeMember, ShareMember, joined
-from open_transaction import OpenTransaction
+from support.native_member import NativeMember, ShareMember, joined
+from support.open_transaction import OpenTransaction
 
 PARTITIONS = 3
 

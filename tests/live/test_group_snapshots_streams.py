@@ -12,7 +12,7 @@ from groupshift.adapters.system import SystemClock
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until
-from streams_member import StreamsMember
+from support.streams_member import StreamsMember
 
 
 @pytest.fixture

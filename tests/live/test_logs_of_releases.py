@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import release_checks as checks
 from groupshift.log.decode import DecodeStatus
-from release_broker import RELEASES
-from release_capture import capture, spark_session
+from support import release_checks as checks
+from support.release_broker import RELEASES
+from support.release_capture import capture, spark_session
 
 pytestmark = pytest.mark.timeout(600)
 """A broker, a Spark job and a dump tool each: minutes where the machine is busy."""

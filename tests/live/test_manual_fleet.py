@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.bootstrap import App, build
 from groupshift.domain.judgement import ActOutcome, ActState
 from groupshift.domain.modes import MemberKind
@@ -17,7 +15,9 @@ from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, Phase, Sta
 from groupshift.errors import Conflict
 from groupshift.settings import parse
 from groupshift_sandbox.processes import wait_until
-from patient_readers import wait_longer
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.patient_readers import wait_longer
 
 PARTITIONS = 4
 

@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import TopicPartition as At
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from classic_member import ClassicMember, assignment
 from groupshift.adapters.kafka import group_changes
 from groupshift.adapters.kafka import group_changes as group_deleting
 from groupshift.adapters.kafka.cluster import KafkaCluster
@@ -33,7 +32,8 @@ from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.layout import unchanged
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import replace_node
-from open_transaction import OpenTransaction
+from support.classic_member import ClassicMember, assignment
+from support.open_transaction import OpenTransaction
 
 TOPIC = "orders"
 ROWS = [

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from field_sandbox import GROUP, PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 from groupshift.bootstrap import build
 from groupshift.domain.plan import Phase
 from groupshift_sandbox.processes import wait_until
+from support.field_sandbox import GROUP, PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 
 pytestmark = pytest.mark.timeout(1800)  # some ten proofs in Spark, on a machine that may be busy
 

@@ -20,7 +20,7 @@ from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import replace_node
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
-from placement_story import (
+from support.placement_story import (
     AFTER,
     BEFORE,
     FURTHER,

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from groupshift.adapters.sqlalchemy import database as database_module
 from groupshift.adapters.sqlalchemy import scans as scans_module
 from groupshift.adapters.sqlalchemy.database import TABLE, Database, statement, statements_of, versions
@@ -20,11 +19,12 @@ from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.journal import ClusterRuns, EventKind, Journal
 from groupshift.scan.ports import Scans
-from journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
-from journal_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from journal_suite import entry, record
-from postgres_server import USER, Postgres, postgres
-from scans_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.cluster_runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.journal_contention import *  # noqa: F403 - the suite's tests are this module's tests
+from support.journal_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.journal_suite import entry, record
+from support.postgres_server import USER, Postgres, postgres
+from support.scans_suite import *  # noqa: F403 - the suite's tests are this module's tests
 
 
 @pytest.fixture(scope="module")

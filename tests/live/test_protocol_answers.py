@@ -18,7 +18,7 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
-from protocol_story import PATIENCE_S, Given, Story, story
+from support.protocol_story import PATIENCE_S, Given, Story, story
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.ports.driver import SlotState
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until
-from protocol_fleet import PATIENCE_S, FleetOptions, fleet_at
+from support.protocol_fleet import PATIENCE_S, FleetOptions, fleet_at
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 

@@ -12,9 +12,9 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.kraft import KraftCluster
-from protocol_fleet import FleetOptions, fleet_at
-from protocol_move import ProtocolBench, bench_of
-from warm_spark import warm_spark
+from support.protocol_fleet import FleetOptions, fleet_at
+from support.protocol_move import ProtocolBench, bench_of
+from support.warm_spark import warm_spark
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 

@@ -12,8 +12,8 @@ from groupshift.cli.main import main
 from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.client_members.commands import CLIENTS
 from groupshift_sandbox.kraft import KraftCluster
-from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at
-from protocol_move import compared_here
+from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at
+from support.protocol_move import compared_here
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 

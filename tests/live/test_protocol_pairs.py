@@ -13,7 +13,7 @@ from itertools import combinations, product
 
 import pytest
 
-from protocol_cases import PAIRS, Case, Moved, brokers, moves
+from support.protocol_cases import PAIRS, Case, Moved, brokers, moves
 
 AT_ONCE = 2
 

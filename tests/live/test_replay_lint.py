@@ -10,7 +10,7 @@ import pytest
 from groupshift.log.releases import Coordinator
 from groupshift.log.replay import LoadOutcome
 from groupshift_sandbox.home import Home
-from replayed_log import Replayed, replay
+from support.replayed_log import Replayed, replay
 
 pytestmark = pytest.mark.timeout(600)
 """Two starts of a broker each: minutes where the machine is busy."""

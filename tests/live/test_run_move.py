@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import pytest
 from kazoo.client import KazooClient
 
-from group_log import GroupLog
 from groupshift.adapters.drivers.process import ask
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App, build
@@ -42,9 +41,10 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.ledger import read_ledgers
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.up import UpOptions, up
-from protocol_fleet import patiently
-from simulated_move import Watcher
-from warm_spark import warm_spark
+from support.group_log import GroupLog
+from support.protocol_fleet import patiently
+from support.simulated_move import Watcher
+from support.warm_spark import warm_spark
 
 GROUP, TOPIC, IDLE = "orders-app", "orders", 5
 RUN_S = 600.0

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from client_processes import client_processes, produce
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
@@ -21,6 +20,7 @@ from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptio
 from groupshift_sandbox.layout import to_release, with_properties
 from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import NodeFailed, replace_node
+from support.client_processes import client_processes, produce
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 SIMPLE, NATIVE = ["g0", "g1"], "native"

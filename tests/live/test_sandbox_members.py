@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from group_log import GroupLog
 from groupshift.audit.ownership import Ended
 from groupshift_sandbox import faults, legacy
 from groupshift_sandbox.processes import is_running, wait_until
+from support.group_log import GroupLog
 
 
 @pytest.mark.parametrize("release", legacy.RELEASES)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from group_log import GroupLog
 from groupshift.adapters.drivers.process import ProcessFleet, ask
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition
@@ -29,6 +28,7 @@ from groupshift_sandbox.processes import Running, is_running, known, marked, sta
 from groupshift_sandbox.state import read_document
 from groupshift_sandbox.status import status
 from groupshift_sandbox.up import UpOptions, start_supervisor, up
+from support.group_log import GroupLog
 
 GROUP = "orders-app"
 OPTIONS = UpOptions(airflow=False, kafka=KafkaOptions(initial_rebalance_delay_ms=0))

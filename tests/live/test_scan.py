@@ -14,7 +14,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from group_probe import PATIENCE_S
 from groupshift.adapters.ensembles import LiveEnsembleReader
 from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups
@@ -44,6 +43,7 @@ from groupshift_sandbox.kafka import KafkaOptions, await_kafka, broker_propertie
 from groupshift_sandbox.logging_properties import write_logging
 from groupshift_sandbox.processes import Running, free_port, wait_until
 from groupshift_sandbox.zookeeper import serves
+from support.group_probe import PATIENCE_S
 
 NOW = WaveRules(size=2, budget=1, stable_s=0)
 PARTITIONS = 4

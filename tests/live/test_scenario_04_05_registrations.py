@@ -8,12 +8,12 @@ import uuid
 import pytest
 from kazoo.exceptions import NoNodeError
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist, ZookeeperConsumer
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
-from old_member_log import complaints
-from reading_member import ReadingMember
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.old_member_log import complaints
+from support.reading_member import ReadingMember
 
 
 @pytest.fixture

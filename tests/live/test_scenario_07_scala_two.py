@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe
 
 COMMIT_OFTEN = {"zookeeper.session.timeout.ms": "4000"}
 

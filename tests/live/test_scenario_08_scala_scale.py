@@ -9,13 +9,13 @@ import uuid
 
 import pytest
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.assignment import TextForm, round_robin_assignment, thread_ids
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.faults import kill
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import session_of, wait_until
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe
 
 TOPICS, PARTITIONS = 4, 3
 GAVE_UP = "after 4 retries"

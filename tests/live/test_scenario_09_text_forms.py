@@ -8,14 +8,14 @@ import uuid
 
 import pytest
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.assignment import TextForm, round_robin_assignment
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox import legacy
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
-from reading_member import ReadingMember
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.reading_member import ReadingMember
 
 PARTITIONS = 3
 RELEASES = {TextForm.BRACKET: "0.10.2.2", TextForm.DASH: "1.1.1"}

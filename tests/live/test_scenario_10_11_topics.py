@@ -8,14 +8,14 @@ from collections import Counter
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import Blacklist, MigratingConsumer, Whitelist
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
-from reading_member import ReadingMember
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.reading_member import ReadingMember
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe
 
 SESSION = {"zookeeper.session.timeout.ms": "10000", "zookeeper.connection.timeout.ms": "60000"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from itertools import groupby, pairwise
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift_sandbox.faults import paused
 from groupshift_sandbox.processes import wait_until
-from numbered_records import write
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.numbered_records import write
 
 SESSION_S = 6
 RARELY = {

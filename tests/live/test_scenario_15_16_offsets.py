@@ -5,10 +5,10 @@ from __future__ import annotations
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
+from support.group_probe import PATIENCE_S, GroupProbe
 
 
 def write(cluster, name, partition, count):

@@ -7,12 +7,12 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.processes import wait_until
-from numbered_records import write
-from reading_member import ReadingMember
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.numbered_records import write
+from support.reading_member import ReadingMember
 
 LOG_START, LOG_END = 40, 100
 BELOW, ABOVE, NONE = 10, 500, -1001

@@ -9,15 +9,15 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.znodes import topic_path
 from groupshift_sandbox.processes import wait_until
-from numbered_records import write
-from protocol_fleet import patiently
-from reading_member import ReadingMember
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.numbered_records import write
+from support.protocol_fleet import patiently
+from support.reading_member import ReadingMember
 
 ABSENT_BROKER = 99
 BAD = 2

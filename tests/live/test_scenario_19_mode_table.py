@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from group_probe import PATIENCE_S, GroupProbe, exported
 from groupshift.domain.modes import Mode
 from groupshift.domain.registration import Registration, encode_registration
 from groupshift_sandbox.processes import wait_until
+from support.group_probe import PATIENCE_S, GroupProbe, exported
 
 CELLS = [b"kafka", b"zookeeper", b"kafka", b"kafka\n", b"kafka", b"KAFKA", b"kafka", b"", b"kafka", None]
 

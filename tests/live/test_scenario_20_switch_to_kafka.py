@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.modes import Mode
 from groupshift_sandbox.processes import wait_until
+from support.group_probe import PATIENCE_S, GroupProbe
 
 SLOW_MS = 10_000  # in each direction: 20 s there and back
 

@@ -7,11 +7,11 @@ import random
 import time
 from itertools import pairwise
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.modes import Mode
 from groupshift_sandbox.faults import expire_session, paused
 from groupshift_sandbox.processes import wait_until
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe
 
 TOGGLES = 50
 APART_MS = 2_000

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.modes import Mode, ModeNode
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
-from old_member_log import rebalances
-from started import started
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.old_member_log import rebalances
+from support.started import started
 
 PARTITIONS = 8
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.domain.modes import Mode
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
+from support.group_probe import PATIENCE_S, GroupProbe
 
 UNHEARD = ("hand-over without a commit to Kafka", "last commit to Kafka")
 """What a member logs that gives partitions up while Kafka does not answer; ZooKeeper has the commit."""

@@ -13,8 +13,6 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe, exported
 from groupshift.adapters.kafka.groups import KafkaGroups
 from groupshift.adapters.kafka.kafka_python import KafkaConnection
 from groupshift.application.environment import Environment
@@ -27,7 +25,9 @@ from groupshift.scan.ports import ToggleState
 from groupshift.scan.waves import Toggle, start
 from groupshift.settings import parse
 from groupshift_sandbox.processes import free_port, wait_until
-from protocol_fleet import patiently
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe, exported
+from support.protocol_fleet import patiently
 
 TIMEOUT_S = 6
 SILENT_S = 15

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from group_log import GroupLog
-from group_probe import PATIENCE_S, GroupProbe, exported
 from groupshift.domain.modes import Mode
 from groupshift_sandbox import ledger as ledgers
 from groupshift_sandbox.ledger import Delivery
 from groupshift_sandbox.processes import wait_until
+from support.group_log import GroupLog
+from support.group_probe import PATIENCE_S, GroupProbe, exported
 
 SESSION_S = 6
 

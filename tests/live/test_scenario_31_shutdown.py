@@ -6,12 +6,12 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from group_probe import PATIENCE_S, GroupProbe
 from groupshift.consumers import MigratingConsumer, kafka_membership, owned_partitions
 from groupshift.consumers import consumer as group_consumer
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import NumberedProducer
-from threads_left import await_no_thread
+from support.group_probe import PATIENCE_S, GroupProbe
+from support.threads_left import await_no_thread
 
 RECORDS = 20
 

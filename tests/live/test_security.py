@@ -34,8 +34,8 @@ from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import Running, free_port, marked, start, stop, wait_until
 from groupshift_sandbox.producer import NumberedProducer
 from groupshift_sandbox.zookeeper import ZookeeperOptions, start_zookeeper
-from reading_member import ReadingMember
-from secured_sandbox import (
+from support.reading_member import ReadingMember
+from support.secured_sandbox import (
     GROUP_DESCRIBE,
     GROUP_READ,
     PASSWORDS,

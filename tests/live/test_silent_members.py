@@ -16,8 +16,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from client_processes import ClientProcess, client_processes, produce
-from downgrade_story import Assessed
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.domain.group_protocol import Kind
@@ -30,7 +28,9 @@ from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.layout import unchanged
 from groupshift_sandbox.processes import is_running, marked, stop, wait_until
 from groupshift_sandbox.rolling import replace_node
-from protocol_story import PARTITIONS, story
+from support.client_processes import ClientProcess, client_processes, produce
+from support.downgrade_story import Assessed
+from support.protocol_story import PARTITIONS, story
 
 pytestmark = pytest.mark.timeout(900)  # the fixtures count too
 DEADLINE_S = 90.0

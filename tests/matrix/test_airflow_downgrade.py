@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.application.downgrade_run import statuses
 from groupshift.application.run_engine import StepStatus
 from groupshift.bootstrap.clusters import cluster_runs
@@ -26,7 +25,8 @@ from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.up import write_settings
-from killed_tasks import Killing, killing_airflow
+from support.downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
+from support.killed_tasks import Killing, killing_airflow
 
 pytestmark = pytest.mark.timeout(9000)  # every task runs twice
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from downgrade_story import cluster_of
-from expansion_story import TOPIC, answered, committed, logged, placed, wanted
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.application.expansion_run import statuses
 from groupshift.bootstrap.clusters import cluster_runs
@@ -20,8 +18,10 @@ from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions
 from groupshift_sandbox.up import write_settings
-from killed_tasks import Killing, killing_airflow
-from placement_story import audited
+from support.downgrade_story import cluster_of
+from support.expansion_story import TOPIC, answered, committed, logged, placed, wanted
+from support.killed_tasks import Killing, killing_airflow
+from support.placement_story import audited
 
 pytestmark = pytest.mark.timeout(9000)  # every task runs twice
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from field_sandbox import PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
 from groupshift.bootstrap import build
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Phase
@@ -16,7 +15,8 @@ from groupshift.settings import load
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.up import start_airflow
-from real_airflow import CONF, HEARTBEAT, Real
+from support.field_sandbox import PARTITIONS, Field, field_sandbox, prove_there_and_back, ready
+from support.real_airflow import CONF, HEARTBEAT, Real
 
 pytestmark = pytest.mark.timeout(2400)  # longer than both runs may take, with the sandbox's start
 

@@ -16,10 +16,10 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Phase
 from groupshift.ports.journal import EventKind
-from killed_tasks import Killing, killing_airflow
-from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
-from real_airflow import acts_of
-from warm_spark import warm_spark
+from support.killed_tasks import Killing, killing_airflow
+from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
+from support.real_airflow import acts_of
+from support.warm_spark import warm_spark
 
 pytestmark = pytest.mark.timeout(9000)  # every task runs twice
 

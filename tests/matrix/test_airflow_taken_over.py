@@ -19,9 +19,9 @@ from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.plan import Phase
 from groupshift.settings import load
 from groupshift_sandbox.processes import wait_until
-from real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
-from typed_again import typed_again
-from warm_spark import warm_spark
+from support.real_airflow import CONF, HEARTBEAT, Real, acts_of, kinds_of, real_airflow
+from support.typed_again import typed_again
+from support.warm_spark import warm_spark
 
 pytestmark = pytest.mark.timeout(2400)  # longer than a run and the way back may take
 

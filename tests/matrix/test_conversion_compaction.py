@@ -38,7 +38,7 @@ from groupshift_sandbox.layout import to_release
 from groupshift_sandbox.processes import Running, known, send, wait_until
 from groupshift_sandbox.rolling import replace_node
 from groupshift_sandbox.servers import log_of
-from protocol_fleet import (
+from support.protocol_fleet import (
     CONFLUENT,
     PATIENCE_S,
     FleetOptions,

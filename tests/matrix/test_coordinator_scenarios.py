@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from classic_member import ClassicMember, assignment
-from coordinator_members import records_of
-from downgrade_story import Assessed, cluster_of, groups_at
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.bootstrap.clusters import cluster_acts
 from groupshift.cli.main import main
@@ -31,7 +28,10 @@ from groupshift_sandbox.metadata_log import await_snapshots
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.rolling import Seen, replace_node, roll
 from groupshift_sandbox.servers import stop_all
-from protocol_story import Story, story
+from support.classic_member import ClassicMember, assignment
+from support.coordinator_members import records_of
+from support.downgrade_story import Assessed, cluster_of, groups_at
+from support.protocol_story import Story, story
 
 pytestmark = pytest.mark.timeout(900)
 

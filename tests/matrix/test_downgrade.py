@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from downgrade_story import Assessed, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
@@ -23,7 +22,8 @@ from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.layout import to_release
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.rolling import replace_node
-from native_member import NativeMember
+from support.downgrade_story import Assessed, Groups, cluster_of, groups_at, new_392, offsets_of
+from support.native_member import NativeMember
 
 pytestmark = pytest.mark.timeout(900)
 

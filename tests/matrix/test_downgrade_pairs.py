@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from cluster_move_runs import Runs
-from downgrade_story import SNAPSHOTS, cluster_of, groups_at, new_392
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
@@ -30,6 +28,8 @@ from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.servers import stop_all
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from support.cluster_move_runs import Runs
+from support.downgrade_story import SNAPSHOTS, cluster_of, groups_at, new_392
 
 pytestmark = pytest.mark.timeout(1200)
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster_move_runs import Runs
-from downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 from groupshift.adapters.kafka.cluster_changes import topic_configs
 from groupshift.domain.downgrade.run_plan import COMPACTING
 from groupshift.domain.group_protocol import Kind
@@ -21,6 +19,8 @@ from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions
 from groupshift_sandbox.layout import to_release
 from groupshift_sandbox.rolling import replace_node
+from support.cluster_move_runs import Runs
+from support.downgrade_story import QUIET, SNAPSHOTS, Groups, cluster_of, groups_at, new_392, offsets_of
 
 pytestmark = pytest.mark.timeout(1200)
 

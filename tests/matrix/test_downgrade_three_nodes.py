@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from downgrade_story import Assessed, cluster_of, groups_at, offsets_of
 from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
@@ -18,6 +17,7 @@ from groupshift_sandbox.layout import Cluster, to_release
 from groupshift_sandbox.metadata_log import await_snapshots
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.rolling import Seen, roll
+from support.downgrade_story import Assessed, cluster_of, groups_at, offsets_of
 
 pytestmark = pytest.mark.timeout(900)
 

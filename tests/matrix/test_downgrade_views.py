@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from downgrade_story import Assessed, groups_at
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.adapters.kafka.requests import ask_versions, supported
@@ -26,6 +25,7 @@ from groupshift_sandbox.readiness import connect_to
 from groupshift_sandbox.rolling import replace_node
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from support.downgrade_story import Assessed, groups_at
 
 pytestmark = pytest.mark.timeout(900)
 

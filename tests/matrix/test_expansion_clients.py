@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from expansion_story import BEFORE, home_in, runs_of, started
 from groupshift.domain.placement import partition_of
 from groupshift_sandbox.client_members.commands import CLIENTS, GroupProtocol
-from placement_story import audited
-from resuming_members import Kind, one_of_each, read_to_the_end, resume
+from support.expansion_story import BEFORE, home_in, runs_of, started
+from support.placement_story import audited
+from support.resuming_members import Kind, one_of_each, read_to_the_end, resume
 
 AFTER = 8
 CLASSIC, NATIVE = GroupProtocol.CLASSIC, GroupProtocol.CONSUMER

@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 
-from cluster_move_runs import Runs
-from expansion_story import (
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
+from groupshift_sandbox.layout import Cluster, unchanged
+from groupshift_sandbox.rolling import replace_node
+from support.cluster_move_runs import Runs
+from support.expansion_story import (
     GROUPS,
     answered,
     bounced,
@@ -26,11 +30,7 @@ from expansion_story import (
     started,
     wanted,
 )
-from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
-from groupshift_sandbox.layout import Cluster, unchanged
-from groupshift_sandbox.rolling import replace_node
-from placement_story import asked, audited
+from support.placement_story import asked, audited
 
 pytestmark = pytest.mark.timeout(1_800)
 

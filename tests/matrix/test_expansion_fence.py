@@ -13,18 +13,18 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as At
 
-from client_processes import client_processes
-from cluster_move_runs import Runs
-from downgrade_story import offsets_of as committed_offsets
-from expansion_story import home_in
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.domain.placement import partition_of
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path
 from groupshift_sandbox.client_members.commands import CLIENTS, ClientMember, GroupProtocol
 from groupshift_sandbox.kraft import KraftOptions, start_kraft
 from groupshift_sandbox.layout import Cluster
-from placement_story import audited
-from resuming_members import TOPIC, one_of_each, read_to_the_end, renamed, resume
+from support.client_processes import client_processes
+from support.cluster_move_runs import Runs
+from support.downgrade_story import offsets_of as committed_offsets
+from support.expansion_story import home_in
+from support.placement_story import audited
+from support.resuming_members import TOPIC, one_of_each, read_to_the_end, renamed, resume
 
 BEFORE, AFTER = 5, 8
 PASSWORD = "wonder-land-1"

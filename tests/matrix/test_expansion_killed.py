@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from expansion_story import (
+from groupshift_sandbox.layout import Cluster
+from groupshift_sandbox.processes import is_running, known, wait_until
+from support.expansion_story import (
     answered,
     bounced,
     committed,
@@ -23,9 +25,7 @@ from expansion_story import (
     started,
     wanted,
 )
-from groupshift_sandbox.layout import Cluster
-from groupshift_sandbox.processes import is_running, known, wait_until
-from placement_story import audited
+from support.placement_story import audited
 
 pytestmark = pytest.mark.timeout(1_800)
 

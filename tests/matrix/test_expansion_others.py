@@ -8,10 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from downgrade_story import cluster_of
-from expansion_story import answered as answered_by_all
-from expansion_story import home_in, logged, placed, the_whole_way, wanted
-from expansion_story import started as started_three
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.requests import named_by
 from groupshift.domain.partitions import TopicPartition
@@ -22,8 +18,12 @@ from groupshift_sandbox.kraft import KraftOptions
 from groupshift_sandbox.layout import Cluster, unchanged, with_properties
 from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.rolling import replace_node
-from led_elsewhere import lead_by_first, replicas_of, turned
-from placement_story import (
+from support.downgrade_story import cluster_of
+from support.expansion_story import answered as answered_by_all
+from support.expansion_story import home_in, logged, placed, the_whole_way, wanted
+from support.expansion_story import started as started_three
+from support.led_elsewhere import lead_by_first, replicas_of, turned
+from support.placement_story import (
     AFTER,
     GROUPS,
     MOVING,

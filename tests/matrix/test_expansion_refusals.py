@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster_move_runs import Runs
-from downgrade_story import cluster_of, groups_at
-from expansion_story import GROUPS, TOPIC, answered, committed, logged, placed, runs_of, wanted
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveTopicExpansion
 from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.kraft import KraftOptions
 from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import known, stop, wait_until
-from placement_story import audited
+from support.cluster_move_runs import Runs
+from support.downgrade_story import cluster_of, groups_at
+from support.expansion_story import GROUPS, TOPIC, answered, committed, logged, placed, runs_of, wanted
+from support.placement_story import audited
 
 pytestmark = pytest.mark.timeout(900)
 

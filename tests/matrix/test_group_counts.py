@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from counted_groups import WITHIN_S, counts, make_groups, open_cluster, verdicts
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL
+from support.counted_groups import WITHIN_S, counts, make_groups, open_cluster, verdicts
 
 CASES = [
     ("3.4.0", {}, "old", False),

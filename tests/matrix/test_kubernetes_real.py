@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from fleet_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
 from groupshift.adapters.drivers.kubernetes import KubernetesApi, KubernetesFleet
 from groupshift.errors import Rejected
 from groupshift_sandbox.processes import wait_until
@@ -22,6 +20,8 @@ from k8s.fleet import kubernetes_fleet, members, settings
 from k8s.manifests import NAMESPACE
 from k8s.plane import control_plane
 from k8s.requests import Server
+from support.fleet_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.fleet_suite import DEADLINE_S, GROUP, Fleet, back, change
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-import release_checks as checks
 from groupshift.log.decode import DecodeStatus
-from release_broker import RELEASES
-from release_capture import Captured, capture, spark_session
-from release_dump import NOT_PRINTED, shape_of
+from support import release_checks as checks
+from support.release_broker import RELEASES
+from support.release_capture import Captured, capture, spark_session
+from support.release_dump import NOT_PRINTED, shape_of
 
 pytestmark = pytest.mark.timeout(900)
 KINDS = ("transactions", "consumer", "share", "streams")

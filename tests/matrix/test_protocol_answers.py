@@ -14,7 +14,7 @@ from groupshift.domain.protocol.answers import Outcome
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
-from protocol_story import PATIENCE_S, Story, story
+from support.protocol_story import PATIENCE_S, Story, story
 
 LIVE = "native, live classic"
 ADMITTED = "classic, live consumer"

@@ -23,9 +23,9 @@ from groupshift.errors import Conflict
 from groupshift.ports.clock import CrashPoint
 from groupshift.settings import load
 from groupshift_sandbox.kraft import KraftCluster
-from protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
-from protocol_move import ProtocolBench, bench_of
-from warm_spark import warm_spark
+from support.protocol_fleet import FleetOptions, ProtocolFleet, fleet_at, protocol_cluster
+from support.protocol_move import ProtocolBench, bench_of
+from support.warm_spark import warm_spark
 
 ONLINE = ((StageName.CANARY, StageName.ROLL), (StageName.UNDO_MEMBERS,))
 OFFLINE = ((StageName.EMPTY, StageName.FILL), (StageName.UNDO_FILL, StageName.UNDO_EMPTY))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol_cases import EVERY, Brokers, Case, brokers, moves
+from support.protocol_cases import EVERY, Brokers, Case, brokers, moves
 
 BATCHES = {name: tuple(cases) for name, cases in groupby(EVERY, key=lambda each: each.batch)}
 

@@ -9,7 +9,7 @@ import pytest
 from groupshift.log.releases import Coordinator
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL
-from replayed_log import replay
+from support.replayed_log import replay
 
 OLD, NEW = Coordinator.OLD, Coordinator.NEW
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from client_processes import client_processes, produce
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.metadata import FeatureChange, update_features
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
@@ -29,6 +28,7 @@ from groupshift_sandbox.rolling import NodeFailed, Seen, replace_node, roll
 from groupshift_sandbox.servers import stop_all
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
+from support.client_processes import client_processes, produce
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -15,8 +15,6 @@ import pytest
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
-from committed_offsets import Servers, committed_offsets
-from coordinator_story import PARTITIONS, T
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.audit.run import AuditOptions
 from groupshift.bootstrap.audit_jobs import AuditRequest, handed_over, run_audit
@@ -26,7 +24,9 @@ from groupshift.settings import KafkaSettings, ZookeeperSettings
 from groupshift.spark.session import local_session
 from groupshift_sandbox.home import Home
 from spark.test_coordinator_job import dump, segment_files
-from spark_cluster import SparkCluster, spark_cluster, submit
+from support.committed_offsets import Servers, committed_offsets
+from support.coordinator_story import PARTITIONS, T
+from support.spark_cluster import SparkCluster, spark_cluster, submit
 
 pytestmark = pytest.mark.timeout(900)
 

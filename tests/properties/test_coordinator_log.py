@@ -15,8 +15,6 @@ from kio.schema.consumer_protocol_assignment import v3 as assignment_v3
 from kio.schema.consumer_protocol_subscription import v0, v1, v2, v3
 from kio.serial import entity_writer
 
-import coordinator_encoder as peer
-from coordinator_damage import KEY_FIELDS, damaged_records
 from groupshift.log import (
     Decoded,
     DecodeStatus,
@@ -28,6 +26,8 @@ from groupshift.log import (
 from groupshift.log.codec import encode_blob
 from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
 from groupshift.log.schema import TYPES
+from support import coordinator_encoder as peer
+from support.coordinator_damage import KEY_FIELDS, damaged_records
 
 LAYOUTS = {"current": peer.CURRENT, "early-access": peer.EARLY}
 CASES = [(layout, *numbers) for layout, table in LAYOUTS.items() for numbers in table]

@@ -22,8 +22,8 @@ from groupshift.domain.versions import Version
 from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.journal import ClusterRun
-from kill_once import KillOnce
-from simulated_downgrade import KillAt, Killed, World, one_of_39, tools_of, two_of_43, yes
+from support.kill_once import KillOnce
+from support.simulated_downgrade import KillAt, Killed, World, one_of_39, tools_of, two_of_43, yes
 
 STORIES: dict[str, tuple[Callable[[], World], DowngradeRequest]] = {
     "4.3.1 to 3.9.2": (two_of_43, DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))),

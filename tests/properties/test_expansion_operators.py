@@ -17,8 +17,8 @@ from groupshift.application.run_engine import RunOutcome
 from groupshift.errors import GroupshiftError
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import RunState
-from simulated_downgrade import KillAt, Killed, yes
-from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
+from support.simulated_downgrade import KillAt, Killed, yes
+from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 _COUNTS = (12, 16, 20)
 

@@ -18,9 +18,9 @@ from groupshift.domain.step import RunAct
 from groupshift.errors import Transient
 from groupshift.log.releases import Coordinator
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
-from kill_once import KillOnce
-from simulated_downgrade import KillAt, Killed, yes
-from simulated_expansion import Expansible, committed, equal, tools_of
+from support.kill_once import KillOnce
+from support.simulated_downgrade import KillAt, Killed, yes
+from support.simulated_expansion import Expansible, committed, equal, tools_of
 
 KINDS = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
 

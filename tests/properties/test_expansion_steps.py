@@ -23,8 +23,8 @@ from groupshift.domain.step import RunAct, RunStep
 from groupshift.errors import GroupshiftError, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import RunStepRecord
-from simulated_downgrade import yes
-from simulated_expansion import GROUPS, Expansible, committed, tools_of
+from support.simulated_downgrade import yes
+from support.simulated_expansion import GROUPS, Expansible, committed, tools_of
 
 KINDS = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
 DENIED = "TOPIC_AUTHORIZATION_FAILED (29)"

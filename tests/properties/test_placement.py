@@ -15,7 +15,7 @@ from groupshift.application.repair_shadows import ShadowTools, repair_shadows
 from groupshift.domain.expansion.repair import Mend
 from groupshift.log.releases import Coordinator
 from groupshift_testing.offset_brokers import OffsetBrokers
-from simulated_placement import Placed
+from support.simulated_placement import Placed
 
 GROUPS = [f"g{number}" for number in range(24)]
 DAY_MS = 24 * 3_600_000

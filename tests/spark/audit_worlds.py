@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coordinator_story import Line, classic, commit, consumer_group, gone
-from coordinator_vectors import U
 from groupshift.audit.case import KEPT, Terms, Znode, ZookeeperGroup
 from groupshift.audit.offsets import Reading
 from groupshift.domain.commit_places import FORMER, TopicNow, Topics
@@ -17,6 +15,8 @@ from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
 from groupshift.log import LogRecord, encode_key, encode_value
+from support.coordinator_story import Line, classic, commit, consumer_group, gone
+from support.coordinator_vectors import U
 
 PARTITIONS = 40
 MUTE = frozenset({3, 17})

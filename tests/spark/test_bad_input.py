@@ -20,8 +20,8 @@ from groupshift.cli.main import main
 from groupshift.domain.evidence import MANIFEST
 from groupshift.jobs import compare, read_coordinator_log
 from groupshift.log import encode_key, encode_value
-from small_disk import listing, needs_mount, small_disk
 from spark.cluster_snapshots import TAKEN_MS, commit, commits, write
+from support.small_disk import listing, needs_mount, small_disk
 
 REJECTED, TRANSIENT, BROKEN = 2, 4, 5
 HEAVY = 8_000

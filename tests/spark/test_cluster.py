@@ -23,7 +23,7 @@ from groupshift.jobs import compare, validate
 from groupshift_sandbox.processes import wait_until
 from spark.cluster_snapshots import commit, commits, one_group, write
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, owner, snapshot, store
-from spark_cluster import PROPERTIES, WORKERS, SparkCluster, spark_cluster, submit
+from support.spark_cluster import PROPERTIES, WORKERS, SparkCluster, spark_cluster, submit
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from batch_encoder import Record, batch
-from coordinator_story import PARTITIONS, T, commit, consumer_group, gone, record
 from groupshift.jobs.read_coordinator_log import main
 from groupshift.log import LogRecord
+from support.batch_encoder import Record, batch
+from support.coordinator_story import PARTITIONS, T, commit, consumer_group, gone, record
 
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
 TYPES = (pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())

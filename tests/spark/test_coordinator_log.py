@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from coordinator_damage import damaged_records
-from coordinator_vectors import KEYS, REAL_VALUES, VALUES
 from groupshift.errors import Rejected
 from groupshift.log import LogRecord, decode, encode_key, encode_value
 from groupshift.spark.batches.coordinator_records import COLUMNS, cell
 from groupshift.spark.coordinator_log import Way, decoded, judged
+from support.coordinator_damage import damaged_records
+from support.coordinator_vectors import KEYS, REAL_VALUES, VALUES
 
 PARTITIONS = 50
 GROUP = "gä".encode()

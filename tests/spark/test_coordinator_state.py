@@ -9,8 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_encoder import TRANSACTIONAL, Record, batch, marker
-from coordinator_story import (
+from groupshift.log import LogRecord, decode
+from groupshift.log.retention import retention_risks
+from groupshift.log.state import State, materialise
+from groupshift.spark import coordinator_log as states
+from groupshift.spark.coordinator_log import decoded
+from groupshift.spark.segments import SCHEMA, segments
+from support.batch_encoder import TRANSACTIONAL, Record, batch, marker
+from support.coordinator_story import (
     PARTITIONS,
     Line,
     T,
@@ -25,12 +31,6 @@ from coordinator_story import (
     target,
     to_classic,
 )
-from groupshift.log import LogRecord, decode
-from groupshift.log.retention import retention_risks
-from groupshift.log.state import State, materialise
-from groupshift.spark import coordinator_log as states
-from groupshift.spark.coordinator_log import decoded
-from groupshift.spark.segments import SCHEMA, segments
 
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
 RAW = pa.schema(

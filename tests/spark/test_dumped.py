@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from coordinator_vectors import KEYS, VALUES
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding, winners
 from groupshift.spark.dumped import dumped, in_order, row_groups
 from groupshift.spark.segments import AS_READ, Into
+from support.coordinator_vectors import KEYS, VALUES
 
 PARTITIONS = 3
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_encoder import Record, batch
 from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
@@ -18,6 +17,7 @@ from groupshift.spark.compare.differences import committed
 from groupshift.spark.coordinator_log import commits, decoding
 from groupshift.spark.segments import OFFSETS_TOPIC, read_segments, scan_segments
 from groupshift.spark.verify_log import unlike
+from support.batch_encoder import Record, batch
 
 COUNT = 8
 GROUPS = ("a", "gruppe-äöü", "emoji-🚀", "polygenelubricants", "my-group", "orders", "billing", "ledger")

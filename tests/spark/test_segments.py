@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_encoder import TRANSACTIONAL, Record, batch, marker, message_set
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.batches.transactions import Visible
 from groupshift.spark.segments import Copies, read_segments, scan_segments, segments
+from support.batch_encoder import TRANSACTIONAL, Record, batch, marker, message_set
 
 TOPIC = "__consumer_offsets"
 

@@ -9,13 +9,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from batch_encoder import TRANSACTIONAL, Record, batch, marker
-from coordinator_vectors import KEYS, VALUES
 from groupshift.errors import Rejected
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding, winners
 from groupshift.spark.segments import OFFSETS_TOPIC, Into, read_segments, scan_segments
 from groupshift.spark.task_files import write_by_tasks
+from support.batch_encoder import TRANSACTIONAL, Record, batch, marker
+from support.coordinator_vectors import KEYS, VALUES
 
 PARTITIONS = 3
 

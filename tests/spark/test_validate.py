@@ -16,9 +16,9 @@ from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.errors import Broken, Rejected
 from groupshift.jobs import validate
 from groupshift.spark import sources
-from loaded import loads
-from small_disk import listing, needs_mount, small_disk
 from spark.snapshots import CANARY, OLD_THREE, canary_rules, offset, owner, snapshot, store, tamper
+from support.loaded import loads
+from support.small_disk import listing, needs_mount, small_disk
 
 Run = Callable[..., tuple[int, dict[str, Any], Path]]
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
-from coordinator_vectors import KEYS, VALUES
 from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
 from groupshift.audit.txnlog import parse
 from groupshift.domain.assignment import parse_assignment
@@ -22,6 +20,8 @@ from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import read_headers
 from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import resolve, spans
+from support.batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
+from support.coordinator_vectors import KEYS, VALUES
 from support.kafka_answers import spoiled
 from unit.domain import jute
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from group_log import GroupLog
 from groupshift.audit.ownership import Ended, History, Interval, OffsetWrite
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.ledger import Delivery
+from support.group_log import GroupLog
 
 AT = TopicPartition("orders", 0)
 OLD, NEW = "g_m1", "g_m2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.ledger import Delivery, overlaps
-from late_stamps import second_owners
+from support.late_stamps import second_owners
 
 P0 = TopicPartition("orders", 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from old_member_log import complaints
+from support.old_member_log import complaints
 
 FINDER = "2026-11-22 08:36:14,101 WARN [g_s1-leader-finder-thread] kafka.client.ClientUtils$: "
 ASKED = FINDER + "Fetching topic metadata with correlation id 2 for topics [Set(t)] from broker [B(0)] failed"

@@ -11,10 +11,10 @@ import pytest
 from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
 from groupshift.log.state import materialise
 from groupshift.spark.batches.coordinator_records import COLUMNS, cell
-from release_broker import RELEASES
-from release_capture import Captured
-from release_checks import kinds_in, lacking, unlike_answers, unlike_domain, unlike_dump
-from release_dump import Line, fields, shape_of
+from support.release_broker import RELEASES
+from support.release_capture import Captured
+from support.release_checks import kinds_in, lacking, unlike_answers, unlike_domain, unlike_dump
+from support.release_dump import Line, fields, shape_of
 
 RELEASE = RELEASES["3.4.0"]
 COMMIT = {"offset": 42, "leaderEpoch": 7, "metadata": "m", "commitTimestamp": 9}

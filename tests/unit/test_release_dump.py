@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from equal_maps import differences
 from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
-from release_dump import Line, Shape, fields, lines, shape_of
+from support.equal_maps import differences
+from support.release_dump import Line, Shape, fields, lines, shape_of
 
 COMMIT = {"offset": 42, "leaderEpoch": 7, "metadata": "a:b,c payload: d", "commitTimestamp": 9}
 MEMBER = {

@@ -20,7 +20,7 @@ from groupshift.bootstrap import App
 from groupshift.domain.plan import Until
 from groupshift.domain.seal import PACK, SIGNATURE, State
 from groupshift.errors import Rejected
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 def private_pem(key: Any) -> str:

@@ -26,8 +26,8 @@ from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings, load
 from groupshift.spark.output import write_parquet
-from named_pipe import named_pipe
-from tampering import sealed, unsealed
+from support.named_pipe import named_pipe
+from support.tampering import sealed, unsealed
 
 KEY = Ed25519PrivateKey.generate()
 PRIVATE = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -11,7 +11,7 @@ from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.log.releases import Coordinator
 from groupshift_testing.offset_brokers import OffsetBrokers
-from simulated_placement import Placed
+from support.simulated_placement import Placed
 
 GROUPS = [f"g{number}" for number in range(200)]
 MOVING = {group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 @pytest.fixture

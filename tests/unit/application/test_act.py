@@ -15,7 +15,7 @@ from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.journal import EventKind, StepState
 from groupshift_testing.world import CrashOnce, Killed
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.TOGGLE, StageName.RETIRE, StageName.FINALISE)
 BACK = (StageName.UNDO_RETIRE, StageName.UNDO_TOGGLE, StageName.UNDO_MEMBERS)

@@ -9,8 +9,8 @@ from groupshift.application.records import load
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import ProtocolGroup
 from groupshift.ports.cluster import GroupReader
-from protocol_groups import classic, consumer, view
-from simulated_move import Bench
+from support.protocol_groups import classic, consumer, view
+from support.simulated_move import Bench
 
 TOLD = (("orders", 1),)
 

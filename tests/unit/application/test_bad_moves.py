@@ -27,9 +27,9 @@ from groupshift.domain.rows import ClusterState
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift_testing.offset_brokers import MemoryProtocolViews
-from protocol_groups import broker, classic, view
-from simulated_downgrade import Group, World, tools_of, two_of_43
-from simulated_move import Bench
+from support.protocol_groups import broker, classic, view
+from support.simulated_downgrade import Group, World, tools_of, two_of_43
+from support.simulated_move import Bench
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from groupshift.errors import Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.journal import EventKind
 from groupshift_testing.world import CrashOnce, Killed
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 CANARY = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 """What m1, the first of three, owns of six partitions."""

@@ -20,7 +20,7 @@ from groupshift.log.releases import Coordinator
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, NodeStatus, Replacement
 from groupshift.ports.journal import ClusterRun, RunState
-from simulated_downgrade import Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
+from support.simulated_downgrade import Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
 
 
 def asked(to: str, now: str) -> DowngradeRequest:

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_story import commit
-from coordinator_vectors import T
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import begin, go_on, plan_run, statuses, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
@@ -21,7 +19,9 @@ from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun, RunState
-from simulated_downgrade import OWN, Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
+from support.coordinator_story import commit
+from support.coordinator_vectors import T
+from support.simulated_downgrade import OWN, Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
 
 
 def asked(to: str, now: str) -> DowngradeRequest:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from coordinator_story import commit
-from coordinator_vectors import T
 from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
@@ -27,7 +25,9 @@ from groupshift.log.releases import Coordinator
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.journal import ClusterRun, RunState
-from simulated_downgrade import World, again, tools_of, two_of_43, yes
+from support.coordinator_story import commit
+from support.coordinator_vectors import T
+from support.simulated_downgrade import World, again, tools_of, two_of_43, yes
 
 TO_39 = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
 SESSION = "consumer.session.timeout.ms"

@@ -14,9 +14,9 @@ from groupshift.domain.placement import partition_of, probe_names
 from groupshift.domain.rows import LISTED_TOO, ClusterState, Committed, ProblemRow
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from placement_clusters import leading
-from simulated_downgrade import yes
-from simulated_expansion import GROUPS, Expansible, committed, tools_of
+from support.placement_clusters import leading
+from support.simulated_downgrade import yes
+from support.simulated_expansion import GROUPS, Expansible, committed, tools_of
 
 STAYS = next(each for each in GROUPS if partition_of(each, 5) == partition_of(each, 8))
 MOVES = next(each for each in GROUPS if partition_of(each, 5) != partition_of(each, 8))

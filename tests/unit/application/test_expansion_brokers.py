@@ -14,8 +14,8 @@ from groupshift.domain.step import RunAct
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
 from groupshift.ports.driver import Accepted, ForPerson, Replacement
-from simulated_downgrade import yes
-from simulated_expansion import Expansible, committed, equal, tools_of
+from support.simulated_downgrade import yes
+from support.simulated_expansion import Expansible, committed, equal, tools_of
 
 BOTH = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
 

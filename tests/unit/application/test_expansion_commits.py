@@ -16,8 +16,8 @@ from groupshift.domain.rows import ClusterState, Committed, OffsetRow, ProblemRo
 from groupshift.domain.step import RunAct
 from groupshift.log import LogRecord, encode_key, encode_value
 from groupshift.log.releases import Coordinator
-from simulated_downgrade import yes
-from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
+from support.simulated_downgrade import yes
+from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
 STAYING = [group for group in GROUPS if group not in MOVING]

@@ -22,8 +22,8 @@ from groupshift.ports.cluster import PlacementViews
 from groupshift.ports.journal import ClusterRuns, RunStepRecord, StepState
 from groupshift.spark.expansion_report.document import render
 from groupshift.spark.expansion_report.headline import headline
-from simulated_downgrade import KillAt, Killed, yes
-from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
+from support.simulated_downgrade import KillAt, Killed, yes
+from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 LATE = [
     name

@@ -14,9 +14,9 @@ from groupshift.domain.step import RunAct
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun, RunStepRecord, StepState
-from placement_clusters import commit
-from simulated_downgrade import KillAt, Killed, yes
-from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
+from support.placement_clusters import commit
+from support.simulated_downgrade import KillAt, Killed, yes
+from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
 BOTH = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])

@@ -18,8 +18,8 @@ from groupshift.log import LogRecord
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun, RunStepRecord, StepState
 from groupshift_testing.offset_brokers import OffsetBroker
-from simulated_downgrade import KillAt, Killed, yes
-from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
+from support.simulated_downgrade import KillAt, Killed, yes
+from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
 DELETE = "08 delete-groups __consumer_offsets"

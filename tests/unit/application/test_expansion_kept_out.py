@@ -14,8 +14,8 @@ from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.ports.driver import ClientFence
 from groupshift.ports.journal import RunState
-from simulated_downgrade import KillAt, Killed, yes
-from simulated_expansion import Expansible, committed, equal, tools_of
+from support.simulated_downgrade import KillAt, Killed, yes
+from support.simulated_expansion import Expansible, committed, equal, tools_of
 
 
 class Fenced:

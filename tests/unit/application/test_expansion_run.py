@@ -19,8 +19,8 @@ from groupshift.domain.step import RunAct, Stand
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun, RunState
-from simulated_downgrade import yes
-from simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
+from support.simulated_downgrade import yes
+from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
 RESTARTS = ("restart 2", "restart 3", "restart 1")

@@ -16,9 +16,9 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun
-from placement_clusters import commit
-from simulated_downgrade import yes
-from simulated_expansion import GROUPS, Expansible, committed, tools_of
+from support.placement_clusters import commit
+from support.simulated_downgrade import yes
+from support.simulated_expansion import GROUPS, Expansible, committed, tools_of
 
 _WEEK_MS = 7 * 24 * 3600 * 1000
 

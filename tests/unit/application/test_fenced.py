@@ -19,8 +19,8 @@ from groupshift.errors import Conflict
 from groupshift.ports.journal import EventKind
 from groupshift.scan.ports import ToggleRecord, ToggleState
 from groupshift.scan.waves import WaveRules
-from simulated_fleet import make_fleet
-from simulated_move import Bench, make_bench
+from support.simulated_fleet import make_fleet
+from support.simulated_move import Bench, make_bench
 
 SENTENCE = r"run other took this migration over at .* UTC: look there"
 
@@ -233,7 +233,7 @@ def test_u01_a_process_that_waits_in_a_cluster_run_stops_when_it_is_taken_over()
     from groupshift.application.downgrade_run import begin, go_on, plan_run
     from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.versions import Version
-    from simulated_downgrade import tools_of, two_of_43, yes
+    from support.simulated_downgrade import tools_of, two_of_43, yes
 
     tools = tools_of(two_of_43())
     asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
@@ -256,7 +256,7 @@ def test_u01_a_process_that_goes_on_with_a_claim_does_so_while_nobody_else_has_i
     from groupshift.application.downgrade_run import begin, go_on, plan_run
     from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.versions import Version
-    from simulated_downgrade import tools_of, two_of_43, yes
+    from support.simulated_downgrade import tools_of, two_of_43, yes
 
     tools = tools_of(two_of_43())
     asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))
@@ -277,7 +277,7 @@ def test_u01_a_cluster_run_that_is_taken_over_at_its_end_is_not_sealed_by_who_lo
     from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.step import Stand
     from groupshift.domain.versions import Version
-    from simulated_downgrade import tools_of, two_of_43, yes
+    from support.simulated_downgrade import tools_of, two_of_43, yes
 
     tools = replace(tools_of(two_of_43()), seal=lambda *_: pytest.fail("sealed"))
     asked = DowngradeRequest(target=target_of("3.9.2"), said=Version.parse("4.3.1"))

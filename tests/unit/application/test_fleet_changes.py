@@ -12,7 +12,7 @@ from groupshift.errors import Conflict
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Change, Pending, Started
 from groupshift_testing.world import CrashOnce, Killed, MemoryFleet
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from groupshift.domain.judgement import GateBrief
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, Gate, Phase, StageName, Until
 from groupshift.domain.verdict import Finding, Verdict
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 def briefs(bench: Bench, until: Until) -> dict[Gate, GateBrief]:
@@ -540,9 +540,9 @@ def _planned(move: str, **terms: bool) -> Any:
     from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.versions import Version
     from groupshift.log.releases import Coordinator
-    from simulated_downgrade import tools_of, two_of_43
-    from simulated_expansion import committed
-    from simulated_expansion import tools_of as expansion_tools
+    from support.simulated_downgrade import tools_of, two_of_43
+    from support.simulated_expansion import committed
+    from support.simulated_expansion import tools_of as expansion_tools
 
     if move == "expansion":
         return expansion_run.plan_run(expansion_tools(committed(Coordinator.OLD)), 8)

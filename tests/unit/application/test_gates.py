@@ -12,7 +12,7 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Answer, Choice, Gate, MoveRequest, Phase, StageName, Until
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Rejected
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 AWARE, PLAIN = MemberKind.AWARE, MemberKind.PLAIN
 

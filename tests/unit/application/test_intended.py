@@ -14,7 +14,7 @@ from groupshift.errors import Conflict, Void
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.journal import EventKind, StepState
 from groupshift_testing.world import CrashOnce, Killed, Occupant
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 FORWARD = (StageName.CANARY, StageName.ROLL, StageName.RETIRE)
 

@@ -19,7 +19,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.changes import unheld
 from groupshift.spark.account.headline import headline
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 GROUP = "orders-app"
 COMMAND = f"groupshift repair offsets --group {GROUP} --execute"

@@ -14,7 +14,7 @@ from groupshift.domain.plan import Choice, Gate, Phase, StageName, Until, WayBac
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Rejected
 from groupshift_testing.evidence import MemoryEvidence
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 P0 = TopicPartition("orders", 0)

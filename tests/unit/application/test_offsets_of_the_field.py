@@ -14,7 +14,7 @@ from groupshift.domain.judgement import Judgement
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Phase, from_json, to_json
 from groupshift.domain.verdict import Finding, Verdict
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 P0, LEFT = TopicPartition("orders", 0), TopicPartition("payments-old", 0)
 

@@ -16,7 +16,7 @@ from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, State, pack_from_js
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_testing.evidence import MemoryEvidence
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 VERDICT = "canary/validation-after/verdict.json"
 

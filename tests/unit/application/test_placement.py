@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from downgrade_clusters import listed
 from groupshift.application.placement import audit_placement, plan_expansion
 from groupshift.domain.cluster import PlacementView, TopicView
 from groupshift.domain.placement import partition_of
@@ -14,7 +13,8 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.spark.expansion_report.plan import render
 from groupshift_testing.offset_brokers import MemoryPlacementViews
-from placement_clusters import Log, answering, at, leading, view
+from support.downgrade_clusters import listed
+from support.placement_clusters import Log, answering, at, leading, view
 
 EIGHT = {1: 8, 2: 8, 3: 8}
 GROUPS = [f"g{number}" for number in range(30)]

@@ -16,7 +16,7 @@ from groupshift.errors import Transient
 from groupshift.ports.cluster import Progress
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.offset_brokers import MemoryProtocolViews
-from protocol_groups import broker, classic, consumer, view
+from support.protocol_groups import broker, classic, consumer, view
 
 UP = Protocol.CONSUMER
 NATIVE = replace(consumer(2), epoch=3, assignment_epoch=3)

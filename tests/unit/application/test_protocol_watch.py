@@ -16,7 +16,7 @@ from groupshift.errors import Rejected, Transient
 from groupshift.ports.cluster import Progress
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.offset_brokers import MemoryProtocolViews
-from protocol_groups import broker, consumer, member, view
+from support.protocol_groups import broker, consumer, member, view
 
 
 @dataclass

@@ -17,7 +17,7 @@ from groupshift.errors import Rejected
 from groupshift.log import LogRecord
 from groupshift.ports.changes import unheld
 from groupshift_testing.offset_brokers import MemoryPlacementViews
-from placement_clusters import Log, changed, commit, view
+from support.placement_clusters import Log, changed, commit, view
 
 
 @dataclass(slots=True)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import simulated_downgrade
-import simulated_expansion
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.parquet.snapshots import CommitHashFiles, ParquetClusterSnapshots
 from groupshift.application import downgrade_run, expansion_run
@@ -21,7 +19,8 @@ from groupshift.domain.seal import pack_from_json
 from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord, StepState
-from named_pipe import named_pipe
+from support import simulated_downgrade, simulated_expansion
+from support.named_pipe import named_pipe
 
 DEEDS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a table altered": ("S-1/offsets-00000.parquet", lambda path: path.write_bytes(b"x")),

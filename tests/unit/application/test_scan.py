@@ -23,8 +23,8 @@ from groupshift.scan.ports import EnsembleReader, ToggleRecord, ToggleState
 from groupshift.scan.state import Life, Observed
 from groupshift.scan.waves import WaveRules
 from groupshift_testing.world import CrashOnce, Killed
-from simulated_fleet import Fleet, make_fleet
-from simulated_move import Watcher
+from support.simulated_fleet import Fleet, make_fleet
+from support.simulated_move import Watcher
 
 RULES = WaveRules(size=2, budget=2, stable_s=3_600)
 RULES_AT_ONCE = replace(RULES, stable_s=0)

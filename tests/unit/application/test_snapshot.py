@@ -12,7 +12,7 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift_testing.world import World
-from simulated_move import Bench
+from support.simulated_move import Bench
 
 BEHIND = 40
 COMMITTED = 90

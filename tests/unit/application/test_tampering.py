@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.errors import GroupshiftError
-from tampering import DEEDS, FORMS, KINDS, MANIFESTS, Sealable, done, sealed, unsealed
+from support.tampering import DEEDS, FORMS, KINDS, MANIFESTS, Sealable, done, sealed, unsealed
 
 pytestmark = pytest.mark.timeout(60)
 OWN = ("pack.sig", "journal.json", "report.html")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from disk_evidence import disk_bench
 from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
 from groupshift.bootstrap import App
 from groupshift.cli import compare, evidence, snapshot, verbs
@@ -23,8 +22,9 @@ from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.plan import Until
 from groupshift.domain.rows import ClusterState
 from groupshift.settings import Settings, parse
-from simulated_move import Bench
-from small_disk import listing, needs_mount, small_disk
+from support.disk_evidence import disk_bench
+from support.simulated_move import Bench
+from support.small_disk import listing, needs_mount, small_disk
 
 REJECTED, TRANSIENT, BROKEN = 2, 4, 5
 ROOM = 400

@@ -22,7 +22,7 @@ from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import RunState
 from groupshift.spark.run_report.sealing import ReportAndPack
-from simulated_downgrade import tools_of, two_of_43, yes
+from support.simulated_downgrade import tools_of, two_of_43, yes
 
 
 @pytest.mark.parametrize(

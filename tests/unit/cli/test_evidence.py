@@ -12,7 +12,7 @@ from groupshift.cli import evidence
 from groupshift.cli.main import main
 from groupshift.domain.plan import Until
 from groupshift.settings import Settings, parse
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from groupshift.cli.run_show import finish
 from groupshift.domain.step import RunAct
 from groupshift.log.releases import Coordinator
 from groupshift.spark.run_report.sealing import ReportAndPack
-from simulated_downgrade import yes
-from simulated_expansion import committed, tools_of
+from support.simulated_downgrade import yes
+from support.simulated_expansion import committed, tools_of
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from groupshift.cli import evidence, options
 from groupshift.cli.main import main
 from groupshift.errors import Rejected
 from groupshift.settings import Settings, parse
-from named_pipe import named_pipe
-from tampering import PUBLIC, Sealable, sealed, unsealed
+from support.named_pipe import named_pipe
+from support.tampering import PUBLIC, Sealable, sealed, unsealed
 
 pytestmark = pytest.mark.timeout(60)
 OTHER = """-----BEGIN PUBLIC KEY-----

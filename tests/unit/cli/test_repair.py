@@ -11,7 +11,7 @@ from groupshift.domain.expansion.repair import Mend
 from groupshift.domain.placement import partition_of
 from groupshift.log.releases import Coordinator
 from groupshift_testing.offset_brokers import OffsetBrokers
-from simulated_expansion import Expansible
+from support.simulated_expansion import Expansible
 
 GROUPS = [f"g{number}" for number in range(24)]
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]

@@ -20,8 +20,8 @@ from groupshift.cli.run_options import place_of
 from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
-from simulated_downgrade import yes
-from simulated_expansion import committed, tools_of
+from support.simulated_downgrade import yes
+from support.simulated_expansion import committed, tools_of
 
 
 def keys(folder: Path, name: str) -> tuple[Path, Path]:

@@ -13,7 +13,7 @@ import pytest
 from groupshift.cli import scan as verb
 from groupshift.cli.main import main
 from groupshift.domain.modes import MemberKind
-from simulated_fleet import Fleet, make_fleet
+from support.simulated_fleet import Fleet, make_fleet
 
 
 @pytest.fixture

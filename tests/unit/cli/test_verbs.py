@@ -15,7 +15,7 @@ from groupshift.domain.judgement import Judgement
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Phase, Stage, StageName, Until
 from groupshift.settings import Settings, parse
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 @pytest.fixture

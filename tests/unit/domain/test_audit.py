@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_story import Line, commit, gone
-from coordinator_vectors import U
 from groupshift.audit.case import KEPT, Terms, Znode, ZookeeperGroup, read_log
 from groupshift.audit.offsets import (
     Audit,
@@ -28,6 +26,8 @@ from groupshift.domain.modes import Mode
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import ClusterState, GroupRow, LogEndRow, OffsetRow, ProblemRow
 from groupshift.log import LogRecord, encode_key, encode_value
+from support.coordinator_story import Line, commit, gone
+from support.coordinator_vectors import U
 
 PARTITIONS = 5
 NOW = 1_800_000_000_000

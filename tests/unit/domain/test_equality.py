@@ -11,7 +11,7 @@ from groupshift.domain.plan import StageName
 from groupshift.domain.planning import stage_of
 from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.step import ReplaceMembers, SetMode
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 TOGGLE = stage_of(StageName.TOGGLE, SetMode(to=Mode.KAFKA))
 CANARY = stage_of(StageName.CANARY, ReplaceMembers(slots=("m1",), old=MemberKind.OLD, new=MemberKind.AWARE))

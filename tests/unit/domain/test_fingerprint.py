@@ -9,7 +9,7 @@ import pytest
 from groupshift.domain.group import Fingerprint, fingerprint
 from groupshift.domain.modes import MemberKind
 from groupshift_testing.world import World
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 
 def mark(world: World, plan: str = "p", **evidence: str) -> Fingerprint:

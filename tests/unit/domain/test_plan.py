@@ -25,7 +25,7 @@ from groupshift.domain.planning import check, make_plan, way_back
 from groupshift.domain.rules_storage import assignments
 from groupshift.domain.step import DeleteModeNode, ReplaceMembers, SetMode, Soak
 from groupshift.errors import Rejected
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 

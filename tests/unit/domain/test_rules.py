@@ -18,7 +18,7 @@ from groupshift.domain.protocol import rulebook as protocol_rulebook
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
 from groupshift_testing.world import World
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 DOUBT = Verdict.INCONCLUSIVE

@@ -13,7 +13,7 @@ from groupshift.domain.facts import Facts, Place
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.rules_canary import CanaryLimits, judged
 from groupshift.domain.verdict import Finding, Verdict
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 LIMITS = CanaryLimits(
     looks=5,

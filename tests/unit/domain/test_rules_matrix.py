@@ -14,7 +14,7 @@ from groupshift.domain.rules import RULES, ask
 from groupshift.domain.rules_matrix import MATRIX, Part, forbidden, parts_of
 from groupshift.domain.verdict import Verdict
 from groupshift_testing.world import Occupant, World
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 OLD, AWARE, PLAIN = MemberKind.OLD, MemberKind.AWARE, MemberKind.PLAIN
 ZOOKEEPER, KAFKA = Mode.ZOOKEEPER, Mode.KAFKA

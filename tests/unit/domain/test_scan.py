@@ -26,7 +26,7 @@ from groupshift.scan.state import (
     rest_of,
     state_of,
 )
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 P0 = TopicPartition("orders", 0)
 QUIET = NodeTimes(changes=(5,), stamps=((5, 1_000),))

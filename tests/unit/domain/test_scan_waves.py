@@ -21,7 +21,7 @@ from groupshift.scan.waves import (
     unfit,
     wanted_back,
 )
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 RULES = WaveRules(size=5, budget=2, stable_s=60)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from groupshift.domain.partitions import TopicPartition
 from groupshift_sandbox.client_members.events import MemberEvent, Owned, gaps
-from protocol_fleet import account
+from support.protocol_fleet import account
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

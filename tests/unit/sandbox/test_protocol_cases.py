@@ -13,8 +13,8 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import Phase
 from groupshift.domain.verdict import Verdict
 from groupshift_sandbox.client_members.events import MemberEvent, Owned
-from protocol_cases import PAIRS, Case, Moved
-from protocol_fleet import Account
+from support.protocol_cases import PAIRS, Case, Moved
+from support.protocol_fleet import Account
 
 P0 = TopicPartition("t", 0)
 TWO_OWNERS = (P0, Owned(member="m1", from_ms=0, to_ms=None), Owned(member="m2", from_ms=1, to_ms=None))

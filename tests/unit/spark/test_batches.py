@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from groupshift.errors import Broken
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import CONTROL, Ending, read_headers
 from groupshift.spark.batches.records import newest, read_records
+from support.batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 
 ORIGIN = Origin(name="00000000000000000000.log")
 SHAPES = [(magic, codec) for magic in (0, 1, 2) for codec in CODECS if not (magic < 2 and codec == "zstd")]

@@ -27,7 +27,7 @@ from groupshift.ports.journal import RunState
 from groupshift.spark.downgrade_report.document import render
 from groupshift.spark.downgrade_report.headline import headline
 from groupshift.spark.run_report.sealing import ReportAndPack, written
-from simulated_downgrade import Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
+from support.simulated_downgrade import Group, Killed, World, again, one_of_39, tools_of, two_of_43, yes
 
 EVIL = "<script>alert(1)</script>"
 

@@ -26,8 +26,8 @@ from groupshift.spark.expansion_report.document import render
 from groupshift.spark.expansion_report.headline import headline
 from groupshift.spark.run_report.pages import headline_of, page_of
 from groupshift.spark.run_report.sealing import ReportAndPack
-from simulated_downgrade import yes
-from simulated_expansion import GROUPS, Expansible, committed, tools_of
+from support.simulated_downgrade import yes
+from support.simulated_expansion import GROUPS, Expansible, committed, tools_of
 
 MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
 EVIL = "<script>alert(1)</script>"

@@ -10,7 +10,7 @@ import sys
 import cramjam
 import pytest
 
-from batch_encoder import CODECS, Record, batch
+from support.batch_encoder import CODECS, Record, batch
 
 HUGE = 1536 * 1024 * 1024
 """What some 50 kB of zstd become."""

@@ -12,7 +12,7 @@ import pytest
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.jobs import audit_consumption, read_coordinator_log
 from groupshift.spark import consumption, transforms
-from named_pipe import named_pipe
+from support.named_pipe import named_pipe
 
 pytestmark = pytest.mark.timeout(20)
 READERS: dict[str, Callable[[Path], object]] = {

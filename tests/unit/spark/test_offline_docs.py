@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from groupshift.spark.expectations import make_offline, without_network
-from loaded import loads
+from support.loaded import loads
 
 PAGE = """<!DOCTYPE html>
 <html><head><title>T &amp; t</title>

@@ -20,7 +20,7 @@ from groupshift.spark.expansion_report.bars import Row, bars
 from groupshift.spark.html import Markup
 from groupshift.spark.picture import ownership
 from groupshift.spark.timeline import Scale, owners_over_time
-from simulated_move import make_bench
+from support.simulated_move import make_bench
 
 AT = 1_763_740_000_000
 HOUR = 3_600_000

@@ -11,12 +11,12 @@ import pytest
 from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
-from classic_member import assignment, subscription
 from groupshift.adapters.kafka.requests import with_properties, with_versions
 from groupshift.adapters.kafka.rows import classic_group, consumer_group, kind_of
 from groupshift.adapters.kafka.wire import fill
 from groupshift.domain.group_protocol import POLICY, BrokerSettings, Kind, Policy, Protocol
 from groupshift.domain.partitions import TopicPartition
+from support.classic_member import assignment, subscription
 
 _DESCRIBE_GROUPS, _LIST_GROUPS, _API_VERSIONS, _DESCRIBE_CONFIGS, _DESCRIBE = 15, 16, 18, 32, 69
 

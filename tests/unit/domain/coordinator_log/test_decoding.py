@@ -6,7 +6,6 @@ import tracemalloc
 
 import pytest
 
-from coordinator_vectors import BLOBS, KEYS, VALUES, T, U
 from groupshift.errors import Rejected
 from groupshift.log import (
     Decoded,
@@ -18,6 +17,7 @@ from groupshift.log import (
 )
 from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
 from groupshift.log.schema import TYPES
+from support.coordinator_vectors import BLOBS, KEYS, VALUES, T, U
 
 OCV4 = VALUES["OCV4"][1]
 EARLY_8 = {

@@ -6,7 +6,12 @@ import random
 
 import pytest
 
-from coordinator_story import (
+from groupshift.domain.placement import partition_of
+from groupshift.errors import Rejected
+from groupshift.log import DecodeStatus, LogRecord, decode
+from groupshift.log.retention import RULES, retention_risks
+from groupshift.log.state import Commit, GroupFamily, materialise
+from support.coordinator_story import (
     PARTITIONS,
     classic,
     commit,
@@ -19,12 +24,7 @@ from coordinator_story import (
     record,
     to_classic,
 )
-from coordinator_vectors import T, U
-from groupshift.domain.placement import partition_of
-from groupshift.errors import Rejected
-from groupshift.log import DecodeStatus, LogRecord, decode
-from groupshift.log.retention import RULES, retention_risks
-from groupshift.log.state import Commit, GroupFamily, materialise
+from support.coordinator_vectors import T, U
 
 HOUR = 3_600_000
 HOME = partition_of("g", PARTITIONS)

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_story import (
+from groupshift.domain.placement import partition_of
+from groupshift.errors import Rejected
+from groupshift.log import LogRecord, decode, encode_key, encode_value
+from groupshift.log.releases import LOADERS, Coordinator, loader
+from groupshift.log.replay import RULES, GroupVerdict, LoadOutcome, lint
+from groupshift.log.schema import TYPES
+from support.coordinator_story import (
     PARTITIONS,
     Line,
     classic,
@@ -24,13 +30,7 @@ from coordinator_story import (
     target_epoch,
     to_classic,
 )
-from coordinator_vectors import T
-from groupshift.domain.placement import partition_of
-from groupshift.errors import Rejected
-from groupshift.log import LogRecord, decode, encode_key, encode_value
-from groupshift.log.releases import LOADERS, Coordinator, loader
-from groupshift.log.replay import RULES, GroupVerdict, LoadOutcome, lint
-from groupshift.log.schema import TYPES
+from support.coordinator_vectors import T
 
 OLD, NEW = Coordinator.OLD, Coordinator.NEW
 LOADS, LOSS, FAILS = LoadOutcome.LOADS, LoadOutcome.LOADS_WITH_LOSS, LoadOutcome.FAILS_SHARD

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_vectors import BLOBS, KEYS, REAL_VALUES, VALUES, T, U
 from groupshift.log import (
     Decoded,
     DecodeStatus,
@@ -19,6 +18,7 @@ from groupshift.log import (
 from groupshift.log.codec import encode_blob
 from groupshift.log.decode import ASSIGNMENT, SUBSCRIPTION, read_blob
 from groupshift.log.schema import TYPES
+from support.coordinator_vectors import BLOBS, KEYS, REAL_VALUES, VALUES, T, U
 
 KEY_CONTENT: dict[str, dict[str, Any]] = {
     "K0": {"group": "g1", "topic": "t1", "partition": 3},

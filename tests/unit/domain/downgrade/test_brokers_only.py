@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.cluster import ClusterView, QuorumView
 from groupshift.domain.downgrade.answered import obstacles
 from groupshift.domain.downgrade.facts import DowngradeFacts
@@ -16,6 +15,7 @@ from groupshift.domain.downgrade.run_plan import from_json, run_plan, to_json
 from groupshift.domain.step import RunAct
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import Version
+from support.downgrade_clusters import broker, cluster, listed
 
 APART = QuorumView(leader=101, voters=(101, 102), high_watermark=70)
 

@@ -7,18 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_story import (
-    PARTITIONS,
-    classic,
-    commit,
-    compacted,
-    consumer_group,
-    epoch,
-    gone,
-    log,
-    to_classic,
-)
-from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.cluster import Asked, ClusterView, Property
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import LogFacts, log_facts
@@ -32,6 +20,18 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import LEVELS, Version
 from groupshift.log import Decoded
 from groupshift.log.releases import Coordinator
+from support.coordinator_story import (
+    PARTITIONS,
+    classic,
+    commit,
+    compacted,
+    consumer_group,
+    epoch,
+    gone,
+    log,
+    to_classic,
+)
+from support.downgrade_clusters import broker, cluster, listed
 
 PASS, WARNS, UNSURE, FAILS = Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.ERROR, Verdict.FAIL
 MV, GV = "metadata.version", "group.version"

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator_story import Line, classic, commit, record
 from groupshift.log import LogRecord
 from groupshift.log.commit_hashes import Change, LiveCommit, differences, live_commits
+from support.coordinator_story import Line, classic, commit, record
 
 
 def live(*lines: Line) -> tuple[LiveCommit, ...]:

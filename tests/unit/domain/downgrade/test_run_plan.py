@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from coordinator_story import commit, consumer_group, log
-from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.cluster import Asked, ClusterView
 from groupshift.domain.downgrade import preflight
 from groupshift.domain.downgrade.answered import no_go, obstacles
@@ -22,6 +20,8 @@ from groupshift.domain.step import Journaled, RunAct, Stand, next_of
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded
+from support.coordinator_story import commit, consumer_group, log
+from support.downgrade_clusters import broker, cluster, listed
 
 LEFT = listed("left", Kind.CONSUMER, state="Empty")
 

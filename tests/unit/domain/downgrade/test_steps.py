@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinator_story import consumer_group, log
-from downgrade_clusters import broker, cluster, listed
 from groupshift.domain.cluster import Asked, ClusterView, QuorumView
 from groupshift.domain.downgrade.facts import DowngradeFacts
 from groupshift.domain.downgrade.log import log_facts
@@ -13,6 +11,8 @@ from groupshift.domain.downgrade.properties import INTER_BROKER
 from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, node_order, steps
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
+from support.coordinator_story import consumer_group, log
+from support.downgrade_clusters import broker, cluster, listed
 
 NATIVE = [listed("busy", Kind.CONSUMER), listed("left", Kind.CONSUMER, state="Empty"), listed("classic")]
 

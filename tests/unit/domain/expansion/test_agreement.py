@@ -8,7 +8,7 @@ from groupshift.domain.expansion.agreement import Agreement, agreement, disagree
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import encode_value
-from placement_clusters import commit
+from support.placement_clusters import commit
 
 HOME = partition_of("g", 5)
 ROW = OffsetRow(group="g", topic="t", partition=0, offset=7, leader_epoch=3, metadata="m")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groupshift.domain.expansion.known_bugs import bugs
-from placement_clusters import at, facts, view
+from support.placement_clusters import at, facts, view
 
 
 @pytest.mark.parametrize(("release", "numbers"), [("4.1.0", {"H08"}), ("4.3.1", set()), ("3.9.2", set())])

@@ -13,7 +13,7 @@ from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.placement import partition_of
 from groupshift.log import LogRecord, decode, encode_key, encode_value
 from groupshift.log.state import materialise
-from placement_clusters import at, commit
+from support.placement_clusters import at, commit
 
 GROUPS = [f"g{number}" for number in range(40)]
 

@@ -17,7 +17,7 @@ from groupshift.domain.placement import (
     probe_names,
     several_owners,
 )
-from placement_clusters import answering, leading
+from support.placement_clusters import answering, leading
 
 
 @pytest.mark.parametrize("count", [1, 3, 50, 200])

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from coordinator_vectors import U
 from groupshift.domain.expansion.log import LogReading
 from groupshift.domain.expansion.repair import Mend, Repair, repairs
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord, encode_value
-from placement_clusters import commit
+from support.coordinator_vectors import U
+from support.placement_clusters import commit
 
 GROUP = "g9"
 HOME = partition_of(GROUP, 8)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from downgrade_clusters import listed
 from groupshift.domain.cluster import ListedGroup, QuorumView, TopicView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.rules import RULES, Use
@@ -16,7 +15,8 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord
-from placement_clusters import answering, at, changed, commit, complaints, facts, leading, view
+from support.downgrade_clusters import listed
+from support.placement_clusters import answering, at, changed, commit, complaints, facts, leading, view
 
 GROUPS = [f"g{number}" for number in range(30)]
 MOVING = sorted(group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8))

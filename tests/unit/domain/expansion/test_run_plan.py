@@ -9,7 +9,7 @@ import pytest
 from groupshift.domain.expansion.run_plan import from_json, run_plan, to_json, way_back
 from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected
-from placement_clusters import at, facts, view
+from support.placement_clusters import at, facts, view
 
 GROUPS = [f"g{number}" for number in range(20)]
 PLAN = run_plan(facts(view(5), at(GROUPS, 5), to=8), 8)

@@ -20,7 +20,7 @@ from groupshift.domain.group_protocol import (
 from groupshift.domain.protocol.answers import TABLE, Answer, Case, Event, Outcome
 from groupshift.domain.protocol.forecast import forecast, predict, way_back
 from groupshift.domain.protocol.remedies import REMEDIES
-from protocol_groups import broker, classic, consumer, member
+from support.protocol_groups import broker, classic, consumer, member
 
 ALL = tuple(Policy)
 NATIVE, CLASSIC, LAST = Event.NATIVE_JOINS, Event.CLASSIC_JOINS, Event.LAST_NATIVE_LEAVES

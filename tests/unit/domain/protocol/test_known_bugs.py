@@ -13,7 +13,7 @@ from groupshift.domain.protocol.known_bugs import hazard_facts, known_bugs
 from groupshift.domain.rows import ClusterState, OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import line_of, met
-from protocol_groups import broker, classic, consumer, member, view
+from support.protocol_groups import broker, classic, consumer, member, view
 
 UP, DOWN = Protocol.CONSUMER, Protocol.CLASSIC
 

@@ -24,7 +24,7 @@ from groupshift.domain.plan import (
 )
 from groupshift.domain.protocol.planning import wanted
 from groupshift.domain.step import ReplaceMembers
-from protocol_groups import classic, consumer, view
+from support.protocol_groups import classic, consumer, view
 
 BOOK = BOOKS[MoveName.PROTOCOL]
 UP = MoveRequest(

@@ -28,7 +28,7 @@ from groupshift.domain.rows import (
     SubscriptionRow,
 )
 from groupshift.domain.verdict import Finding, Verdict
-from protocol_groups import broker, classic, consumer, member, view
+from support.protocol_groups import broker, classic, consumer, member, view
 
 UP, DOWN = Protocol.CONSUMER, Protocol.CLASSIC
 PASS, WARNS, UNSURE, FAILS = Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.ERROR, Verdict.FAIL

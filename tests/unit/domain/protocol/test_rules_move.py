@@ -15,7 +15,7 @@ from groupshift.domain.plan import MoveName, MoveRequest, StageName
 from groupshift.domain.protocol import rulebook
 from groupshift.domain.rules import RULES, ask
 from groupshift.domain.verdict import Verdict
-from protocol_groups import broker, classic, consumer, view
+from support.protocol_groups import broker, classic, consumer, view
 
 UP = Aim(to=Protocol.CONSUMER)
 DOWN = Aim(to=Protocol.CLASSIC)

@@ -10,7 +10,7 @@ from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, Prot
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.settled import SETTLED, Wanted, settled
 from groupshift.domain.verdict import Verdict
-from protocol_groups import broker, classic, consumer, member, view
+from support.protocol_groups import broker, classic, consumer, member, view
 
 UP, DOWN = Protocol.CONSUMER, Protocol.CLASSIC
 

@@ -8,7 +8,7 @@ from groupshift.domain.group_protocol import Kind, Protocol, ProtocolGroup, Prot
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.protocol.silence import MemberLook, MemberWatch, present
 from groupshift.domain.verdict import Finding, Verdict
-from protocol_groups import broker, classic, consumer, member, view
+from support.protocol_groups import broker, classic, consumer, member, view
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FEATURE_OFF = broker(features={"group.version": 0})

@@ -21,7 +21,7 @@ from groupshift.spark.account.axis import LEFT, axis_of
 from groupshift.spark.account.document import render, sealed_rows
 from groupshift.spark.account.headline import headline
 from groupshift.spark.account.lag_picture import nice
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 EVIL = "<script>alert('x')</script>\"onload="
 AT = 1_763_740_000_000

@@ -32,9 +32,9 @@ from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.cluster_runs import MemoryClusterRuns
 from groupshift_testing.offset_brokers import OffsetBrokers
-from simulated_downgrade import Hashes, KillAt
-from simulated_downgrade import World as DowngradeWorld
-from simulated_placement import Placed
+from support.simulated_downgrade import Hashes, KillAt
+from support.simulated_downgrade import World as DowngradeWorld
+from support.simulated_placement import Placed
 
 _FORMER = {COUNT: Property(value="5", static=True)}
 GROUPS = tuple(f"g{number}" for number in range(24))

@@ -15,7 +15,6 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from disk_evidence import DiskEvidence, DiskProof, disk_bench
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
 from groupshift.application.pack import Verification, verify_folder
@@ -24,8 +23,9 @@ from groupshift.cli.evidence import written
 from groupshift.domain.plan import Until
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.spark.output import write_parquet, write_text
-from named_pipe import named_pipe
-from simulated_move import Bench
+from support.disk_evidence import DiskEvidence, DiskProof, disk_bench
+from support.named_pipe import named_pipe
+from support.simulated_move import Bench
 
 _KEY = Ed25519PrivateKey.generate()
 PRIVATE = _KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from coordinator_story import PARTITIONS, Line, classic, commit, consumer_group, record, to_classic
-from downgrade_clusters import broker, cluster, listed
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_work import RunTerms
 from groupshift.domain.cluster import Asked, ClusterView
@@ -28,6 +26,8 @@ from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, 
 from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.cluster_runs import MemoryClusterRuns
+from support.coordinator_story import PARTITIONS, Line, classic, commit, consumer_group, record, to_classic
+from support.downgrade_clusters import broker, cluster, listed
 
 OWN = "groupshift-compaction-0"
 NEWER = frozenset(range(3, 9))

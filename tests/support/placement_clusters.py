@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from downgrade_clusters import broker, cluster
 from groupshift.domain.cluster import COUNT, BrokerView, ListedGroup, PlacementView, TopicView
 from groupshift.domain.expansion.facts import PlacementFacts
 from groupshift.domain.expansion.log import LogReading
@@ -14,6 +13,7 @@ from groupshift.domain.placement import Answers, expected, partition_of, probe_n
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord, encode_key, encode_value
 from groupshift.log.decode import Position
+from support.downgrade_clusters import broker, cluster
 
 NODES = (1, 2, 3)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from client_processes import ClientProcess, client_processes, produce
 from groupshift_sandbox.client_members.commands import ClientMember, Commit, GroupProtocol
 from groupshift_sandbox.client_members.events import delivered
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.layout import Cluster
 from groupshift_sandbox.processes import wait_until
+from support.client_processes import ClientProcess, client_processes, produce
 
 TOPIC, PARTITIONS, EACH = "orders", 2, 50
 Kind = tuple[str, GroupProtocol]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from classic_member import ClassicMember, assignment
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.views import LiveProtocolViews
@@ -19,8 +18,9 @@ from groupshift.domain.protocol.answers import Answer, Case, Event, Outcome
 from groupshift.domain.protocol.forecast import predict
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
-from native_member import NativeMember, ShareMember
-from release_members import StatedMember
+from support.classic_member import ClassicMember, assignment
+from support.native_member import NativeMember, ShareMember
+from support.release_members import StatedMember
 
 PATIENCE_S = 90.0
 PARTITIONS = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from groupshift.ports.clock import CrashPoint
-from simulated_downgrade import Killed
+from support.simulated_downgrade import Killed
 
 
 class KillOnce:

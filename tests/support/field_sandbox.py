@@ -39,9 +39,9 @@ from groupshift_sandbox.processes import wait_until
 from groupshift_sandbox.producer import value_of
 from groupshift_sandbox.up import UpOptions
 from groupshift_sandbox.zookeeper import start_zookeeper
-from protocol_fleet import patiently
-from typed_again import typed_again
-from warm_spark import warm_spark
+from support.protocol_fleet import patiently
+from support.typed_again import typed_again
+from support.warm_spark import warm_spark
 
 GROUP, TOPIC, PARTITIONS = "orders-app", "orders", 6
 KEYS, FILLED = 5, 60

@@ -14,7 +14,7 @@ from groupshift.log import Decoded, decode
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.processes import wait_until
-from protocol_story import PATIENCE_S
+from support.protocol_story import PATIENCE_S
 
 NATIVE = {"group.protocol": "consumer"}
 CLASSIC = {"partition.assignment.strategy": "range"}

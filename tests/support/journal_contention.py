@@ -11,7 +11,7 @@ from groupshift.adapters.sqlalchemy.database import Database, versions
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.adapters.sqlalchemy.scans import SqlScans
 from groupshift.errors import Conflict
-from journal_suite import entry, record
+from support.journal_suite import entry, record
 
 DEADLINE_S = 60
 

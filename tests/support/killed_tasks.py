@@ -10,7 +10,7 @@ from pathlib import Path
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.up import start_airflow
-from real_airflow import Real
+from support.real_airflow import Real
 
 POLICY = '''"""A cluster policy: each task of an armed run dies once, at the worst moment."""
 import os

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from disk_evidence import DiskEvidence, DiskProof
 from groupshift.adapters.system import SystemClock
 from groupshift.bootstrap import App, build
 from groupshift.bootstrap.connect import connect
@@ -20,8 +19,9 @@ from groupshift.domain.judgement import Closing
 from groupshift.domain.plan import MoveName, MoveRequest, Until, WayBack
 from groupshift.settings import Settings, parse
 from groupshift_sandbox.processes import wait_until
-from protocol_fleet import PATIENCE_S, ProtocolFleet, patiently
-from simulated_move import Watcher
+from support.disk_evidence import DiskEvidence, DiskProof
+from support.protocol_fleet import PATIENCE_S, ProtocolFleet, patiently
+from support.simulated_move import Watcher
 
 SETTLE_S = 240
 RUN_S = 600.0

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from classic_member import ClassicMember, assignment
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.views import LiveDowngradeViews
@@ -22,7 +21,8 @@ from groupshift.domain.group_protocol import Kind
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import CONSUMER_PROTOCOL, KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop, wait_until
-from native_member import NativeMember
+from support.classic_member import ClassicMember, assignment
+from support.native_member import NativeMember
 
 PATIENCE_S = 90.0
 

@@ -27,7 +27,7 @@ from groupshift.domain.protocol.planning import KIND
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift_sandbox.processes import wait_until
-from protocol_fleet import (
+from support.protocol_fleet import (
     CONFLUENT,
     PATIENCE_S,
     Account,
@@ -37,7 +37,7 @@ from protocol_fleet import (
     patiently,
     protocol_cluster,
 )
-from protocol_move import ProtocolBench, bench_of
+from support.protocol_move import ProtocolBench, bench_of
 
 JAVA_NEW, JAVA_OLD = "kafka-clients 4.3.1", "kafka-clients 3.9.2"
 CLIENTS = (CONFLUENT, JAVA_NEW, JAVA_OLD)

@@ -8,7 +8,7 @@ from pathlib import Path
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.domain.evidence import Manifest, Moment, Row
 from groupshift_testing.evidence import MemoryProof
-from simulated_move import Bench, make_bench
+from support.simulated_move import Bench, make_bench
 
 
 class DiskEvidence(ParquetEvidence):

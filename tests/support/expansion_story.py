@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster_move_runs import Runs
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.group_changes import commit_rows
 from groupshift.domain.placement import partition_of
@@ -28,8 +27,9 @@ from groupshift_sandbox.processes import marked, stop
 from groupshift_sandbox.rolling import replace_node
 from groupshift_sandbox.zookeeper import start_zookeeper
 from groupshift_sandbox.zookeeper_mode import ZookeeperModeOptions, start_zookeeper_mode
-from led_elsewhere import await_listed, lead_by_first, listed_often, replicas_of, turned
-from placement_story import OFFSETS, audited, said
+from support.cluster_move_runs import Runs
+from support.led_elsewhere import await_listed, lead_by_first, listed_often, replicas_of, turned
+from support.placement_story import OFFSETS, audited, said
 
 TOPIC, PARTITIONS, BEFORE = "orders", 10, 5
 ODD = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection
 from groupshift.adapters.kafka.wire import Range, fill, raise_for, request_frame
-from native_member import NativeMember
+from support.native_member import NativeMember
 
 _STREAMS = 88
 STREAMED = "orders"

@@ -14,7 +14,16 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from coordinator_story import (
+from groupshift.adapters.kafka.cluster import KafkaCluster
+from groupshift.adapters.kafka.requests import fetch_offsets, fetched
+from groupshift.domain.placement import partition_of
+from groupshift.log import LogRecord, decode
+from groupshift.log.releases import Coordinator, loader
+from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
+from groupshift_sandbox.home import Home
+from groupshift_sandbox.kraft import KraftOptions, await_node, start_kraft, start_node
+from groupshift_sandbox.processes import marked, stop, wait_until
+from support.coordinator_story import (
     Line,
     classic,
     commit,
@@ -33,15 +42,6 @@ from coordinator_story import (
     target_epoch,
     to_classic,
 )
-from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.requests import fetch_offsets, fetched
-from groupshift.domain.placement import partition_of
-from groupshift.log import LogRecord, decode
-from groupshift.log.releases import Coordinator, loader
-from groupshift.log.replay import GroupVerdict, LoadOutcome, lint
-from groupshift_sandbox.home import Home
-from groupshift_sandbox.kraft import KraftOptions, await_node, start_kraft, start_node
-from groupshift_sandbox.processes import marked, stop, wait_until
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 50

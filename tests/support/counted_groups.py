@@ -17,7 +17,7 @@ from groupshift_sandbox.artifacts import TOOLS, jars
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftCluster, KraftOptions, start_kraft
 from groupshift_sandbox.processes import marked, stop
-from protocol_story import story
+from support.protocol_story import story
 
 WITHIN_S = 200
 """Brokers since 4.0 count once a minute; the rest is for a busy machine."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from coordinator_vectors import BLOBS, T, U
 from groupshift.domain.placement import partition_of
 from groupshift.log import Decoded, LogRecord, decode, encode_key, encode_value
+from support.coordinator_vectors import BLOBS, T, U
 
 Line = tuple[int, dict[str, Any], int, dict[str, Any] | None]
 PARTITIONS = 5

@@ -21,9 +21,9 @@ from groupshift.adapters.kafka.wire import Api, BrokerError, fill, raise_for
 from groupshift.errors import Transient
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.processes import wait_until
-from native_member import ShareMember
-from release_broker import Release, ReleaseBroker
-from release_members import EarlyConnection, StatedMember, StreamsMember
+from support.native_member import ShareMember
+from support.release_broker import Release, ReleaseBroker
+from support.release_members import EarlyConnection, StatedMember, StreamsMember
 
 ORDERS, PAYMENTS, FORGOTTEN = "orders", "payments", "forgotten"
 TOPICS = {ORDERS: 4, PAYMENTS: 2, FORGOTTEN: 1}

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from equal_maps import differences
 from groupshift.log import LogRecord
 from groupshift.log.state import GroupFamily
-from release_capture import Captured
-from release_dump import fields, shape_of
+from support.equal_maps import differences
+from support.release_capture import Captured
+from support.release_dump import fields, shape_of
 
 LASTING = frozenset(
     ("classic", "sticky", "left", "workers", "simple", "simple-5", "expiring", "orphaned", "thinned")

@@ -13,8 +13,8 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import ClusterState, LogEndRow, OffsetRow
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.world import World
-from protocol_groups import view
-from simulated_move import Bench, bench_of
+from support.protocol_groups import view
+from support.simulated_move import Bench, bench_of
 
 SPOKEN = {MemberKind.PLAIN: Protocol.CLASSIC, MemberKind.NATIVE: Protocol.CONSUMER}
 

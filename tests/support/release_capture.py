@@ -22,10 +22,10 @@ from groupshift.spark.coordinator_log import decoded, groups, winners
 from groupshift.spark.segments import read_segments, scan_segments
 from groupshift.spark.session import local_session
 from groupshift_sandbox.home import Home
-from release_answers import Answer, answers, expected
-from release_broker import PARTITIONS, TOPIC, Release, ReleaseBroker, broker_of, dumped
-from release_dump import Line, lines, shape_of
-from release_story import Story, is_generation, told
+from support.release_answers import Answer, answers, expected
+from support.release_broker import PARTITIONS, TOPIC, Release, ReleaseBroker, broker_of, dumped
+from support.release_dump import Line, lines, shape_of
+from support.release_story import Story, is_generation, told
 
 _FIRST_FETCHED = (0, 11)
 """Fetching by ourselves is for brokers that keep record batches of format 2."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from coordinator_vectors import KEYS, REAL_VALUES, VALUES
 from groupshift.log import LogRecord, encode_key
+from support.coordinator_vectors import KEYS, REAL_VALUES, VALUES
 
 KEY_FIELDS = {
     "group": "g\u00e4",
