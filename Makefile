@@ -112,6 +112,10 @@ bench: $(READY)  ## a benchmark, peer and ours in one run: make bench BENCH=togg
 chaos: $(READY)  ## random faults on a mixed group of real members: make chaos SEED=1 MINUTES=30
 	@$(BIN)/python -m groupshift_sandbox.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),4)
 
+.PHONY: size
+size: $(READY)  ## how large the product is, against the budgets of the design
+	@$(BIN)/python tests/support/size.py
+
 .PHONY: format
 format: $(READY)  ## let ruff format and fix
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
