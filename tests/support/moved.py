@@ -12,8 +12,8 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,7 +35,8 @@ class _Joined(ModuleType):
         raise AttributeError(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        owners = [part for part in self.__dict__.get("_parts", ()) if name in part.__dict__]
+        parts = () if name.startswith("__") else self.__dict__.get("_parts", ())
+        owners = [part for part in parts if name in part.__dict__]
         for part in owners:
             setattr(part, name, value)
         if not owners:
@@ -47,6 +48,8 @@ class Moved(MetaPathFinder, Loader):
 
     def __init__(self, packages: Mapping[str, str], modules: Mapping[str, Sequence[str]]) -> None:
         self._packages, self._modules = packages, modules
+        parts = [name.split(".") for name in modules]
+        self._folders = {".".join(each[:n]) for each in parts for n in range(1, len(each))}
 
     def before(self, name: str) -> tuple[str, ...]:
         """The former names of a module; empty for one that did not move."""
@@ -57,18 +60,34 @@ class Moved(MetaPathFinder, Loader):
                 return (old + name.removeprefix(new),)
         return ()
 
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: object = None
+    ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`. A module that has no former name, or whose former ones are not
         there, is left to the others."""
-        del path, target
+        del target
         old = self.before(fullname)
-        if not old or not all(_there(each) for each in old):
+        if not old and fullname in self._folders and PathFinder.find_spec(fullname, path) is None:
+            return ModuleSpec(fullname, self, is_package=True)
+        if not old or not all(_there(each) for each in old if each != fullname):
             return None
-        return ModuleSpec(fullname, self, is_package=fullname in self._packages)
+        own = PathFinder.find_spec(fullname, path) if fullname in old else None
+        if fullname in old and own is None:
+            return None
+        return ModuleSpec(fullname, self, loader_state=own, is_package=fullname in self._packages)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The former module itself, or the former ones as one."""
-        parts = [import_module(each) for each in self.before(spec.name)]
+        """The former module itself, or the former ones as one; one of them may have had this very name. A
+        package that is new is empty."""
+        own: ModuleSpec | None = spec.loader_state
+        parts: list[ModuleType] = []
+        if own is not None and own.loader is not None:
+            parts = [module_from_spec(own)]
+            sys.modules[spec.name] = parts[0]
+            own.loader.exec_module(parts[0])
+        parts += [import_module(each) for each in self.before(spec.name) if each != spec.name]
+        if not parts:
+            return ModuleType(spec.name)
         return parts[0] if len(parts) == 1 else _Joined(spec.name, parts)
 
     def exec_module(self, module: ModuleType) -> None:

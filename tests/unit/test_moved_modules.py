@@ -15,6 +15,8 @@ _OLD = {
     "old/first.py": "A = 1\n",
     "old/second.py": "B = 2\ndef b(): return B\n",
     "old/folder.py": "",
+    "old/same.py": "C = 4\n",
+    "old/beside.py": "from old.same import C\nD = C + 1\n",
 }
 _TABLE = """
 [packages]
@@ -22,6 +24,8 @@ new_box = "old.box"
 nowhere = "old.missing"
 [modules]
 "old.both" = ["old.first", "old.second"]
+"old.same" = ["old.same", "old.beside"]
+"old.new.first" = ["old.first"]
 [names]
 "old.folder:root" = "old.box.home"
 "old.gone:root" = "old.box.home"
@@ -36,6 +40,9 @@ assert (both.A, both.b()) == (1, 2)
 both.B = 3
 assert both.b() == old.second.b() == 3
 assert old.folder.root is home.root
+import old.same as same, old.new.first
+assert old.new.first.A == 1
+assert (same.C, same.D) == (4, 5)
 for name in ("nowhere", "nowhere.part", "old.absent"):
     try:
         __import__(name)
