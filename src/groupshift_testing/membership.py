@@ -1,9 +1,8 @@
-"""`groupshift.ports.consumer.Membership` in memory: one classic group with eager rebalances.
+"""Membership and fetch of a member in memory: one classic group with eager rebalances.
 
-A rebalance has two steps, so that a test can do things in between: `MemoryKafkaGroup.revoke` starts it,
-`complete` ends it once every member has let go.
-
-`groupshift.ports.consumer.Fetch` in memory: reads logs that are only lengths.
+Implements `groupshift.ports.consumer.Membership` and `groupshift.ports.consumer.Fetch`. A rebalance has two
+steps, so that a test can do things in between: `MemoryKafkaGroup.revoke` starts it, `complete` ends it once
+every member has let go. `MemoryFetch` reads logs that are only lengths.
 """
 
 from __future__ import annotations

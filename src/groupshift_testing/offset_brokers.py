@@ -1,7 +1,8 @@
-"""Brokers as an expansion of ``__consumer_offsets`` meets them: counts that are read at the start only,
-partitions that move, OLD and NEW loaders. No members, no transactions, no compaction.
+"""Brokers as an expansion of ``__consumer_offsets`` meets them, and views that were made before.
 
-What OLD and NEW do follows specs/group-coordinator.md §3.1 and specs/verified-coordinator.md §F:
+`OffsetBrokers` have counts that are read at the start only, partitions that move, and OLD and NEW loaders.
+They have no members, no transactions, no compaction. What OLD and NEW do follows
+specs/group-coordinator.md §3.1 and specs/verified-coordinator.md §F:
 
 * Each broker puts a group by the count it read when it started, and serves what that puts on a partition it
   leads now.
@@ -10,9 +11,8 @@ What OLD and NEW do follows specs/group-coordinator.md §3.1 and specs/verified-
   only from a higher place in the log, whatever partition that is in; and a partition that goes away takes the
   groups with it that the broker's *count* puts there.
 
-`groupshift.ports.cluster.PlacementViews` of one view that was made before.
-
-`groupshift.ports.cluster.ProtocolViews` that were seen before: given one after the other.
+`MemoryPlacementViews` gives one view (`groupshift.ports.cluster.PlacementViews`), `MemoryProtocolViews` one
+after the other (`groupshift.ports.cluster.ProtocolViews`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A simulated group: members in places, two offset stores, a mode node. Good enough to run a whole move.
+"""A simulated group: members in places, two offset stores, a mode node, and the other ports over it.
 
-It settles at once: whoever reads it sees every partition assigned evenly to the running members.
-Faults are plain attributes: stop a place, lower an offset, write the mode node behind everyone's back.
-
-The other ports over a simulated group: mode switch, fleet driver, evidence, proof, crash points.
+It is good enough to run a whole move. It settles at once: whoever reads it sees every partition assigned
+evenly to the running members. Faults are plain attributes: stop a place, lower an offset, write the mode node
+behind everyone's back. The other ports: mode switch, fleet driver, crash points.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Every group of a ZooKeeper ensemble and its Kafka cluster: `groupshift.scan.ports.EnsembleReader`.
+"""All groups of a ZooKeeper ensemble and its Kafka cluster, for scans and for snapshots.
 
-Snapshots of all groups of a ZooKeeper ensemble, or of whoever coordinates each of them now.
+Implements `groupshift.scan.ports.EnsembleReader` and `groupshift.ports.cluster.GroupSnapshots`. A snapshot
+holds what ZooKeeper knows of all groups, or what the system that coordinates each group now knows of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`groupshift.ports.cluster.Access` at the real servers.
+"""One group at the real servers: its view, and whether the tool may read and change it.
 
-One view of a group from ZooKeeper and Kafka: `groupshift.ports.cluster.GroupReader`.
-
-One view of a group from Kafka alone, with every broker: `groupshift.ports.cluster.GroupReader`.
+Implements `groupshift.ports.cluster.GroupReader` twice: from ZooKeeper and Kafka, and from Kafka alone with
+every broker. Implements `groupshift.ports.cluster.Access` too.
 """
 
 from __future__ import annotations

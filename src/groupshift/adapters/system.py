@@ -1,8 +1,7 @@
-"""The machine's clock.
+"""The machine: its clock, folders and locks of this user, and crash points that kill the process.
 
-Kills a process at a named point of an act: how tests prove that any instruction may be the last.
-
-Folders of this user: one below the temporary one that nobody else writes to, the cache, and a lock.
+Folders: one below the temporary one that nobody else writes to, and the cache. A crash point kills the
+process at a named point of a step: so tests prove that any instruction may be the last.
 """
 
 from __future__ import annotations

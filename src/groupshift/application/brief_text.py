@@ -443,7 +443,7 @@ def run_text(move: str, steps: Sequence[RunStep], by_ms: int | None, done: Seque
 
 
 def _is_plan(steps: Sequence[RunStep]) -> bool:
-    """Whether the plan itself is to be approved: a no closes the run (`cluster_run.progress.ends`)."""
+    """Whether the plan itself is to be approved: a no closes the run (`groupshift.domain.step.ends`)."""
     return steps[0].subject == Gate.PLAN.value
 
 

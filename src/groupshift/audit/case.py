@@ -1,10 +1,8 @@
-"""What the three sources say about one committed offset, and what follows from it.
+"""One committed offset as an audit sees it: what coordinators, log and ZooKeeper say.
 
-Source: specs/group-coordinator.md §§1.6, 1.7, 2, 3.1; specs/zookeeper-coordination.md §§6.1, 6.2, 8.3.
-
-The coordinator's log as an audit needs it: its state, and the recent past of every committed offset.
-
-Records are kept raw and only those that matter are decoded. Source: specs/group-coordinator.md §1.7.
+The log gives its state and the recent past of every committed offset. Records are kept raw and only those
+that matter are decoded. Source: specs/group-coordinator.md §§1.6, 1.7, 2, 3.1;
+specs/zookeeper-coordination.md §§6.1, 6.2, 8.3.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The three-way audit: the coordinators' answer, their log and ZooKeeper, one (group, topic, partition) at a
-time.
+"""The three-way audit of committed offsets: the coordinators' answer, their log and ZooKeeper.
 
-Commits go on while the sources are read, so a difference between two readings proves nothing by itself.
-The log's position is taken before and after the coordinators are asked: what they answer must be the last
-commit before that bracket or one within it. An absence counts only where a second source says it too.
-
-What is kept and shown of an audit: the table of differences, and a summary in plain values.
+It judges one (group, topic, partition) at a time. Commits go on while the sources are read, so a difference
+between two readings proves nothing by itself. The log's position is taken before and after the coordinators
+are asked: what they answer must be the last commit before that bracket or one within it. An absence counts
+only where a second source says it too. An audit leaves the table of differences and a summary in plain
+values.
 """
 
 from __future__ import annotations
@@ -243,7 +242,7 @@ DIFFERENCES = Table(
     ),
     key=("group", "topic", "partition"),
 )
-"""The columns are the fields of `groupshift.audit.offsets.Mismatch`."""
+"""The columns are the fields of `Mismatch`."""
 
 
 def summary(audit: Audit) -> dict[str, Any]:

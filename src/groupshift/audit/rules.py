@@ -1,13 +1,10 @@
-"""Every way in which the three sources can differ: numbered rules with reason and remedy; first match speaks.
+"""The numbered rules of an audit: how the three sources can differ, why, and the remedy; first match decides.
 
-The one table of rules: `groupshift.audit.offsets.judge` reads it, and the Spark job makes Catalyst of it.
+`groupshift.audit.offsets.judge` reads this one table, and the Spark job makes Catalyst expressions of it. A
+rule names facts about one (group, topic, partition), each true or false: `FACTS` reads them off a `Case`;
+``sql/audit/facts.sql`` computes a column of the same name for each.
 
 Source: specs/group-coordinator.md §§1.6, 1.7, 3.1 to 3.3, 4; specs/zookeeper-coordination.md §§6.2, 8.3.
-
-What an audit's rules ask of one (group, topic, partition): facts by name, each true or false.
-
-`FACTS` reads them off a `Case`; ``sql/audit/facts.sql`` computes a column of the same name for each. So the
-one table of rules (`groupshift.audit.rules`) serves both.
 """
 
 from __future__ import annotations

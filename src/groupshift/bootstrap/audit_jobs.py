@@ -1,10 +1,8 @@
-"""The three-way audit of a cluster put together: sources, one run, and where it is kept; in this process, or
-in a Spark session.
+"""The three-way audit of a cluster: sources, one run and where it is kept; in this process or in Spark.
 
-An audit handed over to a Spark job, and what the job leaves for whoever submitted it.
-
-The request goes through a file that only its owner may read, for it holds logins: a command line is
-everybody's. The driver runs where the job is submitted, so a folder of this machine is enough.
+A Spark job gets its request through a file that only its owner may read, for it holds logins: everybody can
+read a command line. The driver runs where the job is submitted, so a folder of this machine is enough. There
+the job leaves its result for the process that submitted it.
 """
 
 from __future__ import annotations

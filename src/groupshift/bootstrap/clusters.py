@@ -1,7 +1,4 @@
-"""Downgrades of brokers: which adapters look at a cluster, change it, and remember.
-
-Placement of groups: which adapters ask the brokers, and give offsets back.
-"""
+"""The adapters for runs of a whole cluster: downgrades of brokers, and placement of groups."""
 
 from __future__ import annotations
 

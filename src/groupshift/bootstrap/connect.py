@@ -1,8 +1,6 @@
-"""Which adapter serves which port. Imports are local: a DAG file that is parsed pays for none.
+"""The adapter of each port: groups, snapshots of a cluster, protocol migrations.
 
-Snapshots of a whole cluster: which adapters read and keep them.
-
-Moves of the protocol: which adapters look at a group and its brokers.
+Imports are local, so a DAG file pays for none when Airflow parses it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Which fleet driver a migration gets.
+"""The driver that a migration or run uses: who replaces members, and who replaces the nodes of a cluster.
 
-Who replaces the nodes of a cluster: a small TOML file becomes a driver.
+A small TOML file says who replaces nodes::
 
-driver = "command"                       # manual, command, or an installed one
-[command]
-start = ["replace-node", "--node", "{node}", "--release", "{release}", "--change", "{change_id}"]
-observe = ["show-node", "{node}"]
-timeout_s = 600
-environment = ["DEPLOY_TOKEN"]
-[fence]                                  # where something keeps clients out while brokers restart
-keep_out = ["close-to-clients", "{run}"]
-let_in = ["open-to-clients", "{run}"]
-timeout_s = 600
-environment = ["ACL_TOKEN"]
+    driver = "command"                       # manual, command, or an installed one
+    [command]
+    start = ["replace-node", "--node", "{node}", "--release", "{release}", "--change", "{change_id}"]
+    observe = ["show-node", "{node}"]
+    timeout_s = 600
+    environment = ["DEPLOY_TOKEN"]
+    [fence]                                  # where something keeps clients out while brokers restart
+    keep_out = ["close-to-clients", "{run}"]
+    let_in = ["open-to-clients", "{run}"]
+    timeout_s = 600
+    environment = ["ACL_TOKEN"]
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The ports that every run which changes a cluster needs, over the real adapters, opened together.
-
-Every port of a downgrade's run over the real adapters, opened together and closed together.
-
-Every port of an expansion's run over the real adapters, opened together and closed together.
-"""
+"""The ports of a run that changes a cluster, over the real adapters; opened and closed together."""
 
 from __future__ import annotations
 

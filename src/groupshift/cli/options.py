@@ -1,8 +1,7 @@
-"""The options that several verbs of the move share, and how they are typed again.
+"""Options that several commands share, and how to get from them to an open App.
 
-From command line options to an open App.
-
-What the verbs that look at whole clusters share: which groups, which brokers, and progress.
+Also how options are typed again in the next command, and what the commands for whole clusters share: which
+groups, which brokers, and progress.
 """
 
 from __future__ import annotations

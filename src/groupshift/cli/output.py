@@ -1,7 +1,4 @@
-"""What the verbs print: tables for people, JSON for programs, and the next command.
-
-Reports that verbs write: where else, and how.
-"""
+"""What commands print and write: tables for people, JSON for programs, reports, and the next command."""
 
 from __future__ import annotations
 

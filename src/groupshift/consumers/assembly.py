@@ -1,6 +1,6 @@
-"""From a checked configuration and a subscription to the parts of a member.
+"""Makes the parts of a member from a checked configuration and a subscription.
 
-What an application may subscribe to: names with streams, one topic filter, or nothing.
+An application may subscribe to names with streams, to one topic filter, or to nothing.
 """
 
 from __future__ import annotations

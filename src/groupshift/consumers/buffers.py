@@ -1,17 +1,10 @@
-"""What was fetched and not handed out yet: one buffer for all readers, or one for each stream.
+"""Records between fetch and application: chunks, the buffers, and how far each partition is delivered.
 
-Guarded by the lock of `groupshift.consumers.delivery.Delivery`. Records come and go by the chunk; how far a
-chunk was handed out is worked out when somebody asks.
+One buffer serves all readers, or one each stream. Records come and go by the `Chunk`: a list of records, how
+far it was handed out, and where it leads. How far is worked out when somebody asks. `Given` holds the records
+that readers may still work on, until they come back. `OpenPartitions` says what to commit of a partition.
 
-What was fetched together: a list of records, how far it was handed out, and where it leads.
-
-What readers were given and have not come back from: until they do, they may still be working on it.
-
-Guarded by the lock of `groupshift.consumers.delivery.Delivery`.
-
-The partitions that may be delivered: how far each was fetched and handed out, and what to commit of it.
-
-Guarded by the lock of `groupshift.consumers.delivery.Delivery`.
+The lock of `groupshift.consumers.delivery.Delivery` guards everything here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The configuration of a consumer: the old consumer's keys, KIP-125's keys, and librdkafka's.
 
-Source: specs/zookeeper-coordination.md §§7, 8.1, O5. Every problem is reported, not only the first.
-
-Reading single keys of a consumer's configuration, collecting what is wrong with them.
+Source: specs/zookeeper-coordination.md §§7, 8.1, O5. `parse` reports every problem, not only the first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Every key that a consumer knows besides librdkafka's: what becomes of it, and why.
+"""The keys of a consumer's configuration: what becomes of each, and why.
 
 Source: specs/zookeeper-coordination.md §§6, 7, 8.1; KIP-125. ``docs/consumers.md`` shows this table.
-
-Which properties librdkafka knows, asked of librdkafka itself.
+librdkafka itself says which properties it knows.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What both consumers of this library have in common: the public face, with confluent-kafka's signatures.
+"""The consumers of this library, with confluent-kafka's signatures.
 
-The consumer that follows its group's mode (KIP-125).
-
-The consumer of the old protocol.
-
-The positions of a consumer: what it commits, stores, and has been delivered.
+`MigratingConsumer` follows its group's mode (KIP-125); `ZookeeperConsumer` keeps to the old protocol.
+`GroupConsumer` is what both share, `Positions` what a consumer commits, stores, and has been delivered.
 """
 
 from __future__ import annotations

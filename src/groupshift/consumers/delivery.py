@@ -1,16 +1,15 @@
-"""Handing records to the application: the one place where a delivery happens, and where it is cut off.
+"""Hands records to the application: the one place where a delivery happens, and where it is cut off.
 
 A record is delivered when `Delivery.take` or `Delivery.next` returns it. Under the same lock, and last,
 the lease is checked; `cut_off` takes that lock too and throws out what was not handed over yet, so after
 it has returned no record of those partitions is handed out any more (F1, F5).
 
-Records come and go by the chunk. What a position is, and who is still busy with what, is worked out when
-somebody asks: a record costs nothing on its way (benchmarks/consume.py).
+Records come and go by the chunk. What a position is, and who still works on which records, is worked out
+when somebody asks: a record costs nothing on its way (benchmarks/consume.py).
 
-From the fetcher into the buffers: the reader that has nothing left fetches for all.
-
-So a record passes from the client to the application on one thread; a thread of its own only serves the
-fetcher while nobody reads, for example at a hand-over.
+`Feed` fills the buffers: the reader that has nothing left fetches for all. So a record passes from the client
+to the application on one thread; a thread of its own only serves the fetcher while nobody reads, for example
+at a hand-over.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`groupshift.ports.consumer.Fetch` on confluent-kafka: assign and seek only, no group membership.
 
-Log start and log end, asked for many partitions at once and beside the fetching client.
+`LogEnds` asks for log start and log end of many partitions at once, beside the client that fetches.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""What a member knows before it decides: the group in ZooKeeper, its Kafka assignment, the Kafka group.
+"""A member and its group: identity, registration, what it knows before it decides, and old members.
 
-That a member is there: its session, its registration, the proofs of both, and the mode it publishes.
-
-Who a consumer is: its place in the group and what it writes about itself.
-
-Watches over the shares of old members, when that falls to this member: tells people of those that nobody
-takes and, if configured, wakes who has given up (F9).
-
-What a member is made of, and by which rules it starts, commits and lets go.
-
-The assignment of the whole group, told to the application before it is delivered anything (§8.7, L12).
+* `Identity`, `Parts` and `Policy`: the member's place in the group and what it writes about itself; what it
+  is made of; by which rules it starts, commits and lets go.
+* `Outlook`: the group in ZooKeeper, the member's Kafka assignment, the Kafka group.
+* `Presence`: the member's session, its registration, the proofs of both, and the mode it publishes.
+* `Waker`: watches over the shares of old members, when that falls to this member. It reports the shares that
+  nobody takes and, if configured, wakes old members that have given up (F9).
+* `GroupListener`: tells the application the assignment of the whole group before any delivery (§8.7, L12).
 """
 
 from __future__ import annotations

@@ -7,17 +7,11 @@ lock of the reconciler (L1). Commits are made on that thread too, in order and a
 under way (O1); the reconciler waits for them within a bound, so that a coordinator that does not answer
 cannot hold a hand-over (L2).
 
-Commits of the embedded Kafka consumer, made on the thread that owns it.
-
-What the Kafka group has committed, asked beside its membership.
-
-A broker answers the requests of one connection in order, and a JoinGroup only when the rebalance is over:
-what is asked on the member's own connection waits for it (observed: 1 to 3 s at every join).
-
-Who is in the Kafka group, asked beside its membership.
-
-By the older listing call: the admin client's DescribeConsumerGroups aborts the process (an assertion in
-librdkafka 2.16.0) when it times out after the process was paused.
+What the group has committed, and who is in it, goes over other connections. A broker answers the requests of
+one connection in order, and a JoinGroup only when the rebalance is over: a request on the member's own
+connection waits for it (observed: 1 to 3 s at every join). Members come from the older listing call: the
+admin client's DescribeConsumerGroups aborts the process (an assertion in librdkafka 2.16.0) when it times
+out after the process was paused.
 """
 
 from __future__ import annotations

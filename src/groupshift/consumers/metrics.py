@@ -1,13 +1,8 @@
-"""A consumer's metrics: one dictionary, and the same as Prometheus text.
+"""A consumer's metrics: counters, one dictionary, Prometheus text over HTTP; its streams and status.
 
 The names follow the JMX names of the old consumer and of KIP-125 (specs/zookeeper-coordination.md §8.8);
 unlike those, each carries client, group and consumer id, and they are gone when the consumer is closed.
-
-What a consumer counts for its metrics; see `groupshift.consumers.metrics`.
-
-A consumer's metrics over HTTP, on 127.0.0.1 only.
-
-What an application sees of a consumer besides the consumer itself: its streams and its status.
+HTTP is on 127.0.0.1 only.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""What a member holds, and the order in which it takes, commits and gives up (F1, F8).
+"""The partitions that a member owns, and the order in which it takes, commits and releases them (F1, F8).
 
 Only the reconciler's thread calls this. To take: create the owner node, read offsets, raise the znode,
-fetch. To give up: cut off delivery, stop fetching, commit, delete the owner node.
-
-Giving partitions up: readers finish what they were given, then everything is committed and released.
-
-Start positions that only the log can tell, asked for again with a growing pause.
+fetch. To release: cut off delivery, stop fetching, let readers finish what they have, commit, delete the
+owner node. `Lookups` asks for start positions that only the log knows, again with a growing pause.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
 ZooKeeper watches and Kafka callbacks only post to it. Each pass works by difference on one
 consistent view; whatever could not be done is done by a later pass, never given up.
 
-Carrying out a decision: release, follow the mode, take, start, publish; in this order (F1, F2).
-
-When a member commits: auto commit, and in Kafka mode the proofs that its lease needs (F5).
-
-How a member leaves: one order, whatever fails on the way (L3, N5).
+* `Acting` carries out a decision: release, follow the mode, take, start, publish; in this order (F1, F2).
+* `Cadence` says when to commit: auto commit, and in Kafka mode the proofs that the lease needs (F5).
+* `leave` lets a member leave: one order, whatever fails on the way (L3, N5).
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What the reconciler's thread does next: events handed to it, and timers.
-
-Calls that are carried out by the one thread that owns a client.
+"""Work for one thread: events and timers of the reconciler, and calls to the owner of a client.
 
 confluent-kafka lets one thread at a time into a consumer and does not queue the others fairly: a thread
 that polls in a loop starves every other caller (observed with 2.16.1). So each client here belongs to

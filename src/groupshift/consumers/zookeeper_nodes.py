@@ -1,13 +1,11 @@
-"""Owner and offset nodes of one member: claimed, written and given up in pipelined, guarded transactions.
+"""A member's nodes and its view of the group in ZooKeeper (D5), with watches; broker addresses.
 
-Requests are pipelined: ZooKeeper answers one session's requests in order, so a claim is one round
-trip for any number of partitions. Every change travels in a transaction with a check of the own
-``ids`` node: it exists only as long as the session in which this member registered, hence a change
-that was delayed beyond an expiry fails as a whole (D9).
+Owner and offset nodes are claimed, written and released in pipelined, guarded transactions. ZooKeeper
+answers one session's requests in order, so a claim is one round trip for any number of partitions. Every
+change travels in a transaction with a check of the own ``ids`` node: it exists only as long as the session
+in which this member registered, hence a change that was delayed beyond an expiry fails as a whole (D9).
 
-One consistent view of a group in ZooKeeper (D5), with the watches that tell when it is stale.
-
-Where the brokers are, from ZooKeeper: for a consumer that was given no ``bootstrap.servers``.
+Watches tell when the view is stale. `find_brokers` serves a consumer that got no ``bootstrap.servers``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """`groupshift.ports.consumer.Coordination` on kazoo: session, registration, lease.
 
-Logging in again at ZooKeeper after a login that failed.
-
-Kazoo takes a connection that ends during a SASL login for a wrong password and never connects again. A server
-that is stopped in that moment, or a password that is being changed, would so end a member for good.
+`Relogin` logs in again after a login that failed. Kazoo takes a connection that ends during a SASL login for
+a wrong password and never connects again. A server that is stopped in that moment, or a password that is
+being changed, would so end a member for good.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Who gets which partition: the old consumer's assignors and the thread mapping of Kafka mode.
+"""Assignment: the old consumer's assignors and the thread mapping of Kafka mode.
 
-Every member computes alone and all must compute the same, so these rules are bit-exact.
-Source: specs/zookeeper-coordination.md §§2, 5 and 8.7.
-
-Who owns what in the whole group, thread by thread: what a listener of the global assignment is told.
-
-Source: specs/zookeeper-coordination.md §8.7; Kafka's consumer protocol for `parse_assignment`.
+Every member computes alone and all must compute the same, so these rules are bit-exact. `GroupAssignment` is
+the whole group, thread by thread, as a listener of the global assignment gets it.
+Source: specs/zookeeper-coordination.md §§2, 5 and 8.7; Kafka's consumer protocol for `parse_assignment`.
 """
 
 from __future__ import annotations

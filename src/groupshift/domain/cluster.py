@@ -1,7 +1,7 @@
-"""A cluster as a downgrade sees it: its brokers, its controllers, and its groups by every broker. Plain
-data.
+"""A cluster as runs see it, plain data: `ClusterView` for a downgrade, `PlacementView` for an expansion.
 
-A cluster as an expansion sees it: brokers, leaders, what each broker counts, transactions. Plain data.
+A `ClusterView` has brokers, controllers, and the groups by every broker; a `PlacementView` has brokers,
+leaders, the partition count that each broker uses, and transactions.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""What a snapshot consists of: tables, columns and keys as data, shared by every writer and reader.
+"""The tables, columns, keys and manifests of snapshots as data, shared by every writer and reader.
 
 `SCHEMA` defines each column once, for every move; the tables of a stage's snapshot (`TABLES`) and those of a
-cluster's (`groupshift.domain.evidence`) are selections. Writers, readers and Spark schemas are made
-from these; nothing else names a column type. Layout on disk (architecture.md, "How data flows" 4)::
+cluster's (`CLUSTER_TABLES`) are selections. Writers, readers and Spark schemas are made from these; nothing
+else names a column type. Layout on disk (architecture.md, "How data flows" 4)::
 
     <evidence>/<migration>/<stage>/<moment>/<table>.parquet + manifest.json
     <evidence>/<migration>/<stage>/validation/{verdict.json, differences.parquet, report.html}
 
-A snapshot of all groups of a cluster: its tables, and what its manifest promises.
-
-Layout: one folder with ``manifest.json`` and Parquet files, several to a table where it is large (a file
-is the unit in which a comparison is resumed; a million rows is a good size)::
+A snapshot of all groups of a cluster is one folder with ``manifest.json`` and Parquet files, several to a
+table where it is large (a file is the unit in which a comparison is resumed; a million rows is a good size)::
 
     {"version": 1, "cluster_id": "...", "taken_at_ms": 0, "unique_keys": true,
      "read_from": "kafka",                                # or zookeeper, in-force; absent: kafka
@@ -19,9 +17,8 @@ is the unit in which a comparison is resumed; a million rows is a good size)::
      "versions": {"groupshift": "0.1.0"}}
 
 Only ``offsets`` must be there. A table or a nullable column that is absent on either side is not
-compared, and the verdict says so.
-
-Whether a snapshot belongs to a plan: taken after it was made, and for none other.
+compared, and the verdict says so. A snapshot belongs to a plan if it was taken after the plan was made, and
+for no other plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A consumer group as observed at one moment, in ZooKeeper and at the Kafka coordinator together.
+"""A consumer group at one moment, in ZooKeeper and at the Kafka coordinator together; its fingerprint.
 
-What an approval was given for: if any of it changes, the approval is void.
-
-Offsets and assignment are not in it: they change while a group lives (design/product.md, "approve").
+The fingerprint is what an approval is valid for: if any of it changes, the approval is void. Offsets and
+assignment are not in it: they change while a group lives (design/product.md, "approve").
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""A group as a move of the protocol sees it: its type, its epochs, and which protocol each member speaks.
+"""A group and the brokers of its cluster at one moment: all that rules about a protocol migration read.
 
-A group and the brokers of its cluster at one moment: everything that rules about a protocol move read.
+The group has its type, its epochs, and the protocol of each member; a broker has the settings by which it
+coordinates groups, and what follows from them.
 
-What one broker tells of how it coordinates groups, and what follows from it.
-
-Verified: DescribeConfigs of 3.9.2, 4.0.2 and 4.3.1 tells the migration policy, though Kafka's documentation
+Verified: DescribeConfigs of 3.9.2, 4.0.2 and 4.3.1 returns the migration policy, though Kafka's documentation
 does not list it; no release lets it be changed while the broker runs (error 42).
 """
 

@@ -1,13 +1,10 @@
-"""The two halves of a group view, as each system answers, and how they become one `GroupView`.
+"""From what ZooKeeper and Kafka answer about a group to one `GroupView`, or to rows of a cluster snapshot.
 
-Source: specs/zookeeper-coordination.md §§1, 3, 8.10 (F6, F7), 8.9 (D11).
+`merge` joins the halves of both systems. `view_of` joins one group's `ProtocolView` and a live snapshot of
+it. Groups that ZooKeeper coordinates become rows of the one schema of cluster snapshots: ZooKeeper knows no
+group type, protocol, generation, leader epoch or metadata; what it does not know is null.
 
-A look at a group's brokers and a live snapshot of it become one `GroupView`.
-
-Groups that ZooKeeper coordinates, as rows of the one schema of cluster snapshots.
-
-Source: specs/zookeeper-coordination.md §§1.2, 1.4, 3, 6. ZooKeeper knows no group type, protocol, generation,
-leader epoch or metadata; what it does not know is null.
+Source: specs/zookeeper-coordination.md §§1, 3, 6, 8.10 (F6, F7), 8.9 (D11).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Which partition of ``__consumer_offsets`` holds a group, and who moves when their count grows.
+"""Which partition of ``__consumer_offsets`` holds a group, and which partition count each broker uses.
 
-Source: specs/group-coordinator.md §2 (values of a JVM); the transaction coordinator uses the same
-function with ``__transaction_state``.
-
-Which partition count each broker uses, by what it answers: names are asked, counts are inferred.
+`partition_of` computes the partition and `share_that_stays` how many groups stay when the count grows;
+the transaction coordinator uses the same function with ``__transaction_state``.
 
 A broker hashes a group's name with the count that it read when it started, and names the leader of that
-partition by its current metadata. Whoever asks for enough names can tell the counts apart, unless partitions
-share their leader (one broker). Source: specs/group-coordinator.md §3.1 and §3.4 step 9.
+partition by its current metadata. So `probe_names` gives names to look up, and the answers tell the counts
+apart, unless partitions share their leader (one broker).
+
+Source: specs/group-coordinator.md §2 (values of a JVM), §3.1 and §3.4 step 9.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Plans are data: an ordered list of stages with step, gate and checks, and a hash over all of it.
+"""Plans of one group as data: stages with step, gate and checks; phases; and the JSON document.
 
-A plan as one JSON document: canonical bytes under its hash, with its version and its move.
-
-The moves of one group: their vocabulary of stages, gates, ways back, and what a person asks for.
+A plan is an ordered list of stages with a hash over all of it. Its document is canonical JSON under that
+hash, with its version and its move. The vocabulary of moves is here, too: stages, gates, ways of rollback,
+and what a person asks for. `TRANSITIONS` is the one table of transitions between the phases of a migration.
 
 Source: design/product.md "One lifecycle for every move"; specs/zookeeper-coordination.md §9 (path and
-way back of ``coordination``); specs/group-coordinator.md §§5-6 (``protocol``).
-
-Phases of a migration and the one table of transitions between them.
+rollback of ``coordination``); specs/group-coordinator.md §§5-6 (``protocol``).
 """
 
 from __future__ import annotations

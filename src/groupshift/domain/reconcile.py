@@ -1,12 +1,11 @@
-"""The reconciler's brain: one consistent view in, what to release and what to take out (F2).
+"""The decisions of the reconciler: one consistent view in, what to release and what to take out (F2); leases.
 
-Pure and complete: who may act when is decided here, how is the business of `groupshift.consumers`.
-Source: specs/zookeeper-coordination.md §§8.3, 8.7, 8.10 (F1, F2, F6) and D11.
+Pure and complete: who may act when is decided here; `groupshift.consumers` decides how.
+A `Lease` is how long a member may deliver without an answer from the systems that protect it (F5). Its times
+are seconds of one monotonic clock. A proof counts from the moment the question was *sent*: the server's own
+timer cannot have started later.
 
-How long a member may deliver without having heard from the systems that protect it (F5).
-
-Times are seconds of one monotonic clock. A proof counts from the moment the question was *sent*:
-the server's own timer cannot have started later. Source: specs/zookeeper-coordination.md §8.10 F5, D8, D10.
+Source: specs/zookeeper-coordination.md §§8.3, 8.7, 8.10 (F1, F2, F5, F6) and D8, D10, D11.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Steps are data: a closed union of small values, each with its inverse.
+"""Steps as data: those of one group's plan and those of a cluster run, and what a run does next.
 
-A way back is derived from the way there, never written by hand.
-
-The steps of a run that changes a whole cluster, as data: what a step does, its key, what it needs.
-
-What a run does next, from what is journaled: one table of transitions, nothing else decides.
+A step of a plan has an inverse: its rollback is derived, never written by hand. A step of a run says what it
+does, its key, and what it needs. `NEXT` is the one table of transitions: it alone decides from the journal
+what a run does next.
 """
 
 from __future__ import annotations

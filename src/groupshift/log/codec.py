@@ -1,19 +1,15 @@
-"""The one interpreter that reads: a schema and bytes give a row of plain Python values.
+"""The interpreter of schemas: bytes become a row of plain Python values, and a row the bytes it came from.
 
-Nothing read here is trusted: a length or a count is held against the bytes that are left before
+Reads: nothing in the bytes is trusted. A length or a count is held against the bytes that are left before
 anything is allocated, text must be UTF-8, null only where the schema allows it. Values come as JSON
 knows them: bytes as hex, a UUID in Kafka's own text form (URL-safe base64 without padding). A field
 that the version does not have, and a tagged field that was not written, is not in the row. What can be
-read without an error is written back to the same bytes.
+read without an error is written back to the same bytes. A reader is a function of the bytes, a position in
+them and the list of unknown tags met so far; it gives the value and the position behind it.
 
-A reader is a function of the bytes, a position in them and the list of unknown tags met so far; it
-gives the value and the position behind it. Source: specs/group-coordinator.md §1.2.
-
-The one interpreter that writes: a row as `reading` gives it becomes the bytes it came from.
-
-Byte-identical to what brokers write: lengths and tag numbers in their shortest form, tags in ascending
-order, a tagged field exactly if the row has it (brokers leave defaults out, so readers do not see them).
-Fields that the version does not have are ignored, others must be there.
+Writes: byte-identical to what brokers write. Lengths and tag numbers are in their shortest form, tags in
+ascending order, a tagged field exactly if the row has it (brokers leave defaults out, so readers do not see
+them). Fields that the version does not have are ignored, others must be there.
 
 Source: specs/group-coordinator.md §1.2.
 """
@@ -333,7 +329,7 @@ def encode_value(
 
 
 def encode_blob(schema: Schema, fields: Mapping[str, object]) -> bytes:
-    """A subscription or assignment from the row that `embedded.read_blob` gave, ``version`` included.
+    """A subscription or assignment from its row (`groupshift.log.decode.read_blob`), ``version`` included.
 
     Raises `Rejected` for a row without a known version, or that does not fit.
     """

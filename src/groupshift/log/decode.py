@@ -1,23 +1,16 @@
-"""Records of ``__consumer_offsets`` → columns. The oracle of the SQL decoder and the body of its UDF.
+"""Records of ``__consumer_offsets`` → columns: the oracle of the SQL decoder and the body of its UDF.
 
 Nothing raises here: a record that cannot be understood is a row that says so and keeps its bytes.
 Text that is not UTF-8 makes its record an error row: brokers write UTF-8 only, so such a record was
 damaged, and a replacement character would hash to another partition and re-encode to other bytes.
 
-Source: specs/group-coordinator.md §§1.3, 1.4, 1.9 and 2.
+`read_blob` reads what members say about themselves: the bytes inside types 2 and 5. A broker keeps these
+bytes unread, so they never change a record's status. Rules: a version above 3 is read as 3 and what follows
+is kept as ``remainder`` (forward-compatible by design); a blob that ends early ends at a field's edge (some
+clients leave the user data out); an empty assignment is a member that has not synced. User data belongs to
+the assignor and stays hex.
 
-What members of consumer groups say about themselves: the bytes inside types 2 and 5.
-
-A broker keeps these bytes unread, so nothing in here changes a record's status. Rules: a version above
-3 is read as 3 and what follows is kept as ``remainder`` (forward-compatible by design); a blob that ends
-early ends at a field's edge (some clients leave the user data out); an empty assignment is a member that
-has not synced. User data belongs to the assignor and stays hex.
-
-Source: specs/group-coordinator.md §1.5.
-
-What goes into the decoder and what comes out of it.
-
-Source: specs/group-coordinator.md §1.9 (columns) and §1.1 (envelope).
+Source: specs/group-coordinator.md §1.1 (envelope), §§1.3, 1.4, §1.5 (member bytes), §1.9 (columns) and §2.
 """
 
 from __future__ import annotations

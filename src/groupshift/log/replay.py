@@ -1,17 +1,11 @@
-"""Replay lint: what the coordinator of a release would load from this log.
+"""Replay lint: what the coordinator of a release would load from this log, and the rules that say why.
 
 Per group: it loads, it loads with loss, or its partition's coordinator fails, with the record that
-decides; of a log that Apache Kafka did not write nothing is said.
-Source: specs/group-coordinator.md §1.7 "Replay lint", §4; the releases are data (`releases`).
+decides; of a log that Apache Kafka did not write nothing is said. `load` is the new coordinator's shard while
+it loads: one small state machine a group. It does what the released replay methods do, and stops at the
+first record that they throw on. The releases are data (`groupshift.log.releases`).
 
-The rules of the replay lint: what each one means for a group, and why.
-
-Source: specs/group-coordinator.md §§1.7, 3.1, 4; specs/verified-coordinator.md §§D, F.
-
-The new coordinator's shard while it loads: one small state machine a group.
-
-It does what the released replay methods do (see `releases`), and stops at the first record that they
-throw on. Source: specs/group-coordinator.md §1.7 "Replay lint".
+Source: specs/group-coordinator.md §1.7 "Replay lint", §§3.1, 4; specs/verified-coordinator.md §§D, F.
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
-"""How a schema of Kafka's messages is written down: fields with their versions, tags and nesting.
+"""Schemas of the records of ``__consumer_offsets``: each type's name, its key and the layouts of its value.
 
-One table of these per record type (`keys`, `values`, `embedded`) is all that `reading` and `writing`
-know about a record. Source: specs/group-coordinator.md §1.2.
+A layout has fields with their versions, tags and nesting. It is all that `groupshift.log.codec` knows
+about a record. Keys are classic-encoded in every release, and their leading int16 is the type. Names are
+those of Kafka's schemas.
 
-Every record type of ``__consumer_offsets``: its name, its key and the layouts of its value.
+Layouts of offsets, classic groups and consumer groups (types 0-8 and 16) are read off the generated classes
+of releases 3.7.2, 3.9.2, 4.0.2, 4.1.2, 4.2.1, 4.3.1 and 4.4.0. Those of share groups (types 9-15) and streams
+groups (types 17-23) are read off releases 3.9.2 to 4.4.0; type 18 was gone before any of them and follows
+§1.3. Share and streams groups kept version 0 while their layout changed; the older layouts are marked early
+access.
 
-Keys are classic-encoded in every release, and their leading int16 is the type.
-Source: specs/group-coordinator.md §§1.3 and 1.4.
-
-Layouts of the values of offsets, classic groups and consumer groups (types 0-8 and 16).
-
-Names are those of Kafka's schemas. Read off the generated classes of releases 3.7.2, 3.9.2, 4.0.2, 4.1.2,
-4.2.1, 4.3.1 and 4.4.0; source: specs/group-coordinator.md §1.4.
-
-Layouts of the values of share groups (types 9-15) and streams groups (types 17-23).
-
-Both kept version 0 while their layout changed; the older ones are marked early access. Read off the
-generated classes of releases 3.9.2 to 4.4.0; type 18 was gone before any of them and follows §1.3.
+Source: specs/group-coordinator.md §§1.2, 1.3 and 1.4.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
-"""What the records add up to: offsets, groups, tombstones and what does not belong.
+"""The state of every group at any position of the log, by the rules that both coordinators share.
 
-Source: specs/group-coordinator.md §1.7.
-
-The winners of one group → its family, epoch, members and subscriptions.
+It has offsets, groups, tombstones, and records that do not belong. Per partition and key the record with the
+highest offset wins, whatever its timestamps say; a commit's key is (group, topic, partition) for the types 0
+and 1 alike. Records of aborted transactions must not be among the input (read with
+``isolation.level=read_committed``); of committed ones the record's own offset counts, not that of its
+marker. Records outside their group's partition are kept apart. `group_state` makes a group's family, epoch,
+members and subscriptions of the records that won.
 
 Source: specs/group-coordinator.md §1.7 (family), §1.4 (fields), §1.5 (member bytes).
-
-State of every group at any position of the log, by the rules that both coordinators share.
-
-Per partition and key the record with the highest offset wins, whatever its timestamps say; a commit's
-key is (group, topic, partition) for the types 0 and 1 alike. Records of aborted transactions must not be
-among the input (read with ``isolation.level=read_committed``); of committed ones the record's own offset
-counts, not that of its marker. Records outside their group's partition are kept apart.
-
-Source: specs/group-coordinator.md §1.7.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""What a downgrade changes in a cluster through its brokers, and when a cluster is whole again.
-
-What an expansion changes through the brokers, and when a cluster is whole.
-
-Giving groups without members the offsets that they had, and taking groups away before.
-
-Writing the mode node.
-"""
+"""Changes that runs make at the brokers and to the mode node, and when a cluster is whole again."""
 
 from __future__ import annotations
 

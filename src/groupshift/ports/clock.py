@@ -1,6 +1,6 @@
-"""Time as an argument.
+"""Time as an argument, and crash points: places where a test may kill the process.
 
-Named points at which a test may kill the process: every act must survive each of them.
+Every step must survive a kill at each of them.
 """
 
 from __future__ import annotations

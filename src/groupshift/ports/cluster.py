@@ -1,18 +1,13 @@
-"""Reading groups: one immutable view of ZooKeeper and Kafka together.
+"""Reads of groups and clusters: views, snapshots, rights, and counts of each broker.
 
-Reading all groups of a cluster at once, and keeping what was read.
-
-Looking at one group and at how each broker coordinates groups, for a move of the protocol.
-
-Looking at a whole cluster before its brokers go to an older release.
-
-Looking at where the groups of a cluster are coordinated, and by which partition count.
-
-Whether the tool's own identities may do what a move needs.
-
-What an identity of the tool lacks at a server, and the findings that say so before anything is planned.
-
-Counting the groups of each broker, by what it lists and by what it publishes of itself.
+* `GroupReader`: one immutable view of a group from ZooKeeper and Kafka together.
+* `GroupSnapshots` and the classes after it: all groups of a cluster at once, and a store for them.
+* `ProtocolViews`: one group and how each broker coordinates groups, for a protocol migration.
+* `DowngradeViews`: the whole cluster before its brokers go to an older release.
+* `PlacementViews`: where the groups of a cluster are coordinated, and by which partition count.
+* `Access`: whether the tool's own identities may do what a plan needs. `findings` says before a plan is made
+  what an identity lacks at a server.
+* `GroupLists` and `CoordinatorGauges`: each broker's groups, by its lists and by its metrics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The ZooKeeper side of one group member: session, registration, owner nodes, offset nodes, watches.
+"""The ports of one group member: coordination in ZooKeeper, membership in Kafka, and the fetch of records.
 
-The Kafka side of one group member: membership, assignment, commits under its generation.
-
-Reading records of explicitly given partitions from explicitly given offsets.
+`Coordination` has session, registration, owner nodes, offset nodes and watches; `Membership` has
+assignment and commits under its generation; `Fetch` reads given partitions from given offsets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How members are replaced: the fleet driver port.
+"""The ports of drivers: `FleetDriver` replaces members, `BrokerReplacement` gives nodes another release.
 
-How the nodes of a cluster get another release: the port of the drivers of a downgrade.
+`ClientFence` keeps clients out while brokers restart.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Storing evidence: snapshots and what was derived from them.
+"""Evidence: a store for snapshots and results, signatures, the sealed pack of a run, the members' ledger.
 
-Signing an evidence pack, and checking who signed it.
-
-Sealing the evidence of a run that is about to end.
-
-Reading what the members say they delivered.
+A pack is signed, and anyone can check who signed it. A run is sealed before it ends. The ledger is what the
+members say they delivered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The journal: what must survive a crash. One truth for phases, steps, events and claims.
+"""The journals of migrations and of cluster runs: what must survive a crash.
 
-The journal of runs that change a whole cluster, such as a downgrade of its brokers: what must survive a
-crash.
+One truth for phases, steps, events and claims. A cluster run changes a whole cluster, such as a downgrade of
+its brokers.
 """
 
 from __future__ import annotations

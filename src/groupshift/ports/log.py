@@ -1,12 +1,10 @@
-"""The log of the offsets topic, wherever it is read: at the brokers, or from a copy.
+"""The log of the offsets topic and of other topics: reads, verification of snapshots, tombstones, hashes.
 
-Holding a snapshot of all groups against the bytes of the offsets topic.
-
-Tombstones in the offsets topic, for records that no coordinator would ever delete.
-
-Keeping the hashes of live commits beside the snapshots of a run.
-
-Asking the logs of topics whether they hold records at certain offsets.
+* `LogReader` and `OffsetsLog`: the offsets topic, at the brokers or from a copy.
+* `LogVerification`: compares a snapshot of all groups with the bytes of the offsets topic.
+* `LogErasing`: tombstones for records that no coordinator would ever delete.
+* `CommitHashes`: keeps the hashes of live commits beside the snapshots of a run.
+* `RecordLog`: asks the logs of topics whether they hold records at certain offsets.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ LogProgress = Callable[[int, int], None]
 
 
 class OffsetsLog(Protocol):
-    """What of `groupshift.ports.log.LogReader` a copied log has too. Raises as that one."""
+    """What of `LogReader` a copied log has too. Raises as that one."""
 
     def position(self) -> Position:
         """The end of every partition that is there."""

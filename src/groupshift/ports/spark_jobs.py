@@ -1,6 +1,6 @@
-"""Comparing two snapshots of a cluster's groups under the rules of a move.
+"""Spark jobs that a use case runs, and the comparison of two cluster snapshots under the rules of a move.
 
-Running a Spark job from a use case (Airflow runs the same request through its own operator).
+Airflow runs the same request through its own operator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What became different between two scans.
-
-A group's state as JSON and back: what the journal keeps of a scan.
-"""
+"""What changed between two scans, and a group's state as JSON and back, which the journal keeps."""
 
 from __future__ import annotations
 

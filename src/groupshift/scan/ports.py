@@ -1,6 +1,7 @@
-"""The history of scans: the last state of each group, what changed in each scan, what was toggled.
+"""The ports of scans: their history, the reader of an ensemble, and the brake.
 
-Reading every group of a ZooKeeper ensemble and its Kafka cluster, and the brake of what acts on many.
+The history has the last state of each group, what changed in each scan, and what was toggled. The brake stops
+whatever acts on many groups.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Scan: every group of an ensemble, compared with the last scan, kept in the journal.
+"""The scan of every group of an ensemble, and the use cases of a whole ensemble, ready to call.
 
-The use cases of a whole ensemble, ready to call: scan, what the scans found, waves and the brake.
+A scan is compared with the last one and kept in the journal. `FleetScans` offers scan, what the scans found,
+waves and the brake.
 """
 
 from __future__ import annotations

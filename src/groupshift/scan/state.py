@@ -1,14 +1,12 @@
-"""One row of a scan: what a group is, in which mode, at rest since when, and which stage it is ready for.
+"""A group in one scan: what it is, its mode, since when it is stable, and which stage it is ready for.
 
 Source: specs/zookeeper-coordination.md §§8.3, 8.10 (F7), 9; KIP-125 (which groups can be toggled).
 
-What one scan keeps of a group for the rules that need two looks: the last scan is the first of them.
-
-Since when a group has not changed: what ZooKeeper's transaction ids tell, and what earlier scans saw.
-
-ZooKeeper keeps no time of a deletion, but the directory's pzxid says after which transaction it was. Every
-node that was written later carries a transaction id and a time, so the first of them bounds the moment from
-above: the group is at least as long at rest as that.
+For rules that need two reads of a group, the last scan is the first read. Since when a group has not changed
+follows from ZooKeeper's transaction ids and from earlier scans. ZooKeeper keeps no time of a deletion, but
+the directory's pzxid says after which transaction it was. Every node that was written later carries a
+transaction id and a time, so the first of them bounds the moment from above: the group is stable at least
+since then.
 """
 
 from __future__ import annotations

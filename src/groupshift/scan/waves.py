@@ -1,14 +1,11 @@
-"""Which groups are toggled next: in waves, never more at a time than may still fail.
+"""Waves of toggles: start a few groups, wait until they have settled, go on; stop at the budget or the brake.
 
 Every group that is under way may fail, so a wave is never larger than what is left of the error budget: even
 if all of it fails, no more than the budget has failed. The brake stops before the next wave.
 
-Waves of toggles: start a few, wait until they have settled, go on; stop at the budget or the brake.
-
-Toggling one group of many, through the same migration, fence and compare-and-set as a move of its own.
-
-A group that a scan toggles gets a migration in the journal whose only act is the toggle. So it keeps its
-group to itself, survives a crash (the next scan goes on with it), and `groupshift roll-back` takes it back.
+A toggle uses the migration, fence and compare-and-set of any other move. A group that a scan toggles gets a
+migration in the journal with the toggle as its only step. So it keeps its group to itself, survives a crash
+(the next scan goes on with it), and `groupshift roll-back` takes it back.
 """
 
 from __future__ import annotations

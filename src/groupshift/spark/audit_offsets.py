@@ -1,11 +1,10 @@
-"""One look of an audit in Spark: `groupshift.audit.ports.Comparison` over the log as the brokers hold it.
+"""One comparison of an audit in Spark: `groupshift.audit.ports.Comparison` over the log at the brokers.
 
-What was read within one bracket, as frames: what coordinators answer, and what ZooKeeper holds.
+What coordinators answer and what ZooKeeper holds within one bracket become frames. The transforms take frames
+and return frames; each is one statement of ``sql/audit``. Only records that matter are decoded: the winner of
+each key, then the recent past of the keys that differ. The rules are those of `groupshift.audit.rules`.
 
-The audit as transforms, frames in and frames out; each is one statement of ``sql/audit``.
-
-Only records that matter are decoded: the winner of each key, then the recent past of the keys that differ.
-Source: specs/group-coordinator.md §1.7; the rules are those of `groupshift.audit.rules`.
+Source: specs/group-coordinator.md §1.7.
 """
 
 from __future__ import annotations

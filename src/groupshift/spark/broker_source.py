@@ -1,12 +1,10 @@
-"""The log of a topic fetched from the brokers: straight from the leaders to Arrow, for Spark's tasks.
+"""The log of a topic from the brokers: straight from the leaders to Arrow, for Spark's tasks.
 
 Spark's own Kafka source makes a JVM object of every record and waits at the end of each partition; this one
-asks the leaders itself (`fetch_reader`) and reads the batches as it does those of segment files.
+asks the leaders itself and reads the batches as it does those of segment files.
 
-Batches fetched from the leader of one partition, by requests of our own; no Spark.
-
-While one answer is being read the next is already asked for. A leader that moved or went away is looked up
-again, and what failed is asked for again, within the time of `KafkaCluster`.
+`PartitionReader` needs no Spark. While it reads one answer it has already sent the next request. It looks a
+leader up again that moved or went away, and repeats what failed, within the time of `KafkaCluster`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""SQL checks: statements below ``sql/checks`` that return the offending rows and nothing else.
+"""SQL checks of snapshots, and the way from their rows to findings and ``verdict.json``.
 
-Every statement returns ``topic``, ``partition`` (both may be null) and ``reason``.
-
-From offending rows to findings, and from findings to ``verdict.json``. Pure.
+Every statement below ``sql/checks`` returns the rows that break its rule and nothing else: ``topic``,
+``partition`` (both may be null) and ``reason``.
 """
 
 from __future__ import annotations

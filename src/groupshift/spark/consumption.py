@@ -1,14 +1,13 @@
-"""What the members delivered and what ZooKeeper's log says about ownership, as frames and views.
+"""The audit of a group's consumption: what was lost, delivered twice, or delivered by the wrong member.
 
-Registers, in this order (columns as in ``sql/consumption/<view>.sql``)::
+What the members delivered and what ZooKeeper's log says about ownership become frames. `register` makes
+these views, in this order (columns as in ``sql/consumption/<view>.sql``)::
 
     deliveries     delivery, member, kind, topic, partition, offset, at_ms
     intervals      topic, partition, member, kind, thread_id, session, start_zxid, end_zxid, start_ms,
                    end_ms, ended
     offset_writes  topic, partition, offset, session, zxid, at_ms
     located, runs, tenures, hand_overs, duplicates      derived by SQL
-
-The audit of a group's consumption: what was lost, delivered twice, or delivered by the wrong member.
 """
 
 from __future__ import annotations
@@ -403,7 +402,7 @@ def measure(
     ask: Ask = lambda _gaps: (),
     of_kafka: Isolation = Isolation.READ_COMMITTED,
 ) -> Measured:
-    """Run every query on the registered views (see `groupshift.spark.consumption`). ``ask`` asks the log
+    """Run every query on the registered views (see `register`). ``ask`` asks the log
     about ranges that were delivered to nobody; ``of_kafka`` is the level of all but old members."""
     answers = _answered(_check(spark, "lost", window), ask, of_kafka)
     lost = answers[LogAnswer.LOST]

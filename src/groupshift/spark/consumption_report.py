@@ -1,6 +1,6 @@
-"""An audit as plain values: ``audit.json``, and figures of a stretch of time.
+"""The report of an audit of consumption: ``audit.json``, and one HTML file.
 
-The report of an audit: one HTML file with the figures, the rules, and the owners over time.
+The file has the figures, the rules, and the owners over time. `figures` sums up a stretch of time.
 """
 
 from __future__ import annotations

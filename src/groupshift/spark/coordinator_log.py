@@ -1,24 +1,24 @@
-"""Records of ``__consumer_offsets`` → decoded rows: two ways, and the decoder in Python behind both.
+"""Records of ``__consumer_offsets`` as decoded rows, and what they add up to at any position of the log.
 
 Raw records are frames of ``partition int, offset long, timestamp_ms long, key binary, value binary``;
-decoded ones have the columns of `DECODED`. Source: specs/group-coordinator.md §§1 and 2.
+decoded ones have the columns of `DECODED`. There are two ways to decode, with the decoder in Python behind
+both:
 
-* `Way.SQL`: `sql/coordinator_log/decode.sql` decodes keys of known types, tombstones and commits. It vouches
-  (column ``sure``) only for rows of which it can account for each byte; all others go to
+* `Way.SQL`: ``sql/coordinator_log/decode.sql`` decodes keys of known types, tombstones and commits. It
+  vouches (column ``sure``) only for rows of which it can account for each byte; all others go to
   `groupshift.log.decode` in Arrow batches: values with nested arrays (types 2 to 24),
   unknown types, versions or tags, damaged or left-over bytes, and group names beyond ASCII (SQL has no hash
   over UTF-16 code units).
 * `Way.COMPILED`: all records pass once, in Arrow batches, through compiled code that knows the usual record
   of types 0 to 8 and every key; the odd ones go to the same decoder in Python.
 
-What the coordinator's log adds up to at any position of it: winners, commits, groups, retention.
+`winners`, `commits`, `groups` and `retention` take raw records. They decode only winners, so a state table
+costs one pass of a hash aggregation over keys and offsets, one that fetches the winners, and the decoding of
+as many records as there are keys. They read the records twice: give a dump, not a topic that is compacted
+meanwhile. The input must be ``read_committed``: of a committed transaction the record's own offset counts,
+records of aborted ones must not be there.
 
-Raw records in (`coordinator_log.RAW`), frames out. Only winners are decoded, so a state table costs one pass
-of a hash aggregation over keys and offsets, one that fetches the winners, and the decoding of as many records
-as there are keys. `records` is read twice: give a dump, not a topic that is compacted meanwhile.
-
-The input must be ``read_committed``: of a committed transaction the record's own offset counts, records of
-aborted ones must not be there. Source: specs/group-coordinator.md §1.7.
+Source: specs/group-coordinator.md §§1 and 2, §1.7.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""``__consumer_offsets`` read from segment files that were copied from a broker, in this process.
+"""``__consumer_offsets`` without a Spark session: from copied segment files, or from the leaders.
 
-No Spark session and no cluster: `groupshift.ports.log.OffsetsLog`. Larger copies go through
-`segments`.
+`CopiedLog` reads files that were copied from a broker and needs no cluster
+(`groupshift.ports.log.OffsetsLog`). `DirectLog` reads from the leaders (`groupshift.ports.log.LogReader`).
 
-``__consumer_offsets`` read straight from the leaders in this process: `groupshift.ports.log.LogReader`.
-
-No Spark session: what a cluster of some thousand groups holds is read and decoded in less time than one takes
-to start. Larger logs go through `fetched`.
+What a cluster of some thousand groups holds is read and decoded in less time than a Spark session takes to
+start. Larger logs go through `groupshift.spark.segments` and `groupshift.spark.broker_source`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""The Great Expectations suite of a snapshot, made from `groupshift.domain.evidence.TABLES`.
+"""The Great Expectations suite of a snapshot, made from `groupshift.domain.evidence.TABLES`; its Data Docs.
 
 Every table is small (members, partitions), so the suite runs on the rows Spark collected: 0.05 s per
 table instead of more than 1 s as Spark jobs; and so it names the rows that fail, which it cannot on Spark.
 Importing Great Expectations takes about 9 s of one core; `Library` does it beside the start of the JVM.
 
-Data Docs of Great Expectations without the network: one file a page, with a style of our own.
-
-Great Expectations' pages load Bootstrap, jQuery, fonts and logos from five hosts, and two of their tables are
-filled in by script. Here scripts, foreign styles and pictures are taken out of the finished pages, and the
-tables are written into them. What was lost: filters, sorting, and parts that open at a click (they are open).
+The Data Docs need no network: one file a page, with a style of our own. Great Expectations' pages load
+Bootstrap, jQuery, fonts and logos from five hosts, and two of their tables are filled in by script. Here
+scripts, foreign styles and pictures are taken out of the finished pages, and the tables are written into
+them. What was lost: filters, sorting, and parts that open at a click (they are open).
 """
 
 from __future__ import annotations

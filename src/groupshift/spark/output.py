@@ -1,9 +1,8 @@
-"""What a job leaves behind: JSON, Parquet and HTML, each put in place whole.
+"""Output of a job: JSON, Parquet and HTML, each put in place whole; and the progress of a comparison.
 
-What a comparison has done so far: small results with their final name only once they are whole.
-
-A killed comparison leaves finished parts and parts under temporary names; run again on the same inputs it
-removes the latter and does only what is missing.
+A comparison keeps small results that get their final name only once they are whole. A killed comparison
+leaves finished parts and parts under temporary names; run again on the same inputs it removes the latter and
+does only what is missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The one Spark session of a job: small, quiet, and bound to the loopback address.
+"""Spark sessions: a small quiet one for a job, and one for a comparison of millions of rows.
 
-The Spark session of a comparison of millions of rows: compiled code, adaptive plans, a bounded heap.
+Local sessions are bound to the loopback address. The large one has compiled code, adaptive plans and a
+bounded heap.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Snapshots on disk: first proven whole, then read by Spark.
 
-Spark schemas of snapshot tables, derived from `groupshift.domain.evidence.TABLES`.
+Spark schemas of their tables follow from `groupshift.domain.evidence.TABLES`.
 """
 
 from __future__ import annotations

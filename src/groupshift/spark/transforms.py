@@ -1,6 +1,6 @@
-"""Differences between two snapshots, by class. Pure: frames in, a frame out.
+"""Differences between two snapshots, by class, and the equality rules that allow some of them.
 
-Every difference is one row::
+Pure: frames in, a frame out. Every difference is one row::
 
     table string      which table it was found in
     class string      lost | extra | regressed | advanced | metadata_only
@@ -8,7 +8,7 @@ Every difference is one row::
     subject string    what differs, for people: ``orders-3 (zookeeper)``, ``member g_m1-2``
     before, after string       the two values, null where absent
 
-The equality rules of one comparison, read from the JSON that `groupshift.domain.equality` makes.
+`Rules` are read from the JSON that `groupshift.domain.equality` makes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Comparing two verified snapshots: differences, rules, SQL checks and expectations, in this order.
+"""Comparison of two verified snapshots: differences, rules, SQL checks and expectations, in this order.
 
-The report of a comparison: one HTML file that says what was compared and what was found.
+Its report is one HTML file that says what was compared and what was found.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ class SparkLogVerification:
 
 
 def unlike(kept: DataFrame, commits: DataFrame) -> DataFrame:
-    """What of ``kept`` (`rows.committed` of a snapshot) is not so in ``commits`` (`states.commits` of decoded
-    winners), and the other way round: group, topic, partition, and the reason in words."""
+    """What of ``kept`` (`compare.differences.committed` of a snapshot) is not so in ``commits``
+    (`coordinator_log.commits` of decoded winners), and the other way round: group, topic, partition, and the
+    reason in words."""
     return kept.sparkSession.sql(_statement(), kept=kept, commits=commits)
 
 

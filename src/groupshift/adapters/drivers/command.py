@@ -1,18 +1,13 @@
-"""Fleet driver `command`: programs of the deployer's own, asked with arguments and answering in JSON.
+"""The drivers `command`: programs of the deployer replace members or nodes and answer in JSON.
 
-Three argument templates, ``start``, ``observe`` and ``undo``; none goes through a shell. `ANSWERS` says what
-each prints; docs/fleet-drivers.md is the contract for people.
+Each driver takes argument templates; none goes through a shell:
 
-Replacement driver `command`: programs of the deployer's own, asked with arguments and answering in JSON.
-
-Two argument templates, ``start`` and ``observe``; none goes through a shell. `NODE_ANSWERS` says what each
-prints;
-docs/downgrade.md is the contract for people.
-
-A driver of nodes that keeps clients out, too: `groupshift.ports.driver.ClientFence`.
-
-Two argument templates, ``keep_out`` and ``let_in``; none goes through a shell. What they do is up to the
-deployer: an ACL, a quota, a listener that is closed. docs/expansion.md is the contract for people.
+* the fleet driver ``start``, ``observe`` and ``undo``. `ANSWERS` says what each program prints;
+  docs/fleet-drivers.md is the contract for people;
+* the replacement driver ``start`` and ``observe``. `NODE_ANSWERS` says what each program prints;
+  docs/downgrade.md is the contract for people;
+* the fence (`groupshift.ports.driver.ClientFence`) ``keep_out`` and ``let_in``. The deployer decides what
+  they do: an ACL, a quota, a listener that is closed. docs/expansion.md is the contract for people.
 """
 
 from __future__ import annotations

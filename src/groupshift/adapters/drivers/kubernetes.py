@@ -1,15 +1,11 @@
 """Fleet driver `kubernetes`: Deployments and StatefulSets whose pods are members of the group.
 
 The workloads of a group are those of the namespace with the label ``groupshift.io/group``. A change is one
-compare-and-set patch a workload (`rollout`), remembered in an annotation of the workload itself, so any
-process can go on where another one stopped. docs/fleet-drivers.md says what a team prepares.
+compare-and-set patch a workload (`groupshift.adapters.drivers.workloads.decide`). An annotation of the
+workload remembers it, so any process can resume the change. docs/fleet-drivers.md says what a team prepares.
 
-The few requests that the driver `kubernetes` makes, over the official client, as plain documents.
-
-The client's generated models are not used: they refuse what a server of another release answers. Paths are
-those of the published OpenAPI of apps/v1 and core/v1.
-
-Who is in a workload's slots: pods, whether they run, and which member of the group each one is. Pure.
+Requests go through the official client, but as plain documents: the client's generated models refuse what a
+server of another release answers. Paths are those of the published OpenAPI of apps/v1 and core/v1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Fleet driver `manual`: a person deploys; the driver says what, the group view shows when it is done.
+"""The drivers `manual`: a person deploys members or nodes by an instruction.
 
-Replacement driver `manual`: a person gives nodes another release, the cluster tells when it is done.
+The group view shows when members are replaced. The cluster shows when a node runs the other release.
 """
 
 from __future__ import annotations

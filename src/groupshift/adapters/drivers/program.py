@@ -1,6 +1,7 @@
-"""One run of a program: its output, its exit code, and the end of what it complained about.
+"""Programs that a driver runs: argument templates, and one run with its output and exit code.
 
-Argument templates: a change's values put into the arguments of a program, never through a shell.
+Values of a change are put into the arguments, never through a shell. Only the end of
+its standard error is kept.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Kubernetes documents as a fleet: which slots a workload has, who is in them, what was changed before.
+"""Kubernetes workloads as data: slots, pods, earlier changes, and the patch that makes the next change.
 
 Pure: documents (of apps/v1 and core/v1) come in, values go out. What the driver has to remember is kept in
 one annotation of the workload, `CHANGES`, and written in the same patch as the change itself.
 
-What to write into a workload for a change: one strategic merge patch, or the reason why not. Pure.
-
-A StatefulSet replaces from its highest ordinal down: the patch moves ``rollingUpdate.partition``, so a
-canary of n members is its last n pods. A Deployment has no such place to stop, so it is changed as a whole.
-The patch carries the resource version it was decided on (compare and set), the new template and the driver's
-memory.
+`decide` gives one strategic merge patch, or the reason why not. A StatefulSet replaces from its highest
+ordinal down: the patch moves ``rollingUpdate.partition``, so a canary of n members is its last n pods. A
+Deployment has no such place to stop, so it is changed as a whole. The patch carries the resource version it
+was decided on (compare and set), the new template and the driver's memory.
 """
 
 from __future__ import annotations

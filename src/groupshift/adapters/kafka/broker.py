@@ -1,8 +1,7 @@
-"""One connection to one broker: versions negotiated, logged in, requests answered in order.
+"""One connection to one broker: it negotiates versions, logs in, and reads answers in order.
 
-Frames over one TCP or TLS connection; every wait has a deadline.
-
-Logging in at a broker: SaslHandshake, then SaslAuthenticate with the bytes of the mechanism (KIP-152).
+Frames go over one TCP or TLS connection; every wait has a deadline. A login is SaslHandshake, then
+SaslAuthenticate with the bytes of the mechanism (KIP-152).
 """
 
 from __future__ import annotations

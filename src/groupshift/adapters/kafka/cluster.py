@@ -1,8 +1,7 @@
 """One connection to each broker of a cluster, made when it is first needed; metadata and coordinators.
 
-From librdkafka's security keys, which `[kafka.properties]` is written in, to kafka-python's settings.
-
-What people are told when Kafka refuses or does not answer; no secret is ever quoted.
+`client_settings` turns librdkafka's security keys, which `[kafka.properties]` is written in, into
+kafka-python's settings. Messages about a Kafka that refuses or does not answer quote no secret.
 """
 
 from __future__ import annotations

@@ -1,21 +1,16 @@
-"""What a downgrade changes through the brokers: `groupshift.ports.changes.ClusterActs`.
+"""Changes to a cluster through its brokers: configurations, groups that commit, joins, more partitions.
 
-Configurations of topics and groups: told and changed one by one (KIP-339, IncrementalAlterConfigs).
+Implements `groupshift.ports.changes.ClusterActs` and `groupshift.ports.changes.TopicExpansion`.
 
-Groups of groupshift's own that commit once to every partition of the offsets topic.
-
-A segment is rolled only when something is appended, and only what is not in the newest segment is
-compacted. The groups commit for the offsets topic itself, so nobody's topic is named, and are deleted again.
-
-One classic member joins a group and leaves it: what converts an empty group of type consumer.
-
-Nothing is committed. Source: specs/group-coordinator.md §5.3, specs/verified-coordinator.md §C (a classic
-join to a consumer group without members makes it classic; its offsets stay).
-
-More partitions of the offsets topic: `groupshift.ports.changes.TopicExpansion`.
-
-Asked of the controller that the metadata names: in ZooKeeper mode no other broker does it, in KRaft mode any
-broker hands it on.
+* Configurations of topics and groups are read and changed one by one (KIP-339, IncrementalAlterConfigs).
+* Groups of groupshift's own commit once to every partition of the offsets topic: a segment is rolled only
+  when something is appended, and only what is not in the newest segment is compacted. They commit for the
+  offsets topic itself, so no other topic is named, and are deleted again.
+* `join_and_leave`: one classic member joins an empty group of type consumer and leaves it; that makes the
+  group classic. It commits nothing and the group's offsets stay (specs/group-coordinator.md §5.3,
+  specs/verified-coordinator.md §C).
+* The controller that the metadata names gets the request for more partitions: in ZooKeeper mode no other
+  broker does it, in KRaft mode any broker hands it on.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""`groupshift.ports.changes.OffsetRestoring` by raw requests.
+"""Changes to groups through the brokers: restore offsets, delete groups, write tombstones.
 
-Not by confluent-kafka: it appends a NUL to metadata, takes one group a call, and does not repeat what a
-coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
+Implements `groupshift.ports.changes.OffsetRestoring` and `groupshift.ports.log.LogErasing`.
 
-Deleting groups with all their offsets, however many those are.
+Offsets are restored by raw requests. confluent-kafka appends a NUL to metadata, takes one group a call, and
+does not repeat what a coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
 
-A coordinator writes the tombstones of one request to a partition as one batch, which may not be larger than
-``max.message.bytes`` of the offsets topic. A NEW one refuses it then; an OLD one forgets the group, answers
-that it is deleted, and leaves everything in the log (H39). So a large group loses its offsets in parts first
-(KIP-496), by both.
+A coordinator writes the tombstones of one DeleteGroups request to a partition as one batch, which may not be
+larger than ``max.message.bytes`` of the offsets topic. A NEW one refuses the request then; an OLD one
+forgets the group, answers that it is deleted, and leaves everything in the log (H39). So a large group loses
+its offsets in parts first (KIP-496), at both.
 
-Tombstones written by a producer: `groupshift.ports.log.LogErasing`.
-
-Brokers let nobody produce to an internal topic but clients that call themselves ``__admin_client``
-(specs/group-coordinator.md §3.2, seen on 3.9.2).
+A producer writes the tombstones of `ProducerErasing`. Brokers let nobody produce to an internal topic but
+clients that call themselves ``__admin_client`` (specs/group-coordinator.md §3.2, seen on 3.9.2).
 """
 
 from __future__ import annotations

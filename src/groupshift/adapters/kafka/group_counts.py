@@ -1,6 +1,6 @@
-"""`groupshift.ports.cluster.GroupLists`: every broker's list, counted.
+"""Counts of the groups of each broker: by the lists it gives, and by the metrics it publishes.
 
-`groupshift.ports.cluster.CoordinatorGauges` by JMX, with the tool that Kafka ships for it.
+Implements `groupshift.ports.cluster.GroupLists` and, by JMX, `groupshift.ports.cluster.CoordinatorGauges`.
 
 JMX is Java's own serialised objects over RMI; no library of Python speaks it (those that say so start Java
 with a jar of theirs, or talk to a Jolokia agent in the broker). So Kafka's `org.apache.kafka.tools.JmxTool`

@@ -1,14 +1,12 @@
-"""The Kafka half of a group: membership, committed offsets, log starts and ends, partition counts.
+"""The Kafka half of a group, or of many: membership, committed offsets, log starts and ends, rights.
 
-The Kafka half of many groups: one request a coordinator and question, for a window of groups at a time.
+Many groups take one request a coordinator and question, for a window of groups at a time. The broker that
+lists a group coordinates it, so no coordinator lookup is needed for each group. What cannot be read of one
+group is a sentence about that group; it keeps no other group from being read.
 
-Who coordinates a group follows from the broker that lists it, so no coordinator is asked for one by one. What
-cannot be read of one group is a sentence about that group; it keeps no other from being read.
-
-Whether the tool's identity may see a group and all its topics.
-
-A broker leaves out of its lists what this user may not see, without a word: topics, groups and committed
-offsets. Asked for by name it says that it refuses.
+`KafkaRights` says whether the tool's identity may see a group and all its topics. A broker silently leaves
+out of its lists what this user may not see: topics, groups and committed offsets. It refuses only what a
+request names.
 """
 
 from __future__ import annotations

@@ -4,19 +4,14 @@ kafka-python's admin client is not used: it keeps a group's coordinator for ever
 as text, fails a whole answer for one partition and waits without a deadline. Its connections, protocol
 messages and logins are what it is made of, and have none of this (docs/adr/0004).
 
-kafka-python's broker connections with two corrections: no socket is left open, no answer is lost.
+Two faults of its broker connections are corrected here. kafka-python 3.0.12 does not close the socket of a
+refused connection or failed TLS handshake (it waits for the garbage collector), and throws away what it
+received together with the end of a connection. Brokers before 2.1 close right after refusing a login, so the
+refusal would look like a lost connection.
 
-kafka-python 3.0.12 does not close the socket of a refused connection or failed TLS handshake (it waits
-for the garbage collector), and throws away what it received together with the end of a connection. Brokers
-before 2.1 close right after refusing a login, so the refusal would look like a lost connection.
-
-One lazily made session with the brokers and bounded retries.
-
-The five questions of an observer in Kafka's protocol, each asked in one round.
-
-Versions are the newest whose form all brokers since 0.11 share (Kafka's message definitions).
-
-Log starts and ends of partitions that many groups share; one that cannot be read spoils no other.
+`KafkaConnection` opens one `Session` when it is first needed and bounds its retries. Requests have the
+newest version whose form all brokers since 0.11 share (Kafka's message definitions). `ends_of` reads log
+starts and ends of partitions that many groups share; a partition that cannot be read spoils no other.
 """
 
 from __future__ import annotations

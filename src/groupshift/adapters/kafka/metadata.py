@@ -1,8 +1,8 @@
-"""Features of a cluster and its metadata quorum, asked of and changed at any broker.
+"""Features, metadata quorum and replicas of a cluster, as any one broker knows them.
 
-Sources: KIP-584 (features), KIP-778 (safe and unsafe downgrades), KIP-595 and KIP-836 (DescribeQuorum).
-
-Metadata of one broker: whether every partition is led and every replica on a running broker in sync.
+Features can be changed, too. Replicas: whether every partition has a leader and every replica is in sync on
+a running broker. Sources: KIP-584 (features), KIP-778 (safe and unsafe downgrades), KIP-595 and KIP-836
+(DescribeQuorum).
 """
 
 from __future__ import annotations

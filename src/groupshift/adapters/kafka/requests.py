@@ -1,20 +1,9 @@
-"""The questions about groups, many groups a request; and what an answer says of each of its groups.
+"""Requests about groups, coordinators and brokers, and what each answer says.
 
-Sources: KIP-709 (OffsetFetch 8: many groups), KIP-447 (require_stable), KIP-848 (ConsumerGroupDescribe),
-specs/group-coordinator.md, section 5.4.
-
-Which coordinator a broker names, and whether it serves a group itself.
-
-Source: specs/group-coordinator.md §3.4 step 9 and §7.3; KIP-699 (many groups a request).
-
-The questions to one chosen broker about how it coordinates groups; and what its answers say.
-
-Sources: KIP-699 (FindCoordinator 4: many keys), KIP-226 and KIP-569 (DescribeConfigs), KIP-848.
-
-Requests about what a broker supports, how it and its groups are configured; and what the answers say.
-
-Sources: KIP-584 (features), KIP-226 (DescribeConfigs and the source of a value), KIP-1142
-(ListConfigResources).
+Requests about groups take many groups each. Sources: KIP-709 (OffsetFetch 8: many groups), KIP-447
+(require_stable), KIP-848 (ConsumerGroupDescribe), KIP-699 (FindCoordinator 4: many keys), KIP-226 and KIP-569
+(DescribeConfigs and the source of a value), KIP-584 (features), KIP-1142 (ListConfigResources);
+specs/group-coordinator.md §3.4 step 9, §5.4 and §7.3.
 """
 
 from __future__ import annotations

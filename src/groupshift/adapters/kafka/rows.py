@@ -1,9 +1,6 @@
-"""From what coordinators answer about one group to its rows.
+"""Rows of one group, and its values for a protocol migration, from what its coordinator answers.
 
-From what a coordinator answers about one group to the group of a protocol move.
-
-What classic consumers and their leader tell each other through the coordinator: topics and partitions.
-
+Bytes of classic members are read here: their subscription and what their leader assigned to them.
 Source: Apache Kafka, "ConsumerProtocolSubscription.json" (int16 version, array of topic names, nullable
 bytes) and "ConsumerProtocolAssignment.json" (int16 version, array of topic name with an array of int32,
 nullable bytes); later versions only append.

@@ -1,7 +1,7 @@
-"""Live snapshots of all groups of a cluster: `groupshift.ports.cluster.GroupSnapshots`,
-and what groups have committed alone.
+"""Live snapshots of all groups of a cluster: `groupshift.ports.cluster.GroupSnapshots`.
 
-Log starts and ends of all partitions of some topics: two requests a leader, again where leaders move.
+Reads committed offsets alone, too (`groupshift.ports.cluster.CommittedOffsets`). `LogEnds` reads log starts
+and ends of all partitions of some topics: two requests a leader, repeated where leaders move.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Live looks at a whole cluster before a downgrade: `groupshift.ports.cluster.DowngradeViews`.
+"""Live views of a cluster's brokers before a run: for a downgrade, for placement, for a protocol migration.
 
-Live looks at placement, each broker by itself: `groupshift.ports.cluster.PlacementViews`.
-
-Live looks at one group and every broker: `groupshift.ports.cluster.ProtocolViews`.
+Implements `groupshift.ports.cluster.DowngradeViews` (the whole cluster),
+`groupshift.ports.cluster.PlacementViews` (each broker by itself) and
+`groupshift.ports.cluster.ProtocolViews` (one group and every broker).
 """
 
 from __future__ import annotations

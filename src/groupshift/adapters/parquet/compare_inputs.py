@@ -1,6 +1,7 @@
-"""Cluster snapshots on disk: proven whole and comparable before Spark is started.
+"""Input and outcome of a comparison of cluster snapshots: files checked before Spark starts; plain data.
 
-What a comparison came to: findings by rule, counts by class, and the files it leaves. Plain data.
+`verify` proves that a snapshot is whole, `comparable` that two belong together. `Outcome` holds findings by
+rule, counts by class, and the files that a comparison leaves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Snapshots as Parquet files with a manifest: `groupshift.ports.evidence.EvidenceStore`.
 
-Files put in place whole, and what to say where they cannot be written.
+Every file is put in place whole; `unwritable` says why one cannot be written.
 """
 
 from __future__ import annotations

@@ -1,19 +1,16 @@
-"""Rows of committed offsets as Arrow tables, and two 64-bit hashes of each: no Spark, no row in Python.
+"""Two 64-bit hashes of each row of committed offsets, and checksums of many rows: no Spark, no row in Python.
 
-A hash starts from a seed and takes in one 64-bit word after the other, ``h = mix(h * factor + word)``, where
-``mix`` is the finaliser of splitmix64 (a bijection; Steele, Lea, Flood, OOPSLA 2014). A number is one word;
-a text is one word too: its length and its bytes, eight at a time, taken in the same way. Texts are read as
-Parquet keeps them, coded by a dictionary, and hashed once a dictionary. Both hashes differ in seed and
-factor, from the texts on. What is absent counts as -1 and as an empty text.
+Rows are Arrow tables. A hash starts from a seed and takes in one 64-bit word after the other,
+``h = mix(h * factor + word)``, where ``mix`` is the finaliser of splitmix64 (a bijection; Steele, Lea, Flood,
+OOPSLA 2014). A number is one word; a text is one word too: its length and its bytes, eight at a time, taken
+in the same way. Texts are read as Parquet keeps them, coded by a dictionary, and hashed once a dictionary.
+Both hashes differ in seed and factor, from the texts on. What is absent counts as -1 and as an empty text.
 
-Order-free checksums of rows, by file and by segment, and the keys whose rows are the same on both sides.
-
-A row gives two 64-bit hashes of its key and the compared values (`groupshift.adapters.parquet.row_hashes`). A
-checksum is the number of rows and the sum of either hash modulo 2^64. The order of rows and files does not
-matter, and checksums of parts add up to that of the whole, which is what makes them resumable. That two
-different sets of rows get the same checksum takes a collision of both sums: about 2^-128 if the hashes
-behave as random; over 2^18 segments less than 2^-109. It is no defence against an author of rows who aims
-at it; the SHA-256 of the manifest is.
+A checksum is the number of rows and the sum of either hash (of the key and the compared values) modulo 2^64,
+by file and by segment. The order of rows and files does not matter, and checksums of parts add up to that of
+the whole, so a comparison can be resumed. For two different sets of rows to get the same checksum, both sums
+must collide: about 2^-128 if the hashes behave as random; over 2^18 segments less than 2^-109. It is no
+defence against an author of rows who aims at it; the SHA-256 of the manifest is.
 """
 
 from __future__ import annotations

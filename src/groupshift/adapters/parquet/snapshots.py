@@ -1,6 +1,6 @@
-"""Cluster snapshots as folders of Parquet files: `groupshift.ports.cluster.ClusterSnapshotStore`.
+"""Cluster snapshots as folders of Parquet files, and hashes of live commits as JSON files.
 
-Hashes of live commits as JSON files: `groupshift.ports.log.CommitHashes`.
+Implements `groupshift.ports.cluster.ClusterSnapshotStore` and `groupshift.ports.log.CommitHashes`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
 """Runs a Spark job through spark-submit (Airflow runs the same request through its own operator).
 
-The files that go with a job: this package as one zip with its SQL files, so that a cluster needs no copy
-of it, and Spark's keys from the settings in a file that only we can read: a command line is everybody's.
+The files that go with a job are this package as one zip with its SQL files, so a cluster needs no copy of
+it, and Spark's keys from the settings in a file that only we can read: everybody can read a command line.
 
-What the JVM of a job's driver is told: a job lives for seconds.
-
-Spark's classes as the JVM maps them into memory, kept from one start to the next (JEP 310, JEP 350).
-
-Half of what a JVM does until Spark runs is to read, verify and link some 15,000 classes. The first JVM of a
-Spark installation writes those it has loaded into an archive when it ends; later ones map it. The JVM itself
-refuses an archive that was made by another JVM or of other jars, and then starts as if there were none.
-
-The archive (about 140 MB) is kept in a folder of the user's own, for what lies there is executed. A JVM
-writes a draft, whose header comes last; the next start puts a finished draft in place.
+The driver's JVM gets options for a job that lives for seconds: among them, it maps Spark's classes from an
+archive (JEP 310, JEP 350). Half of what a JVM does until Spark runs is to read, verify and link some 15,000
+classes. The first JVM of a Spark installation writes the classes that it loaded into an archive when it
+ends; later ones map it. The JVM itself refuses an archive of another JVM or of other jars, and then starts
+as if there were none. The archive (about 140 MB) is kept in a folder of the user's own, because the JVM
+executes what lies there. A JVM writes a draft, whose header comes last; the next start puts a finished draft
+in place.
 """
 
 from __future__ import annotations

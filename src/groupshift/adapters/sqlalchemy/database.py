@@ -1,16 +1,12 @@
-"""The journal's database: SQLite by default, PostgreSQL for a team.
+"""The journal's database: SQLite by default, PostgreSQL for a team; its schema, SQL and failures.
 
-What a failure of the database means, and how it may be told: passwords stay out of it.
+The schema has versions, applied in order, each in one transaction. Version 1 is what release 0.1.0 made,
+which wrote down no version: its statements change nothing where its tables are there already, so an old
+database and an empty one take the same way (docs/adr/0012).
 
-The schema of the journal's database: versions, applied in order, each in one transaction.
-
-Version 1 is what release 0.1.0 made, which wrote down no version: its statements change nothing where its
-tables are there already, so an old database and an empty one take the same way (docs/adr/0012).
-
-The SQL of the journal, read from ``sql/journal``: one statement a file, bound parameters only.
-
-A statement is written once for all databases; where one of them needs words of its own, the file is called
-``<name>.<database>.sql`` (``sqlite``, ``postgresql``).
+SQL is read from ``sql/journal``: one statement a file, bound parameters only, written once for all databases.
+Where one database needs words of its own, the file is called ``<name>.<database>.sql`` (``sqlite``,
+``postgresql``). Messages about failures contain no password.
 """
 
 from __future__ import annotations

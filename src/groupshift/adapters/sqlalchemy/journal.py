@@ -1,6 +1,6 @@
-"""The journal in a database: SQLite by default, PostgreSQL for a team.
+"""The journals of migrations and of cluster runs in a database: SQLite by default, PostgreSQL for a team.
 
-The journal of cluster runs in the journal's database.
+Implements `groupshift.ports.journal.Journal` and `groupshift.ports.journal.ClusterRuns`.
 """
 
 from __future__ import annotations

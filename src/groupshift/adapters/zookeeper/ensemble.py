@@ -1,12 +1,9 @@
-"""The ZooKeeper half of many groups, read in a few large requests a window.
+"""The ZooKeeper half of many groups, and their offset nodes, in a few large requests a window.
 
-A group with m members, t topics and p partitions costs 9 + m + 2t + 2p reads; a window of groups costs three
-round trips, however many they are. Of a migration-aware member only the migration id is read: its payload is
-the registration, with what the member says about itself (§8.10 F6).
-
-Offset nodes of many groups with their times: `groupshift.audit.ports.OffsetNodes`.
-
-A window of groups costs three round trips, however many they are (see `multiread`).
+Implements `groupshift.audit.ports.OffsetNodes`, too. A group with m members, t topics and p partitions costs
+9 + m + 2t + 2p reads; a window of groups costs three round trips, however many they are
+(`groupshift.adapters.zookeeper.multiread`). Of a migration-aware member only the migration id is read: its
+payload is the registration, with what the member says about itself (§8.10 F6).
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""The mode node in a real ZooKeeper: compare-and-set, read back (F7, N7).
+"""The mode node of a group, the brake, and whether this session may change nodes.
 
-The brake: one znode that everybody can write, also with ZooKeeper's own shell.
+The mode is written by compare-and-set and read back (F7, N7). The brake is one znode that everybody can
+write, also with ZooKeeper's own shell.
 
-Whether this session may change nodes, asked of the server by transactions that cannot succeed.
-
-ZooKeeper checks a transaction's operations one after the other and applies none of them when one fails. A
-last one that always fails (a check of a node that nobody has) makes it a question: where an earlier one fails
-by NoAuth, the identity lacks a right; where only the last one fails, it has them all. Nothing is changed and
-no watch fires.
+`ZookeeperRights` asks the server by transactions that cannot succeed. ZooKeeper checks a transaction's
+operations one after the other and applies none of them when one fails. A last one that always fails (a check
+of a node that nobody has) makes the transaction a question: where an earlier one fails by NoAuth, the
+identity lacks a right; where only the last one fails, it has them all. Nothing is changed and no watch fires.
 """
 
 from __future__ import annotations

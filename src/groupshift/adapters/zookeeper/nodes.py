@@ -1,6 +1,6 @@
-"""Znodes become members, owners and offsets; what cannot be understood becomes a sentence.
+"""The ZooKeeper half of a group, from one consistent view of who is registered (D5).
 
-The ZooKeeper half of a group, from one consistent view of who is registered (D5).
+Znodes become members, owners and offsets; a node that cannot be understood becomes a sentence.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""One lazily opened ZooKeeper session with bounded retries, for reading groups and writing the mode.
+"""One ZooKeeper session, opened when it is first needed, with bounded retries; kazoo stays in this package.
 
-All access of the observing side goes through `ZookeeperConnection.call`; what it hands to the callable
-is a `Session`, which pipelines its requests. kazoo stays inside this package.
-
-Which Kafka cluster keeps its nodes in a ZooKeeper ensemble.
+Serves to read groups and to write the mode. All access of the observing side goes through
+`ZookeeperConnection.call`; what it hands to the callable is a `Session`, which pipelines its requests.
+`cluster_id` says which Kafka cluster keeps its nodes in the ensemble.
 """
 
 from __future__ import annotations

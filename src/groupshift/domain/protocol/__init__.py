@@ -1,7 +1,7 @@
 """Moving a group between the two rebalance protocols: that of JoinGroup (classic) and KIP-848's (consumer).
 
-`model` and `broker` are what is looked at, `answers` what a coordinator will answer, `preflight` the rules
-before a move, `settled` those that a sensor waits for.
+`groupshift.domain.group_protocol` is what is looked at, `answers` what a coordinator will answer,
+`preflight` the rules before a move, `settled` those that a sensor waits for.
 
 Sources: KIP-848; specs/group-coordinator.md, section 5; specs/verified-coordinator.md, section C.
 """

@@ -1,13 +1,12 @@
-"""Functions compiled by numba, their machine code kept where it disturbs nobody (ADR 10).
+"""Functions that numba compiles, a cache for their machine code (ADR 10), and loads of numbers from bytes.
 
 Numba keeps compiled code beside the source by default: in the repository, or nowhere on a read-only
 install. Here it is kept in one folder below the temporary one, which belongs to this user alone (what is
 read from there is executed) and is named after the source of this package: numba itself does not see that
 a function called from another file has changed. Where no such folder can be had, nothing is kept.
 
-Numbers read from bytes: one load each, unaligned, without the interpreter's bounds and signs.
-
-For compiled functions only; the caller has made sure that the bytes are there.
+A number takes one unaligned load, without the interpreter's bounds and signs. Only compiled functions may
+use these loads; the caller has made sure that the bytes are there.
 """
 
 # ruff: noqa: ARG001 - numba demands these signatures

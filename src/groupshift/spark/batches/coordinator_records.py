@@ -1,15 +1,13 @@
-"""Coordinator records taken apart by one compiled loop; nested values by `coordinator_values`.
+"""Decoder of batches of coordinator records: one compiled loop, and Python for unusual records.
 
-Like `sql/coordinator_log/decode.sql` it knows the usual record and vouches for nothing else: what it leaves
-is for the decoder in Python. Other than SQL it also knows the hash over UTF-16 code units and nested values.
-Source: specs/group-coordinator.md §§1.3, 1.4 and 2.
+The loop takes the usual record apart and vouches for nothing else, like ``sql/coordinator_log/decode.sql``;
+what it leaves is for the decoder in Python. Other than SQL it also knows the hash over UTF-16 code units and
+nested values (`groupshift.spark.batches.coordinator_values`).
 
-Batches of raw coordinator records → batches of decoded ones: compiled code, and Python for what is odd.
+`RAW` and `DECODED` are the columns of raw and of decoded records. The fields of a commit's value are columns
+of their own; ``decoded`` is JSON, and null for commits.
 
-The columns of raw and of decoded coordinator records, and how a row of the Python decoder fills them.
-
-Source: specs/group-coordinator.md §1.9. The fields of a commit's value are columns of their own; ``decoded``
-is JSON, and null for commits.
+Source: specs/group-coordinator.md §§1.3, 1.4, 1.9 and 2.
 """
 
 # ruff: noqa: PLR2004 - widths, types and versions that the format fixes

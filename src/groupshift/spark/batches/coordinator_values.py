@@ -1,11 +1,8 @@
-"""JSON of a classic group's value (type 2) with what its members subscribed to and were assigned, compiled.
+"""Values of coordinator records of types 2 to 8 as JSON, compiled: what brokers write all day.
 
-As `coordinator_values`: what is unusual is left to the decoder in Python. Source: specs/group-coordinator.md,
-sections 1.4 and 1.5.
+A classic group (type 2) comes with what its members subscribed to and were assigned.
 
-Values of coordinator records of types 2 to 8 as JSON, compiled: what brokers write all day.
-
-The decoder in Python (`groupshift.log`) decides what a record means; this one only knows
+The decoder in Python (`groupshift.log.decode`) decides what a record means; this one only knows
 the usual record and gives up on all else, so that the other one gets it: unknown versions and tags, early
 layouts, anything left over or cut off, text beyond printable ASCII, member bytes that end early. Where it
 does not give up, its JSON is that decoder's, byte for byte. Source: specs/group-coordinator.md §§1.4, 1.5.

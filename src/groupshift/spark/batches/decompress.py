@@ -1,6 +1,6 @@
-"""Compressed batches become plain ones, before their records are read.
+"""Decompression: compressed batches become plain ones before their records are read.
 
-The codecs of compressed batches: 1 gzip, 2 snappy, 3 lz4, 4 zstd (KIP-110).
+Codecs: 1 gzip, 2 snappy, 3 lz4, 4 zstd (KIP-110).
 """
 
 # ruff: noqa: PLR2004 - places and versions that the format fixes

@@ -1,7 +1,4 @@
-"""Batches read from a segment file, window by window.
-
-Which segment files a copied folder holds: of one topic, by partition and by replica.
-"""
+"""Segment files of a copied folder: by topic, partition and replica; batches from them, window by window."""
 
 from __future__ import annotations
 

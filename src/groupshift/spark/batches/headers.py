@@ -1,10 +1,8 @@
-"""The batches in a piece of a log: where each one lies and what its header says.
+"""The batches in a piece of a log: where each one lies, what its header says, and its checksum.
 
 Formats: Kafka's message format documentation. A format 2 batch is 61 bytes of header and its records; in
 formats 0 and 1 every message stands for itself, or wraps a compressed set of messages; it comes out as a
-batch of one.
-
-CRC-32 (formats 0 and 1) and CRC-32C (format 2), eight bytes a step.
+batch of one. Checksums: CRC-32 (formats 0 and 1) and CRC-32C (format 2), eight bytes a step.
 """
 
 # ruff: noqa: PLR2004 - places and versions that the format fixes

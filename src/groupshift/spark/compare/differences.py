@@ -1,10 +1,8 @@
-"""Row by row: which commits differ, each in one class. Pure: frames in, a frame out.
+"""Differences of committed offsets, row by row, each in one class. Pure: frames in, a frame out.
 
 Rows of both snapshots are brought together by their whole key and counted there, not joined: a group of
 millions of rows is spread over all tasks, and a key that occurs a thousand times on each side makes one
 row of class ``duplicate``, not a million.
-
-Rows of committed offsets, made comparable. Pure: frames in, a frame out.
 """
 
 from __future__ import annotations
