@@ -35,83 +35,6 @@ from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 if TYPE_CHECKING:
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
 
-
-def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterGroups:
-    """A reader of this cluster; it opens nothing before it is used. Raises `Rejected` for an address or a
-    property that cannot be used."""
-    from groupshift.adapters.kafka.cluster import KafkaCluster
-    from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-    from groupshift.adapters.system import SystemClock
-
-    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    return LiveGroupSnapshots(cluster, SystemClock())
-
-
-def ensemble_snapshots(
-    kafka: KafkaSettings, zookeeper: ZookeeperSettings, read_from: ReadFrom, *, timeout_s: float = 10.0
-) -> GroupSnapshots:
-    """A reader of the groups that ZooKeeper knows, or of each from whoever coordinates it (``read_from``).
-
-    As `group_snapshots`; both are of one Kafka cluster, which `GroupSnapshots.take` finds out."""
-    from groupshift.adapters.ensembles import EnsembleSnapshots
-    from groupshift.adapters.kafka.cluster import KafkaCluster
-    from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
-    from groupshift.adapters.system import SystemClock
-    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-    from groupshift.bootstrap.connect import zookeeper_connection
-
-    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    clock = SystemClock()
-    return EnsembleSnapshots(
-        ZookeeperEnsemble(zookeeper_connection(zookeeper)),
-        LiveGroupSnapshots(cluster, clock),
-        clock,
-        read_from,
-    )
-
-
-def cluster_snapshot_store() -> ClusterSnapshotStore:
-    """Where snapshots are kept: folders of Parquet files."""
-    from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
-
-    return ParquetClusterSnapshots()
-
-
-def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ProtocolViews:
-    """Looks at groups of this cluster; opens nothing before it is used. Raises `Rejected` for an address or
-    a property that cannot be used."""
-    from groupshift.adapters.kafka.cluster import KafkaCluster
-    from groupshift.adapters.kafka.views import LiveProtocolViews
-    from groupshift.adapters.system import SystemClock
-
-    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    return LiveProtocolViews(cluster, SystemClock())
-
-
-def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
-    """Lists of this cluster's brokers; likewise."""
-    from groupshift.adapters.kafka.cluster import KafkaCluster
-    from groupshift.adapters.kafka.group_counts import LiveGroupLists
-
-    return LiveGroupLists(
-        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
-    )
-
-
-def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
-    """Metrics by JMX, read with this Java and a class path that has kafka-tools."""
-    from groupshift.adapters.kafka.group_counts import JmxToolGauges
-
-    return JmxToolGauges(java, class_path)
-
-
-def clock() -> Clock:
-    """The system's."""
-    from groupshift.adapters.system import SystemClock
-
-    return SystemClock()
-
-
 _GroupSide = tuple[GroupReader, ModeSwitch, Access]
 
 
@@ -253,3 +176,79 @@ def crash_points() -> CrashPoints:
     from groupshift.adapters.system import KillAt
 
     return KillAt.from_environment(os.environ) or NoCrash()
+
+
+def group_snapshots(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ClusterGroups:
+    """A reader of this cluster; it opens nothing before it is used. Raises `Rejected` for an address or a
+    property that cannot be used."""
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+    from groupshift.adapters.system import SystemClock
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    return LiveGroupSnapshots(cluster, SystemClock())
+
+
+def ensemble_snapshots(
+    kafka: KafkaSettings, zookeeper: ZookeeperSettings, read_from: ReadFrom, *, timeout_s: float = 10.0
+) -> GroupSnapshots:
+    """A reader of the groups that ZooKeeper knows, or of each from whoever coordinates it (``read_from``).
+
+    As `group_snapshots`; both are of one Kafka cluster, which `GroupSnapshots.take` finds out."""
+    from groupshift.adapters.ensembles import EnsembleSnapshots
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
+    from groupshift.adapters.system import SystemClock
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
+    from groupshift.bootstrap.connect import zookeeper_connection
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    clock = SystemClock()
+    return EnsembleSnapshots(
+        ZookeeperEnsemble(zookeeper_connection(zookeeper)),
+        LiveGroupSnapshots(cluster, clock),
+        clock,
+        read_from,
+    )
+
+
+def cluster_snapshot_store() -> ClusterSnapshotStore:
+    """Where snapshots are kept: folders of Parquet files."""
+    from groupshift.adapters.parquet.snapshots import ParquetClusterSnapshots
+
+    return ParquetClusterSnapshots()
+
+
+def protocol_views(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> ProtocolViews:
+    """Looks at groups of this cluster; opens nothing before it is used. Raises `Rejected` for an address or
+    a property that cannot be used."""
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.views import LiveProtocolViews
+    from groupshift.adapters.system import SystemClock
+
+    cluster = KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    return LiveProtocolViews(cluster, SystemClock())
+
+
+def group_lists(kafka: KafkaSettings, *, timeout_s: float = 10.0) -> GroupLists:
+    """Lists of this cluster's brokers; likewise."""
+    from groupshift.adapters.kafka.cluster import KafkaCluster
+    from groupshift.adapters.kafka.group_counts import LiveGroupLists
+
+    return LiveGroupLists(
+        KafkaCluster(kafka.bootstrap_servers, properties=kafka.properties, timeout_s=timeout_s)
+    )
+
+
+def coordinator_gauges(java: str, class_path: str) -> CoordinatorGauges:
+    """Metrics by JMX, read with this Java and a class path that has kafka-tools."""
+    from groupshift.adapters.kafka.group_counts import JmxToolGauges
+
+    return JmxToolGauges(java, class_path)
+
+
+def clock() -> Clock:
+    """The system's."""
+    from groupshift.adapters.system import SystemClock
+
+    return SystemClock()

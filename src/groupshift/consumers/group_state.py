@@ -47,47 +47,6 @@ from groupshift.domain.stale_members import (
 from groupshift.errors import GroupshiftError, Rejected, Transient
 from groupshift.ports.consumer import Coordination, Fetch, Membership, MembershipListener, Reset
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """``member`` for decisions, ``registration`` and ``software`` (its version) for the nodes."""
-
-    member: Member
-    registration: Registration
-    software: str
-
-    def written(self) -> bytes:
-        """``ids/<cid>``."""
-        return encode_registration(self.registration)
-
-    def awareness(self, mode: Mode | None, node: ModeNode | None) -> bytes:
-        """``migration/ids/<cid>``: with the mode in effect and the write it acts on, once there is one."""
-        return encode_awareness(self.registration, software=self.software, mode=mode, node=node)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The collaborators of one consumer; ``membership`` is None for one of the old protocol."""
-
-    coordination: Coordination
-    membership: Membership | None
-    fetch: Fetch
-    delivery: Delivery
-    application: Application = field(default_factory=Nobody)
-    counters: Counters = field(default_factory=Counters)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand;
-    ``wake_every_s`` is the least time between two wakings of old members, 0 for none at all."""
-
-    reset: Reset
-    auto_commit: bool
-    drain_s: float
-    wake_every_s: float = 0.0
-
-
 _LOG = logging.getLogger(__name__)
 _SHOWN = 200
 _CLIENTS_S = 1.0
@@ -276,6 +235,23 @@ class Presence:
             self._published = wanted
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """``member`` for decisions, ``registration`` and ``software`` (its version) for the nodes."""
+
+    member: Member
+    registration: Registration
+    software: str
+
+    def written(self) -> bytes:
+        """``ids/<cid>``."""
+        return encode_registration(self.registration)
+
+    def awareness(self, mode: Mode | None, node: ModeNode | None) -> bytes:
+        """``migration/ids/<cid>``: with the mode in effect and the write it acts on, once there is one."""
+        return encode_awareness(self.registration, software=self.software, mode=mode, node=node)
+
+
 _LOOK_EVERY_S = 2.0
 _LOOK_IDLY_S = 5.0
 
@@ -321,6 +297,29 @@ class Waker:
         self.alarms = (f"{names}: old members do not take them; restart those members, and: {look}",)
         if self.alarms != former:
             _LOG.error("%s: %s", self._member.consumer_id, self.alarms[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The collaborators of one consumer; ``membership`` is None for one of the old protocol."""
+
+    coordination: Coordination
+    membership: Membership | None
+    fetch: Fetch
+    delivery: Delivery
+    application: Application = field(default_factory=Nobody)
+    counters: Counters = field(default_factory=Counters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """``drain_s`` bounds the wait for a reader at a hand-over; ``auto_commit`` off commits only on demand;
+    ``wake_every_s`` is the least time between two wakings of old members, 0 for none at all."""
+
+    reset: Reset
+    auto_commit: bool
+    drain_s: float
+    wake_every_s: float = 0.0
 
 
 _BOUND_S = 3.0

@@ -38,205 +38,7 @@ from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.consumer import MembershipListener
 
-_ANSWER_S = 1.0
-_COMMIT_TURN_S = 0.005
-_LATE_S = 60.0
-_FORGOTTEN = frozenset(
-    {
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.FENCED_INSTANCE_ID,
-    }
-)
-
-Asked = frozenset[tuple[str, int, int]]
-
-
-class KafkaCommits:
-    """``on_commit`` has to be the consumer's callback of that name.
-
-    A synchronous commit without an answer keeps the thread for a session timeout, and with it the word that
-    the membership is lost, or (with a cooperative assignor) the callbacks of a join. So a commit polls while
-    it waits, except inside a revocation (`blocking`), where the generation is known to be valid and nothing
-    may be polled."""
-
-    def __init__(self) -> None:
-        self.blocking = False
-        self._awaited: tuple[Asked, Future[None]] = (frozenset(), Future())
-        self._given_up: list[tuple[Asked, float]] = []
-
-    def commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit and wait. Raises `Conflict` when the group no longer knows the member, else `Transient`."""
-        wanted = [KafkaPartition(*each, offset) for each, offset in offsets.items()]
-        try:
-            if not self.blocking:
-                self._poll_until_done(consumer, wanted)
-                return
-            for each in consumer.commit(offsets=wanted, asynchronous=False) or ():
-                if each.error is not None:
-                    raise _family(each.error)
-        except KafkaException as error:
-            raise _family(error.args[0]) from error
-        except RuntimeError as error:
-            raise Transient(f"the Kafka membership is closed: {error}") from error
-
-    def _poll_until_done(self, consumer: Consumer, wanted: list[KafkaPartition]) -> None:
-        asked, answered = _asked(wanted), Future[None]()
-        self._awaited = (asked, answered)
-        consumer.commit(offsets=wanted, asynchronous=True)
-        deadline = time.monotonic() + _ANSWER_S
-        while not answered.done() and time.monotonic() < deadline:
-            consumer.poll(_COMMIT_TURN_S)
-        if not answered.done():
-            self._given_up.append((asked, deadline + _LATE_S))
-            raise Transient("commit to Kafka: no answer from the coordinator")
-        answered.result()
-
-    def on_commit(self, error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
-        """The answer to the commit that is waited for, or to one that was given up: that one came first if
-        both ask for the same, and it proves the membership of an earlier moment only."""
-        asked, answered = self._awaited
-        found, now = _asked(partitions), time.monotonic()
-        self._given_up = [each for each in self._given_up if each[1] > now]
-        late = next((each for each in self._given_up if each[0] == found), None)
-        if late is not None:
-            self._given_up.remove(late)
-        elif not answered.done() and found == asked:
-            self._answer(answered, error, partitions)
-
-    @staticmethod
-    def _answer(answered: Future[None], error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
-        failed = error or next((each.error for each in partitions if each.error is not None), None)
-        if failed is None:
-            answered.set_result(None)
-        else:
-            answered.set_exception(_family(failed))
-
-
-def _asked(partitions: list[KafkaPartition]) -> Asked:
-    return frozenset((each.topic, each.partition, each.offset) for each in partitions)
-
-
-def _family(error: KafkaError) -> Conflict | Transient:
-    if error.code() in _FORGOTTEN:
-        return Conflict(f"the Kafka group no longer knows this member: {error}")
-    return Transient(f"commit to Kafka failed: {error}")
-
-
 _LOG = logging.getLogger(__name__)
-
-
-class CommittedOffsets:
-    """A client that never joins. ``properties`` are the member's; may be called from any thread."""
-
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        group = {"group.id": properties["group.id"], "enable.auto.commit": False}
-        self._consumer = Consumer({**connecting(properties), **group})
-        self._turn = threading.Lock()
-        self._closed = False
-
-    def warm(self, topic: str, timeout: float) -> None:
-        """Find the coordinator, if it answers."""
-        try:
-            self.read([TopicPartition(topic, 0)], timeout)
-        except Transient as error:
-            _LOG.info("%s", error)
-
-    def read(
-        self, partitions: Collection[TopicPartition], timeout: float
-    ) -> Mapping[TopicPartition, int | None]:
-        """One OffsetFetch for all; None where there is none. Raises `Transient` after ``timeout`` seconds."""
-        asked = [KafkaPartition(*each) for each in partitions]
-        if not self._turn.acquire(timeout=timeout):
-            raise Transient(f"committed offsets: no answer within {timeout:g} s")
-        try:
-            if self._closed:
-                raise Transient("committed offsets: the consumer is closed")
-            answer = self._consumer.committed(asked, timeout=timeout)
-        except (KafkaException, RuntimeError) as error:
-            raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
-        finally:
-            self._turn.release()
-        failed = next((each.error for each in answer if each.error is not None), None)
-        if failed is not None:
-            raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
-        return {
-            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
-            for each in answer
-        }
-
-    def close(self) -> None:
-        """Idempotent."""
-        with self._turn:
-            if not self._closed:
-                self._closed = True
-                self._consumer.close()
-
-
-_STABLE = "Stable"
-_LEFT_S = 0.1
-
-
-class GroupDescription:
-    """Reads the group of a member with these ``properties``; one thread at a time."""
-
-    def __init__(self, properties: Mapping[str, Any]) -> None:
-        self._properties = properties
-        self._group, self._client_id = str(properties["group.id"]), str(properties["client.id"])
-        self._admin: AdminClient | None = None
-
-    def read(self, timeout: float) -> KafkaGroup:
-        """An answer without this very member is no answer: absence proves nothing. Raises `Transient`."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                listed = self._listed(timeout)
-        except KafkaException as error:
-            raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
-        found = [_described(group) for group in listed]
-        for group in found:
-            if any(member.client_id == self._client_id for member in group.members):
-                return group
-        raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
-
-    def _listed(self, timeout: float) -> list[Any]:
-        """A broker that has just started may say that there is no broker. The client then drops the one it
-        knows and asks nobody any more (observed: librdkafka 2.16.1, two minutes and more), until it is asked
-        for topics: it looks for brokers at the addresses it was given."""
-        if self._admin is None:
-            self._admin = AdminClient(connecting(self._properties))
-        deadline = time.monotonic() + timeout
-        try:
-            return list(self._admin.list_groups(self._group, timeout=timeout))
-        except KafkaException:
-            left = deadline - time.monotonic()
-            if left <= _LEFT_S:
-                raise
-            self._admin.list_topics(timeout=left / 2)
-            return list(self._admin.list_groups(self._group, timeout=left / 2))
-
-    def close(self) -> None:
-        """Drop the connection."""
-        self._admin = None
-
-
-def _described(group: Any) -> KafkaGroup:
-    stable = group.state == _STABLE
-    return KafkaGroup(
-        state=group.state,
-        protocol=group.protocol,
-        members=tuple(
-            KafkaMember(
-                member_id=each.id,
-                client_id=each.client_id,
-                host=each.client_host,
-                assignment=parse_assignment(each.assignment or b"") if stable else frozenset(),
-            )
-            for each in group.members
-        ),
-    )
-
-
 _TURN_S = 0.02
 _AGAIN_S = 1.0
 _REVOKE_S = 5.0
@@ -462,3 +264,199 @@ class KafkaMembership:
 
 def _where(partitions: Collection[KafkaPartition]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(each.topic, each.partition) for each in partitions)
+
+
+_ANSWER_S = 1.0
+_COMMIT_TURN_S = 0.005
+_LATE_S = 60.0
+_FORGOTTEN = frozenset(
+    {
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+Asked = frozenset[tuple[str, int, int]]
+
+
+class KafkaCommits:
+    """``on_commit`` has to be the consumer's callback of that name.
+
+    A synchronous commit without an answer keeps the thread for a session timeout, and with it the word that
+    the membership is lost, or (with a cooperative assignor) the callbacks of a join. So a commit polls while
+    it waits, except inside a revocation (`blocking`), where the generation is known to be valid and nothing
+    may be polled."""
+
+    def __init__(self) -> None:
+        self.blocking = False
+        self._awaited: tuple[Asked, Future[None]] = (frozenset(), Future())
+        self._given_up: list[tuple[Asked, float]] = []
+
+    def commit(self, consumer: Consumer, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit and wait. Raises `Conflict` when the group no longer knows the member, else `Transient`."""
+        wanted = [KafkaPartition(*each, offset) for each, offset in offsets.items()]
+        try:
+            if not self.blocking:
+                self._poll_until_done(consumer, wanted)
+                return
+            for each in consumer.commit(offsets=wanted, asynchronous=False) or ():
+                if each.error is not None:
+                    raise _family(each.error)
+        except KafkaException as error:
+            raise _family(error.args[0]) from error
+        except RuntimeError as error:
+            raise Transient(f"the Kafka membership is closed: {error}") from error
+
+    def _poll_until_done(self, consumer: Consumer, wanted: list[KafkaPartition]) -> None:
+        asked, answered = _asked(wanted), Future[None]()
+        self._awaited = (asked, answered)
+        consumer.commit(offsets=wanted, asynchronous=True)
+        deadline = time.monotonic() + _ANSWER_S
+        while not answered.done() and time.monotonic() < deadline:
+            consumer.poll(_COMMIT_TURN_S)
+        if not answered.done():
+            self._given_up.append((asked, deadline + _LATE_S))
+            raise Transient("commit to Kafka: no answer from the coordinator")
+        answered.result()
+
+    def on_commit(self, error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
+        """The answer to the commit that is waited for, or to one that was given up: that one came first if
+        both ask for the same, and it proves the membership of an earlier moment only."""
+        asked, answered = self._awaited
+        found, now = _asked(partitions), time.monotonic()
+        self._given_up = [each for each in self._given_up if each[1] > now]
+        late = next((each for each in self._given_up if each[0] == found), None)
+        if late is not None:
+            self._given_up.remove(late)
+        elif not answered.done() and found == asked:
+            self._answer(answered, error, partitions)
+
+    @staticmethod
+    def _answer(answered: Future[None], error: KafkaError | None, partitions: list[KafkaPartition]) -> None:
+        failed = error or next((each.error for each in partitions if each.error is not None), None)
+        if failed is None:
+            answered.set_result(None)
+        else:
+            answered.set_exception(_family(failed))
+
+
+def _asked(partitions: list[KafkaPartition]) -> Asked:
+    return frozenset((each.topic, each.partition, each.offset) for each in partitions)
+
+
+def _family(error: KafkaError) -> Conflict | Transient:
+    if error.code() in _FORGOTTEN:
+        return Conflict(f"the Kafka group no longer knows this member: {error}")
+    return Transient(f"commit to Kafka failed: {error}")
+
+
+class CommittedOffsets:
+    """A client that never joins. ``properties`` are the member's; may be called from any thread."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        group = {"group.id": properties["group.id"], "enable.auto.commit": False}
+        self._consumer = Consumer({**connecting(properties), **group})
+        self._turn = threading.Lock()
+        self._closed = False
+
+    def warm(self, topic: str, timeout: float) -> None:
+        """Find the coordinator, if it answers."""
+        try:
+            self.read([TopicPartition(topic, 0)], timeout)
+        except Transient as error:
+            _LOG.info("%s", error)
+
+    def read(
+        self, partitions: Collection[TopicPartition], timeout: float
+    ) -> Mapping[TopicPartition, int | None]:
+        """One OffsetFetch for all; None where there is none. Raises `Transient` after ``timeout`` seconds."""
+        asked = [KafkaPartition(*each) for each in partitions]
+        if not self._turn.acquire(timeout=timeout):
+            raise Transient(f"committed offsets: no answer within {timeout:g} s")
+        try:
+            if self._closed:
+                raise Transient("committed offsets: the consumer is closed")
+            answer = self._consumer.committed(asked, timeout=timeout)
+        except (KafkaException, RuntimeError) as error:
+            raise Transient(f"the group coordinator did not give the committed offsets: {error}") from error
+        finally:
+            self._turn.release()
+        failed = next((each.error for each in answer if each.error is not None), None)
+        if failed is not None:
+            raise Transient(f"the group coordinator did not give the committed offsets: {failed}")
+        return {
+            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None
+            for each in answer
+        }
+
+    def close(self) -> None:
+        """Idempotent."""
+        with self._turn:
+            if not self._closed:
+                self._closed = True
+                self._consumer.close()
+
+
+_STABLE = "Stable"
+_LEFT_S = 0.1
+
+
+class GroupDescription:
+    """Reads the group of a member with these ``properties``; one thread at a time."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._properties = properties
+        self._group, self._client_id = str(properties["group.id"]), str(properties["client.id"])
+        self._admin: AdminClient | None = None
+
+    def read(self, timeout: float) -> KafkaGroup:
+        """An answer without this very member is no answer: absence proves nothing. Raises `Transient`."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                listed = self._listed(timeout)
+        except KafkaException as error:
+            raise Transient(f"the Kafka group {self._group} could not be listed: {error}") from error
+        found = [_described(group) for group in listed]
+        for group in found:
+            if any(member.client_id == self._client_id for member in group.members):
+                return group
+        raise Transient(f"the Kafka group {self._group} is listed without this member: not a full answer")
+
+    def _listed(self, timeout: float) -> list[Any]:
+        """A broker that has just started may say that there is no broker. The client then drops the one it
+        knows and asks nobody any more (observed: librdkafka 2.16.1, two minutes and more), until it is asked
+        for topics: it looks for brokers at the addresses it was given."""
+        if self._admin is None:
+            self._admin = AdminClient(connecting(self._properties))
+        deadline = time.monotonic() + timeout
+        try:
+            return list(self._admin.list_groups(self._group, timeout=timeout))
+        except KafkaException:
+            left = deadline - time.monotonic()
+            if left <= _LEFT_S:
+                raise
+            self._admin.list_topics(timeout=left / 2)
+            return list(self._admin.list_groups(self._group, timeout=left / 2))
+
+    def close(self) -> None:
+        """Drop the connection."""
+        self._admin = None
+
+
+def _described(group: Any) -> KafkaGroup:
+    stable = group.state == _STABLE
+    return KafkaGroup(
+        state=group.state,
+        protocol=group.protocol,
+        members=tuple(
+            KafkaMember(
+                member_id=each.id,
+                client_id=each.client_id,
+                host=each.client_host,
+                assignment=parse_assignment(each.assignment or b"") if stable else frozenset(),
+            )
+            for each in group.members
+        ),
+    )

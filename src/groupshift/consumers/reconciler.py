@@ -27,131 +27,6 @@ from groupshift.errors import Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.consumer import OffsetWrite, Session
 
 _LOG = logging.getLogger(__name__)
-
-
-class Acting:
-    """Only the reconciler's thread calls this. ``mode`` is the one in effect, None before the first
-    decision; ``alarms`` are the present ones."""
-
-    def __init__(self, member: Member, parts: Parts, presence: Presence, outlook: Outlook) -> None:
-        self._member, self._parts = member, parts
-        self._presence, self._outlook = presence, outlook
-        self.mode: Mode | None = None
-        self.alarms: tuple[str, ...] = ()
-
-    def carry_out(
-        self, decision: Decision, holdings: Holdings, handover: Handover, listener: GroupListener
-    ) -> None:
-        """One pass. Raises `Transient` when something has to be repeated."""
-        self._report((*decision.alarms, *self._contention(decision.mode, holdings)))
-        if decision.register:
-            self._presence.withdraw()
-            self._outlook.outdate()
-            raise Transient("the own registration is gone; registering again")
-        self._parts.counters.differ(different=bool(decision.release or decision.take))
-        self._release(decision, holdings, handover)
-        self._follow(decision.mode, holdings)
-        holdings.take(decision.take)
-        try:
-            if listener.told(decision.mode, self._outlook):
-                holdings.start(decision.mode)
-        finally:
-            self._presence.publish(decision.mode, decision.node)
-        if holdings.delivering([each for each, _ in decision.take]):
-            self._parts.counters.differ(different=False)
-        self._outlook.learn_clients(self.mode)
-
-    def _release(self, decision: Decision, holdings: Holdings, handover: Handover) -> None:
-        """Across a toggle, and after an eviction, the znode is the commit: the next owner raises Kafka's."""
-        generation = self._outlook.generation
-        handover.drain(decision.release)
-        settled = decision.mode is self.mode and not self._outlook.evicted
-        holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
-        if self._outlook.generation != generation:
-            raise Transient("the Kafka assignment changed during a hand-over: deciding again")
-        if self._outlook.forgive() and decision.mode is Mode.KAFKA:
-            raise Transient("what was held before the membership was lost is given up: deciding again")
-
-    def _follow(self, mode: Mode, holdings: Holdings) -> None:
-        """Before Kafka's word counts, prove the membership for what is kept (D8)."""
-        if mode is self.mode:
-            return
-        if mode is Mode.KAFKA:
-            try:
-                holdings.prove()
-            except (Conflict, Transient) as error:
-                _LOG.warning("%s: delivery waits for the Kafka group: %s", self._member.consumer_id, error)
-        self._parts.delivery.change_lease(lambda lease: lease.follow(mode))
-        _LOG.info("%s: %s mode", self._member.consumer_id, mode)
-        self.mode = mode
-
-    def _report(self, alarms: tuple[str, ...]) -> None:
-        for alarm in alarms:
-            if alarm not in self.alarms:
-                _LOG.error("%s: %s", self._member.consumer_id, alarm)
-        self.alarms = alarms
-
-    def _contention(self, mode: Mode, holdings: Holdings) -> tuple[str, ...]:
-        """What another member does not give up. In Kafka mode nobody computes: that one does not act."""
-        contended, view = holdings.contended(), self._outlook.view
-        if not contended or view is None:
-            return ()
-        look = "is that one stopped, or cut off from ZooKeeper?"
-        if mode is Mode.ZOOKEEPER:
-            look = advice(self._member, schemes_of_keepers(self._member, view, contended))
-        return (f"{', '.join(map(str, contended))}: due to this member, but another one keeps them; {look}",)
-
-
-_UNPROVEN_S = 0.2
-_NEVER_SOONER_THAN_S = 30.0
-
-
-class Cadence:
-    """The timer ``commit`` of the agenda. ``commit_every_s`` is the auto commit's interval."""
-
-    def __init__(self, parts: Parts, policy: Policy, agenda: Agenda, commit_every_s: float) -> None:
-        self._parts, self._policy, self._agenda = parts, policy, agenda
-        self._every_s = commit_every_s if policy.auto_commit else _NEVER_SOONER_THAN_S
-
-    def due(self, acting: Mode | None, *, holding: bool) -> bool:
-        """True when a commit is due now; in Kafka mode also without auto commit, a third of the Kafka
-        session apart, and soon while the membership is unproven although something is held."""
-        membership, every_s = self._parts.membership, self._every_s
-        in_kafka = acting is Mode.KAFKA and membership is not None
-        if in_kafka and membership is not None:
-            unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
-            every_s = min(every_s, membership.session_s / 3)
-            every_s = _UNPROVEN_S if unproven and holding else every_s
-            self._agenda.hasten("commit", every_s)
-        self._agenda.begin("commit", every_s)
-        return self._agenda.every("commit", every_s) and (in_kafka or self._policy.auto_commit)
-
-
-_LEAVE_S = 4.0
-
-
-def leave(parts: Parts, release: Callable[[], object], released: Callable[[], None]) -> None:
-    """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper.
-
-    ``release`` does the first three, ``released`` tells a revocation that waits for them. A step that
-    fails is logged and the next one is done: a member that hangs would keep its owner nodes (N5).
-    """
-
-    def leave_kafka() -> None:
-        if parts.membership is not None:
-            parts.membership.close(_LEAVE_S)
-
-    steps = (release, released, leave_kafka, parts.coordination.unregister, parts.coordination.close)
-    for step in steps:
-        try:
-            step()
-        except GroupshiftError as error:
-            _LOG.warning("while leaving: %s", error)
-        except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
-            _LOG.exception("while leaving, which goes on")
-    parts.delivery.close()
-
-
 _RETRY_S = 0.2
 _IDLE_S = 1.0
 _REFRESH_S = 30.0
@@ -404,3 +279,126 @@ class Reconciler:
             release=self._handover.give_up_all if same else self._holdings.abandon,
             released=lambda: self._acknowledge(list(self._waiting)),
         )
+
+
+class Acting:
+    """Only the reconciler's thread calls this. ``mode`` is the one in effect, None before the first
+    decision; ``alarms`` are the present ones."""
+
+    def __init__(self, member: Member, parts: Parts, presence: Presence, outlook: Outlook) -> None:
+        self._member, self._parts = member, parts
+        self._presence, self._outlook = presence, outlook
+        self.mode: Mode | None = None
+        self.alarms: tuple[str, ...] = ()
+
+    def carry_out(
+        self, decision: Decision, holdings: Holdings, handover: Handover, listener: GroupListener
+    ) -> None:
+        """One pass. Raises `Transient` when something has to be repeated."""
+        self._report((*decision.alarms, *self._contention(decision.mode, holdings)))
+        if decision.register:
+            self._presence.withdraw()
+            self._outlook.outdate()
+            raise Transient("the own registration is gone; registering again")
+        self._parts.counters.differ(different=bool(decision.release or decision.take))
+        self._release(decision, holdings, handover)
+        self._follow(decision.mode, holdings)
+        holdings.take(decision.take)
+        try:
+            if listener.told(decision.mode, self._outlook):
+                holdings.start(decision.mode)
+        finally:
+            self._presence.publish(decision.mode, decision.node)
+        if holdings.delivering([each for each, _ in decision.take]):
+            self._parts.counters.differ(different=False)
+        self._outlook.learn_clients(self.mode)
+
+    def _release(self, decision: Decision, holdings: Holdings, handover: Handover) -> None:
+        """Across a toggle, and after an eviction, the znode is the commit: the next owner raises Kafka's."""
+        generation = self._outlook.generation
+        handover.drain(decision.release)
+        settled = decision.mode is self.mode and not self._outlook.evicted
+        holdings.release(decision.release, decision.mode if settled else Mode.ZOOKEEPER)
+        if self._outlook.generation != generation:
+            raise Transient("the Kafka assignment changed during a hand-over: deciding again")
+        if self._outlook.forgive() and decision.mode is Mode.KAFKA:
+            raise Transient("what was held before the membership was lost is given up: deciding again")
+
+    def _follow(self, mode: Mode, holdings: Holdings) -> None:
+        """Before Kafka's word counts, prove the membership for what is kept (D8)."""
+        if mode is self.mode:
+            return
+        if mode is Mode.KAFKA:
+            try:
+                holdings.prove()
+            except (Conflict, Transient) as error:
+                _LOG.warning("%s: delivery waits for the Kafka group: %s", self._member.consumer_id, error)
+        self._parts.delivery.change_lease(lambda lease: lease.follow(mode))
+        _LOG.info("%s: %s mode", self._member.consumer_id, mode)
+        self.mode = mode
+
+    def _report(self, alarms: tuple[str, ...]) -> None:
+        for alarm in alarms:
+            if alarm not in self.alarms:
+                _LOG.error("%s: %s", self._member.consumer_id, alarm)
+        self.alarms = alarms
+
+    def _contention(self, mode: Mode, holdings: Holdings) -> tuple[str, ...]:
+        """What another member does not give up. In Kafka mode nobody computes: that one does not act."""
+        contended, view = holdings.contended(), self._outlook.view
+        if not contended or view is None:
+            return ()
+        look = "is that one stopped, or cut off from ZooKeeper?"
+        if mode is Mode.ZOOKEEPER:
+            look = advice(self._member, schemes_of_keepers(self._member, view, contended))
+        return (f"{', '.join(map(str, contended))}: due to this member, but another one keeps them; {look}",)
+
+
+_UNPROVEN_S = 0.2
+_NEVER_SOONER_THAN_S = 30.0
+
+
+class Cadence:
+    """The timer ``commit`` of the agenda. ``commit_every_s`` is the auto commit's interval."""
+
+    def __init__(self, parts: Parts, policy: Policy, agenda: Agenda, commit_every_s: float) -> None:
+        self._parts, self._policy, self._agenda = parts, policy, agenda
+        self._every_s = commit_every_s if policy.auto_commit else _NEVER_SOONER_THAN_S
+
+    def due(self, acting: Mode | None, *, holding: bool) -> bool:
+        """True when a commit is due now; in Kafka mode also without auto commit, a third of the Kafka
+        session apart, and soon while the membership is unproven although something is held."""
+        membership, every_s = self._parts.membership, self._every_s
+        in_kafka = acting is Mode.KAFKA and membership is not None
+        if in_kafka and membership is not None:
+            unproven = self._parts.delivery.lease.kafka_until <= time.monotonic()
+            every_s = min(every_s, membership.session_s / 3)
+            every_s = _UNPROVEN_S if unproven and holding else every_s
+            self._agenda.hasten("commit", every_s)
+        self._agenda.begin("commit", every_s)
+        return self._agenda.every("commit", every_s) and (in_kafka or self._policy.auto_commit)
+
+
+_LEAVE_S = 4.0
+
+
+def leave(parts: Parts, release: Callable[[], object], released: Callable[[], None]) -> None:
+    """Stop → commit → delete owners → leave Kafka → delete ids → close ZooKeeper.
+
+    ``release`` does the first three, ``released`` tells a revocation that waits for them. A step that
+    fails is logged and the next one is done: a member that hangs would keep its owner nodes (N5).
+    """
+
+    def leave_kafka() -> None:
+        if parts.membership is not None:
+            parts.membership.close(_LEAVE_S)
+
+    steps = (release, released, leave_kafka, parts.coordination.unregister, parts.coordination.close)
+    for step in steps:
+        try:
+            step()
+        except GroupshiftError as error:
+            _LOG.warning("while leaving: %s", error)
+        except Exception:  # noqa: BLE001 (logged; what is left to do is done all the same)
+            _LOG.exception("while leaving, which goes on")
+    parts.delivery.close()

@@ -39,98 +39,10 @@ from groupshift.log.schema import (
     texts,
 )
 
-Position = Mapping[int, int]
-"""Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
-
-
 _INT16 = struct.Struct(">h")
-_REMEMBERED_BLOBS = 1 << 12
-_USER_DATA = Field(name="userData", kind=Kind.BYTES, nullable=True)
-_TOPIC_PARTITIONS = (text("topic"), numbers("partitions"))
-
-SUBSCRIPTION = Schema(
-    fields=(
-        texts("topics"),
-        _USER_DATA,
-        structs("ownedPartitions", *_TOPIC_PARTITIONS, since=1),
-        int32("generationId", since=2),
-        text_or_null("rackId", since=3),
-    ),
-    newest=3,
-)
-ASSIGNMENT = Schema(fields=(structs("assignedPartitions", *_TOPIC_PARTITIONS), _USER_DATA), newest=3)
-
-_PIECES = {
-    schema: tuple((field, Schema(fields=(field,))) for field in schema.fields)
-    for schema in (SUBSCRIPTION, ASSIGNMENT)
-}
-"""Each field by itself, for a blob may end behind any of them."""
-
-CONSUMER = "consumer"
-"""The protocol type whose member bytes these are; those of others (connect, sr) stay opaque."""
-
-
-def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
-    """A subscription or an assignment: ``version`` and the fields that are there.
-
-    ``remainder`` holds what is left as hex, ``problem`` says what could not be read; neither raises.
-    """
-    if not blob:
-        return {"version": None}
-    if len(blob) < _INT16.size:
-        return {"version": None, "problem": f"{len(blob)} bytes hold no version"}
-    version: int = _INT16.unpack_from(blob)[0]
-    if version < schema.oldest:
-        return {"version": version, "problem": f"version {version} is below {schema.oldest}"}
-    row: dict[str, Any] = {"version": version}
-    at = _INT16.size
-    for each, piece in _PIECES[schema]:
-        if not each.in_version(min(version, schema.newest)):
-            continue
-        if at == len(blob):
-            return row
-        try:
-            value, at = read_message(piece, each.since, blob, at, [])
-        except Unreadable as error:
-            return row | {"problem": str(error)}
-        row |= value
-    return row | {"remainder": blob[at:].hex()} if at < len(blob) else row
-
-
-def attach(record_type: int, value: dict[str, Any]) -> None:
-    """Add ``embedded`` to the members of a classic consumer group (type 2) and to the protocols of a
-    classic member of a consumer group (type 5)."""
-    if record_type == 2 and value["protocolType"] == CONSUMER:  # noqa: PLR2004
-        for member in value["members"]:
-            member["embedded"] = {
-                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
-                "assignment": _shown(ASSIGNMENT, member["assignment"]),
-            }
-    elif record_type == 5 and value.get("classicMemberMetadata"):  # noqa: PLR2004
-        for protocol in value["classicMemberMetadata"]["supportedProtocols"]:
-            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
-
-
-@lru_cache(maxsize=_REMEMBERED_BLOBS)
-def _shown(schema: Schema, blob: str) -> dict[str, Any]:
-    """Members of a group mostly say the same, record after record; rows share what they show."""
-    return read_blob(schema, bytes.fromhex(blob))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRecord:
-    """One record of ``__consumer_offsets`` as it lies in the log.
-
-    ``partition`` and ``offset`` say where it lies, ``timestamp_ms`` is its append or create time
-    (epoch ms). A ``value`` of None is a tombstone. Control records never come here, nor do records of
-    aborted transactions: the reader is ``read_committed``.
-    """
-
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+_GUESS = TYPES[3].key
+_COMMITS = frozenset({0, 1})
+_REMEMBERED = 1 << 14
 
 
 class DecodeStatus(StrEnum):
@@ -147,49 +59,6 @@ class DecodeStatus(StrEnum):
     """Key or value cannot be read: ``problem`` says why, the raw bytes are kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
-    """One record, understood as far as it goes. Every column is always there.
-
-    * ``record_type`` is the key's leading int16, None when the key has not even that; ``key_version``
-      is the same number for known types, as releases up to 3.9 call it. ``type_name`` is "" for
-      unknown types.
-    * The key columns are None where the type has no such field or the key cannot be read. A group that
-      was guessed from an unknown type has ``group_guessed``.
-    * ``decoded`` is the value by the names of Kafka's schemas: only the fields that this version has,
-      and tagged fields only if they were written (an absent tag 0 of type 5 is not null). None for
-      tombstones and for what cannot be read. Members of consumer groups carry ``embedded``.
-    * ``unknown_tags``: "tag" at the top, "path:tag" below, for example "members[0]:9" → hex.
-    * ``expected_partition`` is where the group belongs (§2); None without a group or a count.
-    """
-
-    src_partition: int
-    src_offset: int
-    record_ts: int
-    record_type: int | None
-    type_name: str
-    key_version: int | None
-    group_id: str | None
-    group_guessed: bool
-    member_id: str | None
-    topic: str | None
-    partition: int | None
-    is_tombstone: bool
-    value_version: int | None
-    layout: str
-    decoded: dict[str, Any] | None
-    unknown_tags: Mapping[str, str] = field(default_factory=dict)
-    raw_key: bytes
-    raw_value: bytes | None
-    decode_status: DecodeStatus
-    problem: str
-    expected_partition: int | None
-    is_foreign: bool | None
-
-
-_GUESS = TYPES[3].key
-_COMMITS = frozenset({0, 1})
-_REMEMBERED = 1 << 14
 _READABLE = frozenset({DecodeStatus.OK, DecodeStatus.TRAILING_BYTES})
 _WORSE = frozenset({DecodeStatus.ERROR, DecodeStatus.UNKNOWN_VERSION})
 
@@ -351,3 +220,134 @@ def _unreadable(known: RecordType, version: int, raw: bytes, problem: str) -> Va
         with suppress(Unreadable):
             fields, _ = read_message(known.head, 0, raw, _INT16.size, [])
     return Value(version, fields=fields, status=DecodeStatus.ERROR, problem=f"value: {problem}")
+
+
+Position = Mapping[int, int]
+"""Partition of ``__consumer_offsets`` → the offset behind its last record, all asked for at one moment."""
+_REMEMBERED_BLOBS = 1 << 12
+_USER_DATA = Field(name="userData", kind=Kind.BYTES, nullable=True)
+_TOPIC_PARTITIONS = (text("topic"), numbers("partitions"))
+
+SUBSCRIPTION = Schema(
+    fields=(
+        texts("topics"),
+        _USER_DATA,
+        structs("ownedPartitions", *_TOPIC_PARTITIONS, since=1),
+        int32("generationId", since=2),
+        text_or_null("rackId", since=3),
+    ),
+    newest=3,
+)
+ASSIGNMENT = Schema(fields=(structs("assignedPartitions", *_TOPIC_PARTITIONS), _USER_DATA), newest=3)
+
+_PIECES = {
+    schema: tuple((field, Schema(fields=(field,))) for field in schema.fields)
+    for schema in (SUBSCRIPTION, ASSIGNMENT)
+}
+"""Each field by itself, for a blob may end behind any of them."""
+
+CONSUMER = "consumer"
+"""The protocol type whose member bytes these are; those of others (connect, sr) stay opaque."""
+
+
+def read_blob(schema: Schema, blob: bytes) -> dict[str, Any]:
+    """A subscription or an assignment: ``version`` and the fields that are there.
+
+    ``remainder`` holds what is left as hex, ``problem`` says what could not be read; neither raises.
+    """
+    if not blob:
+        return {"version": None}
+    if len(blob) < _INT16.size:
+        return {"version": None, "problem": f"{len(blob)} bytes hold no version"}
+    version: int = _INT16.unpack_from(blob)[0]
+    if version < schema.oldest:
+        return {"version": version, "problem": f"version {version} is below {schema.oldest}"}
+    row: dict[str, Any] = {"version": version}
+    at = _INT16.size
+    for each, piece in _PIECES[schema]:
+        if not each.in_version(min(version, schema.newest)):
+            continue
+        if at == len(blob):
+            return row
+        try:
+            value, at = read_message(piece, each.since, blob, at, [])
+        except Unreadable as error:
+            return row | {"problem": str(error)}
+        row |= value
+    return row | {"remainder": blob[at:].hex()} if at < len(blob) else row
+
+
+def attach(record_type: int, value: dict[str, Any]) -> None:
+    """Add ``embedded`` to the members of a classic consumer group (type 2) and to the protocols of a
+    classic member of a consumer group (type 5)."""
+    if record_type == 2 and value["protocolType"] == CONSUMER:  # noqa: PLR2004
+        for member in value["members"]:
+            member["embedded"] = {
+                "subscription": _shown(SUBSCRIPTION, member["subscription"]),
+                "assignment": _shown(ASSIGNMENT, member["assignment"]),
+            }
+    elif record_type == 5 and value.get("classicMemberMetadata"):  # noqa: PLR2004
+        for protocol in value["classicMemberMetadata"]["supportedProtocols"]:
+            protocol["embedded"] = {"metadata": _shown(SUBSCRIPTION, protocol["metadata"])}
+
+
+@lru_cache(maxsize=_REMEMBERED_BLOBS)
+def _shown(schema: Schema, blob: str) -> dict[str, Any]:
+    """Members of a group mostly say the same, record after record; rows share what they show."""
+    return read_blob(schema, bytes.fromhex(blob))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """One record of ``__consumer_offsets`` as it lies in the log.
+
+    ``partition`` and ``offset`` say where it lies, ``timestamp_ms`` is its append or create time
+    (epoch ms). A ``value`` of None is a tombstone. Control records never come here, nor do records of
+    aborted transactions: the reader is ``read_committed``.
+    """
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """One record, understood as far as it goes. Every column is always there.
+
+    * ``record_type`` is the key's leading int16, None when the key has not even that; ``key_version``
+      is the same number for known types, as releases up to 3.9 call it. ``type_name`` is "" for
+      unknown types.
+    * The key columns are None where the type has no such field or the key cannot be read. A group that
+      was guessed from an unknown type has ``group_guessed``.
+    * ``decoded`` is the value by the names of Kafka's schemas: only the fields that this version has,
+      and tagged fields only if they were written (an absent tag 0 of type 5 is not null). None for
+      tombstones and for what cannot be read. Members of consumer groups carry ``embedded``.
+    * ``unknown_tags``: "tag" at the top, "path:tag" below, for example "members[0]:9" → hex.
+    * ``expected_partition`` is where the group belongs (§2); None without a group or a count.
+    """
+
+    src_partition: int
+    src_offset: int
+    record_ts: int
+    record_type: int | None
+    type_name: str
+    key_version: int | None
+    group_id: str | None
+    group_guessed: bool
+    member_id: str | None
+    topic: str | None
+    partition: int | None
+    is_tombstone: bool
+    value_version: int | None
+    layout: str
+    decoded: dict[str, Any] | None
+    unknown_tags: Mapping[str, str] = field(default_factory=dict)
+    raw_key: bytes
+    raw_value: bytes | None
+    decode_status: DecodeStatus
+    problem: str
+    expected_partition: int | None
+    is_foreign: bool | None

@@ -37,6 +37,82 @@ from groupshift.errors import Rejected
 
 TOPIC, GROUP = 2, 32
 """Types of resources."""
+PREFIX = "groupshift-compaction-"
+
+
+class LiveClusterActs:
+    """Acts through one `KafkaCluster`, which it closes."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def convert_empty(self, group: str) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: join_and_leave(self._coordinator(group), group))
+
+    def topic_configs(self) -> Mapping[str, str]:
+        """See the port."""
+        return self._cluster.attempt(lambda: topic_configs(self._any(), OFFSETS_TOPIC))
+
+    def configure_topic(self, values: Mapping[str, str | None]) -> None:
+        """See the port."""
+        self._alter(TOPIC, OFFSETS_TOPIC, values)
+
+    def churn(self) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: commit_each(self._cluster, names(self._partitions())))
+
+    def remove_churn(self) -> None:
+        """See the port."""
+        self._cluster.attempt(lambda: delete(self._cluster, names(self._partitions()).values()))
+
+    def churning(self) -> Collection[str]:
+        """See the port."""
+        listed, _ = self._cluster.attempt(lambda: listing(self._cluster))
+        return {group for group in listed if group.startswith(PREFIX)}
+
+    def configure_group(self, group: str, values: Mapping[str, str | None]) -> None:
+        """See the port."""
+        self._alter(GROUP, group, values)
+
+    def lower_feature(self, feature: str, level: int) -> None:
+        """See the port."""
+        self._feature(feature, level, FeatureChange.SAFE_DOWNGRADE)
+
+    def raise_feature(self, feature: str, level: int) -> None:
+        """See the port."""
+        self._feature(feature, level, FeatureChange.UPGRADE)
+
+    def lacks(self, brokers: Collection[int]) -> str:
+        """See the port: as every one of these brokers tells it."""
+        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def _alter(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
+        self._with_any(lambda connection: alter(connection, kind, name, values))
+
+    def _feature(self, feature: str, level: int, change: FeatureChange) -> None:
+        self._with_any(lambda connection: update_features(connection, {feature: level}, change=change))
+
+    def _with_any(self, work: Callable[[BrokerConnection], None]) -> None:
+        self._cluster.attempt(lambda: work(self._any()))
+
+    def _any(self) -> BrokerConnection:
+        return self._cluster.broker(self._cluster.brokers()[0].node_id)
+
+    def _partitions(self) -> int:
+        return len(self._cluster.leaders([OFFSETS_TOPIC]))
+
+    def _coordinator(self, group: str) -> BrokerConnection:
+        nodes, errors = self._cluster.coordinators([group])
+        for code in errors.values():
+            raise_for(code, f"group {group!r} has no coordinator")
+        return self._cluster.broker(nodes[group])
+
+
 _OF_TOPIC = 1
 """The source of a value that is set for a topic itself."""
 _ALTER, _VERSION = 44, 1
@@ -80,9 +156,6 @@ def alter(connection: BrokerConnection, kind: int, name: str, values: Mapping[st
 def _change(module: Any, name: str, value: str | None) -> Any:
     operation = _DELETE if value is None else _SET
     return module.AlterableConfig(name=name, config_operation=operation, value=value)
-
-
-PREFIX = "groupshift-compaction-"
 
 
 def names(partitions: int) -> dict[int, str]:
@@ -188,79 +261,6 @@ def _messages(coordinator: BrokerConnection, key: int) -> ModuleType:
     if theirs is None or not theirs.lowest <= version <= theirs.highest:
         raise UnsupportedByBroker(f"{coordinator.address} does not offer request {key} in version {version}")
     return load_payload_module(key, version, EntityType.request)
-
-
-class LiveClusterActs:
-    """Acts through one `KafkaCluster`, which it closes."""
-
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
-
-    def convert_empty(self, group: str) -> None:
-        """See the port."""
-        self._cluster.attempt(lambda: join_and_leave(self._coordinator(group), group))
-
-    def topic_configs(self) -> Mapping[str, str]:
-        """See the port."""
-        return self._cluster.attempt(lambda: topic_configs(self._any(), OFFSETS_TOPIC))
-
-    def configure_topic(self, values: Mapping[str, str | None]) -> None:
-        """See the port."""
-        self._alter(TOPIC, OFFSETS_TOPIC, values)
-
-    def churn(self) -> None:
-        """See the port."""
-        self._cluster.attempt(lambda: commit_each(self._cluster, names(self._partitions())))
-
-    def remove_churn(self) -> None:
-        """See the port."""
-        self._cluster.attempt(lambda: delete(self._cluster, names(self._partitions()).values()))
-
-    def churning(self) -> Collection[str]:
-        """See the port."""
-        listed, _ = self._cluster.attempt(lambda: listing(self._cluster))
-        return {group for group in listed if group.startswith(PREFIX)}
-
-    def configure_group(self, group: str, values: Mapping[str, str | None]) -> None:
-        """See the port."""
-        self._alter(GROUP, group, values)
-
-    def lower_feature(self, feature: str, level: int) -> None:
-        """See the port."""
-        self._feature(feature, level, FeatureChange.SAFE_DOWNGRADE)
-
-    def raise_feature(self, feature: str, level: int) -> None:
-        """See the port."""
-        self._feature(feature, level, FeatureChange.UPGRADE)
-
-    def lacks(self, brokers: Collection[int]) -> str:
-        """See the port: as every one of these brokers tells it."""
-        return self._cluster.attempt(lambda: cluster_lacking(self._cluster, brokers))
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._cluster.close()
-
-    def _alter(self, kind: int, name: str, values: Mapping[str, str | None]) -> None:
-        self._with_any(lambda connection: alter(connection, kind, name, values))
-
-    def _feature(self, feature: str, level: int, change: FeatureChange) -> None:
-        self._with_any(lambda connection: update_features(connection, {feature: level}, change=change))
-
-    def _with_any(self, work: Callable[[BrokerConnection], None]) -> None:
-        self._cluster.attempt(lambda: work(self._any()))
-
-    def _any(self) -> BrokerConnection:
-        return self._cluster.broker(self._cluster.brokers()[0].node_id)
-
-    def _partitions(self) -> int:
-        return len(self._cluster.leaders([OFFSETS_TOPIC]))
-
-    def _coordinator(self, group: str) -> BrokerConnection:
-        nodes, errors = self._cluster.coordinators([group])
-        for code in errors.values():
-            raise_for(code, f"group {group!r} has no coordinator")
-        return self._cluster.broker(nodes[group])
 
 
 _CREATE_PARTITIONS, _CREATE_VERSION = 37, 1

@@ -39,161 +39,6 @@ from groupshift.foreign_files import made_anew
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import SparkSettings
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)
-_LEFT_OUT = {".pyc", ".so"}
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitFiles:
-    """Paths for ``--py-files`` and ``--properties-file``; None where there is nothing to give."""
-
-    code: str | None = None
-    properties: str | None = None
-
-
-@contextmanager
-def submit_files(settings: SparkSettings, master: str) -> Iterator[SubmitFiles]:
-    """The files of one submission, below folders of their own that are removed at the end."""
-    with ExitStack() as stack:
-        code = None if is_local(master) else str(stack.enter_context(shipped_code()))
-        properties = None
-        if settings.properties:
-            file = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="groupshift-spark-"))
-            file.writelines(property_line(*pair) for pair in sorted(settings.properties.items()))
-            file.flush()
-            properties = file.name
-        yield SubmitFiles(code=code, properties=properties)
-
-
-def property_line(key: str, value: str) -> str:
-    """One line of a Java properties file."""
-    escaped = "".join(_ESCAPES.get(sign, sign) for sign in value)
-    return f"{key} {escaped}\n" if not escaped.startswith(" ") else f"{key} \\{escaped}\n"
-
-
-def is_local(master: str) -> bool:
-    """Whether this master runs the job in the submitting process, where the package is imported anyway."""
-    return master.startswith("local")
-
-
-def stays_here(master: str) -> bool:
-    """Whether driver, master and workers all are on this machine, so that nothing need listen outside."""
-    return is_local(master) or master.startswith(("spark://127.0.0.1:", "spark://localhost:"))
-
-
-@contextmanager
-def shipped_code() -> Iterator[Path]:
-    """The path of the zip, below a folder of its own that is removed at the end.
-
-    It holds every file of ``groupshift`` (``sql`` is followed, where it is a link) and the name and version
-    that `importlib.metadata` looks for; equal trees give equal bytes. Raises `Broken` where the package is
-    no folder of files."""
-    package = files("groupshift")
-    if not isinstance(package, Path):
-        raise Broken(f"groupshift is imported from {package}, which is no folder; install it as a wheel")
-    with tempfile.TemporaryDirectory(prefix="groupshift-code-") as folder:
-        target = Path(folder) / "groupshift.zip"
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in _files(package):
-                _add(archive, f"groupshift/{path.relative_to(package).as_posix()}", path.read_bytes())
-            release = version("kafka-groupshift")
-            about = f"Metadata-Version: 2.1\nName: kafka-groupshift\nVersion: {release}\n"
-            _add(archive, f"kafka_groupshift-{release}.dist-info/METADATA", about.encode())
-        yield target
-
-
-def _files(package: Path) -> list[Path]:
-    """The package's files in order, without what Python and tools made of them."""
-    found = [Path(folder) / name for folder, _, names in os.walk(package, followlinks=True) for name in names]
-    return sorted(path for path in found if _belongs(path.relative_to(package)))
-
-
-def _belongs(path: Path) -> bool:
-    hidden = any(part.startswith(".") or part == "__pycache__" for part in path.parts)
-    return not hidden and path.suffix not in _LEFT_OUT
-
-
-def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    entry = zipfile.ZipInfo(name, date_time=_EPOCH)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.external_attr = 0o644 << 16
-    archive.writestr(entry, data)
-
-
-FOLDER = "groupshift-classes"
-_QUIET = "-Xlog:cds*=off"
-"""The JVM names each class that it leaves out, on the standard output."""
-_ABANDONED_S = 3600.0
-_MAGIC = 4
-
-
-def sharing_options(java: str | None = None) -> str:
-    """The JVM's options for a driver started by this process: to use the archive, or to make it when this one
-    ends; none where nothing can be kept, or another process is about to make it.
-
-    ``java`` is the home of the Java that will run; default: ``JAVA_HOME``, else the one on the path.
-    """
-    folder = own_folder(FOLDER)
-    if folder is None or any(letter.isspace() or letter in "\"'" for letter in str(folder)):
-        return ""
-    archive = folder / f"spark-{_digest(java)}.jsa"
-    draft = archive.with_suffix(".draft")
-    with suppress(OSError):
-        _put_in_place(draft, archive)
-        if archive.exists():
-            return f"-XX:SharedArchiveFile={archive} {_QUIET}"
-        draft.touch(exist_ok=False)
-        return f"-XX:ArchiveClassesAtExit={draft} {_QUIET}"
-    return ""
-
-
-def _digest(java: str | None) -> str:
-    """Of what the archive depends on; a change of either makes another archive."""
-    home = java or os.environ.get("JAVA_HOME") or _java_on_path()
-    spark = importlib.util.find_spec("pyspark")
-    jars = Path(spark.origin).parent / "jars" if spark is not None and spark.origin else Path()
-    marks = [_mark(Path(home) / "release"), _mark(jars), os.environ.get("SPARK_HOME", "")]
-    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
-
-
-def _java_on_path() -> str:
-    found = shutil.which("java")
-    return str(Path(found).resolve().parent.parent) if found else ""
-
-
-def _mark(path: Path) -> str:
-    """A place and when it changed last."""
-    return f"{path} {path.stat().st_mtime_ns}" if path.exists() else str(path)
-
-
-def _put_in_place(draft: Path, archive: Path) -> None:
-    """Rename a finished draft; remove one that nobody finished."""
-    try:
-        with draft.open("rb") as file:
-            finished = any(file.read(_MAGIC))
-        age_s = time.time() - draft.stat().st_mtime
-    except FileNotFoundError:
-        return
-    if finished:
-        draft.replace(archive)
-    elif age_s > _ABANDONED_S:
-        draft.unlink()
-
-
-BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The first compiler tier and one collector thread start fastest (a third less time)."""
-
-
-def driver_options(master: str, java: str = "") -> str:
-    """Options for the driver of a job that is submitted to ``master`` from this process: `BRIEF`, and where
-    driver and workers stay on this machine the classes that it shares with earlier ones.
-
-    ``java`` is the home of the Java that will run; empty means ``JAVA_HOME``, else the one on the path."""
-    shared = sharing_options(java or None) if stays_here(master) else ""
-    return f"{BRIEF} {shared}".strip()
-
-
 _LAST_LINES = 8
 LOG = "spark.log"
 
@@ -306,3 +151,158 @@ def _tail(log: Path) -> str:
     with log.open(encoding="utf-8", errors="replace") as lines:
         last = deque((line.strip() for line in lines if line.strip()), maxlen=_LAST_LINES)
     return f"{' | '.join(last)}; the whole output is in {log}"
+
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_LEFT_OUT = {".pyc", ".so"}
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitFiles:
+    """Paths for ``--py-files`` and ``--properties-file``; None where there is nothing to give."""
+
+    code: str | None = None
+    properties: str | None = None
+
+
+@contextmanager
+def submit_files(settings: SparkSettings, master: str) -> Iterator[SubmitFiles]:
+    """The files of one submission, below folders of their own that are removed at the end."""
+    with ExitStack() as stack:
+        code = None if is_local(master) else str(stack.enter_context(shipped_code()))
+        properties = None
+        if settings.properties:
+            file = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="groupshift-spark-"))
+            file.writelines(property_line(*pair) for pair in sorted(settings.properties.items()))
+            file.flush()
+            properties = file.name
+        yield SubmitFiles(code=code, properties=properties)
+
+
+def property_line(key: str, value: str) -> str:
+    """One line of a Java properties file."""
+    escaped = "".join(_ESCAPES.get(sign, sign) for sign in value)
+    return f"{key} {escaped}\n" if not escaped.startswith(" ") else f"{key} \\{escaped}\n"
+
+
+def is_local(master: str) -> bool:
+    """Whether this master runs the job in the submitting process, where the package is imported anyway."""
+    return master.startswith("local")
+
+
+def stays_here(master: str) -> bool:
+    """Whether driver, master and workers all are on this machine, so that nothing need listen outside."""
+    return is_local(master) or master.startswith(("spark://127.0.0.1:", "spark://localhost:"))
+
+
+@contextmanager
+def shipped_code() -> Iterator[Path]:
+    """The path of the zip, below a folder of its own that is removed at the end.
+
+    It holds every file of ``groupshift`` (``sql`` is followed, where it is a link) and the name and version
+    that `importlib.metadata` looks for; equal trees give equal bytes. Raises `Broken` where the package is
+    no folder of files."""
+    package = files("groupshift")
+    if not isinstance(package, Path):
+        raise Broken(f"groupshift is imported from {package}, which is no folder; install it as a wheel")
+    with tempfile.TemporaryDirectory(prefix="groupshift-code-") as folder:
+        target = Path(folder) / "groupshift.zip"
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in _files(package):
+                _add(archive, f"groupshift/{path.relative_to(package).as_posix()}", path.read_bytes())
+            release = version("kafka-groupshift")
+            about = f"Metadata-Version: 2.1\nName: kafka-groupshift\nVersion: {release}\n"
+            _add(archive, f"kafka_groupshift-{release}.dist-info/METADATA", about.encode())
+        yield target
+
+
+def _files(package: Path) -> list[Path]:
+    """The package's files in order, without what Python and tools made of them."""
+    found = [Path(folder) / name for folder, _, names in os.walk(package, followlinks=True) for name in names]
+    return sorted(path for path in found if _belongs(path.relative_to(package)))
+
+
+def _belongs(path: Path) -> bool:
+    hidden = any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+    return not hidden and path.suffix not in _LEFT_OUT
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    entry = zipfile.ZipInfo(name, date_time=_EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, data)
+
+
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The first compiler tier and one collector thread start fastest (a third less time)."""
+
+
+def driver_options(master: str, java: str = "") -> str:
+    """Options for the driver of a job that is submitted to ``master`` from this process: `BRIEF`, and where
+    driver and workers stay on this machine the classes that it shares with earlier ones.
+
+    ``java`` is the home of the Java that will run; empty means ``JAVA_HOME``, else the one on the path."""
+    shared = sharing_options(java or None) if stays_here(master) else ""
+    return f"{BRIEF} {shared}".strip()
+
+
+FOLDER = "groupshift-classes"
+_QUIET = "-Xlog:cds*=off"
+"""The JVM names each class that it leaves out, on the standard output."""
+_ABANDONED_S = 3600.0
+_MAGIC = 4
+
+
+def sharing_options(java: str | None = None) -> str:
+    """The JVM's options for a driver started by this process: to use the archive, or to make it when this one
+    ends; none where nothing can be kept, or another process is about to make it.
+
+    ``java`` is the home of the Java that will run; default: ``JAVA_HOME``, else the one on the path.
+    """
+    folder = own_folder(FOLDER)
+    if folder is None or any(letter.isspace() or letter in "\"'" for letter in str(folder)):
+        return ""
+    archive = folder / f"spark-{_digest(java)}.jsa"
+    draft = archive.with_suffix(".draft")
+    with suppress(OSError):
+        _put_in_place(draft, archive)
+        if archive.exists():
+            return f"-XX:SharedArchiveFile={archive} {_QUIET}"
+        draft.touch(exist_ok=False)
+        return f"-XX:ArchiveClassesAtExit={draft} {_QUIET}"
+    return ""
+
+
+def _digest(java: str | None) -> str:
+    """Of what the archive depends on; a change of either makes another archive."""
+    home = java or os.environ.get("JAVA_HOME") or _java_on_path()
+    spark = importlib.util.find_spec("pyspark")
+    jars = Path(spark.origin).parent / "jars" if spark is not None and spark.origin else Path()
+    marks = [_mark(Path(home) / "release"), _mark(jars), os.environ.get("SPARK_HOME", "")]
+    return hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
+
+
+def _java_on_path() -> str:
+    found = shutil.which("java")
+    return str(Path(found).resolve().parent.parent) if found else ""
+
+
+def _mark(path: Path) -> str:
+    """A place and when it changed last."""
+    return f"{path} {path.stat().st_mtime_ns}" if path.exists() else str(path)
+
+
+def _put_in_place(draft: Path, archive: Path) -> None:
+    """Rename a finished draft; remove one that nobody finished."""
+    try:
+        with draft.open("rb") as file:
+            finished = any(file.read(_MAGIC))
+        age_s = time.time() - draft.stat().st_mtime
+    except FileNotFoundError:
+        return
+    if finished:
+        draft.replace(archive)
+    elif age_s > _ABANDONED_S:
+        draft.unlink()

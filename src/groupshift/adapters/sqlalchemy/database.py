@@ -30,127 +30,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from groupshift.domain.secrets import struck_out
 from groupshift.errors import Rejected, Transient
 
-_PASSING = {
-    "40001",  # serialization_failure
-    "40P01",  # deadlock_detected
-    "57P01",  # admin_shutdown
-    "57P02",  # crash_shutdown
-    "57P03",  # cannot_connect_now
-}
-"""SQLSTATEs (PostgreSQL, appendix A) after which the same transaction may succeed at once."""
-
-
-def passing(error: DBAPIError) -> bool:
-    """Whether another try is worth it: the connection broke, or the server is being restarted.
-
-    A lock that was waited for in vain is not: the wait was the try. SQLite has no server that comes back."""
-    if error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _PASSING:
-        return True
-    connecting = isinstance(error, OperationalError) and error.statement is None
-    return connecting and not type(error.orig).__module__.startswith("sqlite3")
-
-
-def shown(url: URL) -> str:
-    """The URL for a message: no password, and nothing of the query, which may hold one."""
-    return url.set(query={}).render_as_string(hide_password=True)
-
-
-def said(error: DBAPIError, url: URL) -> str:
-    """Kind and words of the database's own error, in one line."""
-    text = " ".join(f"{type(error.orig).__name__}: {error.orig}".split())
-    values = [str(url.password or ""), *(str(value) for value in url.query.values())]
-    return struck_out(text, {form for value in values for form in _forms(value)})
-
-
-def _forms(value: str) -> set[str]:
-    """A value as it is and as it stands in a URL; short ones would blacken words that say nothing."""
-    return {value, quote(value, safe=""), quote_plus(value)} if len(value) > 2 else set()  # noqa: PLR2004
-
-
-@cache
-def sql(name: str) -> str:
-    """The text of ``sql/journal/<name>.sql``, without the closing semicolon."""
-    root = files("groupshift").joinpath("sql", "journal")
-    return root.joinpath(f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
-
-
-@cache
-def statement(name: str) -> TextClause:
-    """The statement of that name, ready to execute."""
-    return text(sql(name))
-
-
-@cache
-def versions() -> tuple[int, ...]:
-    """The versions of the schema that this release knows, in order: the folders ``versions/0001``, ..."""
-    root = files("groupshift").joinpath("sql", "journal", "versions")
-    return tuple(sorted(int(entry.name) for entry in root.iterdir() if entry.name.isdigit()))
-
-
-@cache
-def statements_of(version: int, database: str) -> tuple[str, ...]:
-    """The names of what brings the version before to this one, in order, for one kind of database."""
-    folder = f"versions/{version:04}"
-    root = files("groupshift").joinpath("sql", "journal", *folder.split("/"))
-    names = sorted(entry.name.removesuffix(".sql") for entry in root.iterdir() if entry.name.endswith(".sql"))
-    return tuple(f"{folder}/{name}" for name in names if name.partition(".")[2] in {"", database})
-
-
-TABLE = "schema_version"
-
 T = TypeVar("T")
-Transaction = Callable[[Callable[[Connection], T]], T]
-"""Runs work in one transaction, which is rolled back when it raises."""
-
-
-def version_in(connection: Connection) -> int:
-    """The version of this database, 0 for one that was never brought up to date.
-
-    Raises `Rejected` when it is newer than this release knows."""
-    if not inspect(connection).has_table(TABLE):
-        return 0
-    row = connection.execute(statement("schema/latest_version")).mappings().first()
-    if row is None:
-        return 0
-    if row["version"] > versions()[-1]:
-        raise Rejected(
-            f"journal.url names a database with schema version {row['version']}, made by groupshift "
-            f"{row['applied_by']}, and groupshift {release_of('kafka-groupshift')} knows version "
-            f"{versions()[-1]} at most; use that release or a newer one"
-        )
-    return int(row["version"])
-
-
-def bring_up_to_date(look: Transaction[int], write: Transaction[int]) -> None:
-    """Apply what is missing. ``look`` runs a transaction that reads, ``write`` one that writes.
-
-    Nothing is written to a database that is up to date, so a user without rights to change tables can use
-    one. Raises `Rejected` when the database is newer than this release."""
-    while look(version_in) < versions()[-1]:
-        write(_apply_next)
-
-
-def _apply_next(connection: Connection) -> int:
-    """The next version, or nothing when another opener was faster; returns the version then reached."""
-    database = connection.dialect.name
-    if database == "postgresql":
-        connection.execute(statement("schema/lock.postgresql"))
-    connection.execute(statement("schema/table_schema_version"))
-    present = version_in(connection)
-    following = [number for number in versions() if number > present]
-    if not following:
-        return present
-    for name in statements_of(following[0], database):
-        connection.execute(statement(name))
-    about = {
-        "version": following[0],
-        "applied_at_ms": time.time_ns() // 1_000_000,
-        "applied_by": release_of("kafka-groupshift"),
-    }
-    connection.execute(statement("schema/insert_version"), about)
-    return following[0]
-
-
 BUSY_MS = 10_000
 """How long a writer waits for another one before it gives up."""
 
@@ -342,3 +222,122 @@ def _begin_lite(connection: Connection) -> None:
     """Writers take the lock at once: one that reads first and writes later could lose a race."""
     reads = connection.get_execution_options().get(READS)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+_PASSING = {
+    "40001",  # serialization_failure
+    "40P01",  # deadlock_detected
+    "57P01",  # admin_shutdown
+    "57P02",  # crash_shutdown
+    "57P03",  # cannot_connect_now
+}
+"""SQLSTATEs (PostgreSQL, appendix A) after which the same transaction may succeed at once."""
+
+
+def passing(error: DBAPIError) -> bool:
+    """Whether another try is worth it: the connection broke, or the server is being restarted.
+
+    A lock that was waited for in vain is not: the wait was the try. SQLite has no server that comes back."""
+    if error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _PASSING:
+        return True
+    connecting = isinstance(error, OperationalError) and error.statement is None
+    return connecting and not type(error.orig).__module__.startswith("sqlite3")
+
+
+def shown(url: URL) -> str:
+    """The URL for a message: no password, and nothing of the query, which may hold one."""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def said(error: DBAPIError, url: URL) -> str:
+    """Kind and words of the database's own error, in one line."""
+    text = " ".join(f"{type(error.orig).__name__}: {error.orig}".split())
+    values = [str(url.password or ""), *(str(value) for value in url.query.values())]
+    return struck_out(text, {form for value in values for form in _forms(value)})
+
+
+def _forms(value: str) -> set[str]:
+    """A value as it is and as it stands in a URL; short ones would blacken words that say nothing."""
+    return {value, quote(value, safe=""), quote_plus(value)} if len(value) > 2 else set()  # noqa: PLR2004
+
+
+TABLE = "schema_version"
+Transaction = Callable[[Callable[[Connection], T]], T]
+"""Runs work in one transaction, which is rolled back when it raises."""
+
+
+def version_in(connection: Connection) -> int:
+    """The version of this database, 0 for one that was never brought up to date.
+
+    Raises `Rejected` when it is newer than this release knows."""
+    if not inspect(connection).has_table(TABLE):
+        return 0
+    row = connection.execute(statement("schema/latest_version")).mappings().first()
+    if row is None:
+        return 0
+    if row["version"] > versions()[-1]:
+        raise Rejected(
+            f"journal.url names a database with schema version {row['version']}, made by groupshift "
+            f"{row['applied_by']}, and groupshift {release_of('kafka-groupshift')} knows version "
+            f"{versions()[-1]} at most; use that release or a newer one"
+        )
+    return int(row["version"])
+
+
+def bring_up_to_date(look: Transaction[int], write: Transaction[int]) -> None:
+    """Apply what is missing. ``look`` runs a transaction that reads, ``write`` one that writes.
+
+    Nothing is written to a database that is up to date, so a user without rights to change tables can use
+    one. Raises `Rejected` when the database is newer than this release."""
+    while look(version_in) < versions()[-1]:
+        write(_apply_next)
+
+
+def _apply_next(connection: Connection) -> int:
+    """The next version, or nothing when another opener was faster; returns the version then reached."""
+    database = connection.dialect.name
+    if database == "postgresql":
+        connection.execute(statement("schema/lock.postgresql"))
+    connection.execute(statement("schema/table_schema_version"))
+    present = version_in(connection)
+    following = [number for number in versions() if number > present]
+    if not following:
+        return present
+    for name in statements_of(following[0], database):
+        connection.execute(statement(name))
+    about = {
+        "version": following[0],
+        "applied_at_ms": time.time_ns() // 1_000_000,
+        "applied_by": release_of("kafka-groupshift"),
+    }
+    connection.execute(statement("schema/insert_version"), about)
+    return following[0]
+
+
+@cache
+def sql(name: str) -> str:
+    """The text of ``sql/journal/<name>.sql``, without the closing semicolon."""
+    root = files("groupshift").joinpath("sql", "journal")
+    return root.joinpath(f"{name}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
+
+
+@cache
+def statement(name: str) -> TextClause:
+    """The statement of that name, ready to execute."""
+    return text(sql(name))
+
+
+@cache
+def versions() -> tuple[int, ...]:
+    """The versions of the schema that this release knows, in order: the folders ``versions/0001``, ..."""
+    root = files("groupshift").joinpath("sql", "journal", "versions")
+    return tuple(sorted(int(entry.name) for entry in root.iterdir() if entry.name.isdigit()))
+
+
+@cache
+def statements_of(version: int, database: str) -> tuple[str, ...]:
+    """The names of what brings the version before to this one, in order, for one kind of database."""
+    folder = f"versions/{version:04}"
+    root = files("groupshift").joinpath("sql", "journal", *folder.split("/"))
+    names = sorted(entry.name.removesuffix(".sql") for entry in root.iterdir() if entry.name.endswith(".sql"))
+    return tuple(f"{folder}/{name}" for name in names if name.partition(".")[2] in {"", database})
