@@ -22,7 +22,7 @@ from groupshift.application import downgrade_run, expansion_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.bootstrap import App, build
 from groupshift.bootstrap.connect import connect
-from groupshift.bootstrap.runs import RunPlace
+from groupshift.bootstrap.runs import RunPlace, open_downgrade, open_expansion
 from groupshift.cli.live import Agreed, LiveListener
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.terminal import Console
@@ -33,7 +33,6 @@ from groupshift.domain.plan import MoveName, MoveRequest, Until, WayBack
 from groupshift.domain.step import RunStep
 from groupshift.domain.versions import Version
 from groupshift.settings import KafkaSettings, Settings, load
-from groupshift.spark import downgrade_tools, expansion_tools
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.down import down
 from groupshift_sandbox.home import Home
@@ -142,7 +141,7 @@ def downgrade(folder: Path) -> Recorder:
             commit(groups.cluster, _offsets((SIMPLE, NATIVE)))
             groups.native(NATIVE, 2).leave()
             groups.await_kinds({SIMPLE: Kind.CLASSIC, NATIVE: Kind.CONSUMER})
-        with downgrade_tools.open_tools(*_place(folder, cluster), timeout_s=TIMEOUT_S) as tools:
+        with open_downgrade(*_place(folder, cluster), timeout_s=TIMEOUT_S) as tools:
             tools.cluster.configure_group(NATIVE, CONFIGS)
             wait_until(lambda: NATIVE in tools.views.look().group_configs, READY_S, f"{NATIVE} is configured")
             told = Told(
@@ -165,7 +164,7 @@ def expansion(folder: Path) -> Recorder:
         create_topic(cluster.bootstrap, TOPIC, 2)
         with groups_at(cluster.bootstrap, TOPIC) as groups:
             commit(groups.cluster, _offsets(GROUPS))
-        with expansion_tools.open_tools(*_place(folder, cluster), timeout_s=TIMEOUT_S) as tools:
+        with open_expansion(*_place(folder, cluster), timeout_s=TIMEOUT_S) as tools:
             told = Told(
                 move=expansion_run,
                 world=cluster,

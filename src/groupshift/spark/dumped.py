@@ -58,7 +58,7 @@ def dumped(spark: SparkSession, uri: str, into: Into = AS_READ) -> DataFrame:
     else:
         raise Rejected(
             f"dump {uri!r} is not in log order, partition by partition; let Spark find the winners "
-            "(coordinator_state.winners)"
+            "(coordinator_log.winners)"
         )
     sizes = [sum(group.rows for group in piece) for piece in pieces]
     tasks = shared(pieces, sizes, 4 * spark.sparkContext.defaultParallelism)
