@@ -28,8 +28,7 @@ from measuring.firsts import Firsts
 from measuring.fleets import SETTLED_S, Crowd, Fleet
 
 from groupshift.adapters.groups import LiveGroupReader
-from groupshift.adapters.kafka.groups import KafkaGroups
-from groupshift.adapters.kafka.kafka_python import KafkaConnection
+from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
 from groupshift.adapters.zookeeper.nodes import ZookeeperGroups

@@ -1,11 +1,12 @@
-"""Many groups with committed offsets, made quickly: what tests and benchmarks read."""
+"""Many groups with committed offsets, made quickly, and offsets lost: what tests and benchmarks read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.group_changes import commit_rows
+from groupshift.adapters.kafka.group_changes import commit_rows, coordinated
+from groupshift.adapters.kafka.wire import Api, fill, raise_for
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected
@@ -38,3 +39,23 @@ def commit(cluster: KafkaCluster, commits: Commits, *, leader_epoch: int = NO_EP
     )
     if refused:
         raise Rejected("; ".join(refused.values()))
+
+
+def forget(cluster: KafkaCluster, group: str, topic: str, numbers: Sequence[int]) -> None:
+    """Delete the group's committed offsets of these partitions (OffsetDelete, KIP-496). Raises as
+    `KafkaCluster.attempt`."""
+
+    def delete() -> None:
+        connection = cluster.broker(coordinated(cluster, [group])[group])
+        module = connection.messages(Api.OFFSET_DELETE)
+        partitions = tuple(
+            fill(module.OffsetDeleteRequestPartition, partition_index=number) for number in numbers
+        )
+        named = fill(module.OffsetDeleteRequestTopic, name=topic, partitions=partitions)
+        answer = connection.ask(fill(module.OffsetDeleteRequest, group_id=group, topics=(named,)))
+        raise_for(answer.error_code, f"offsets of group {group!r}")
+        for told in answer.topics:
+            for each in told.partitions:
+                raise_for(each.error_code, f"offset of {topic}-{each.partition_index}")
+
+    cluster.attempt(delete)

@@ -135,7 +135,6 @@ def test_f14_the_version_says_what_is_supported_and_what_was_tried(
     for what, name in (
         ("confluent-kafka", "confluent-kafka"),
         ("kazoo", "kazoo"),
-        ("kafka-python", "kafka-python"),
         ("SQLAlchemy", "sqlalchemy"),
         ("Airflow", "apache-airflow"),
         ("Spark", "pyspark"),

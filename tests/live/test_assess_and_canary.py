@@ -11,8 +11,7 @@ import pytest
 
 from groupshift.adapters.drivers.manual import ManualFleet
 from groupshift.adapters.groups import LiveGroupReader
-from groupshift.adapters.kafka.groups import KafkaGroups
-from groupshift.adapters.kafka.kafka_python import KafkaConnection
+from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
 from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch

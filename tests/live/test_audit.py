@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as At
-from kafka.admin import KafkaAdminClient
-from kafka.structs import TopicPartition as KafkaPythonAt
 from kazoo.client import KazooClient
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
@@ -36,7 +34,7 @@ from groupshift.log import encode_key, encode_value
 from groupshift.log.decode import Position
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
-from groupshift_sandbox.committing import commit
+from groupshift_sandbox.committing import commit, forget
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import KafkaOptions, create_topic, start_kafka
 from groupshift_sandbox.kraft import KraftCluster, start_kraft
@@ -240,11 +238,7 @@ def test_differences_between_the_stores_are_told_by_mode_and_time(
         "the commit is older than the interval",
     )
     kazoo.set(f"/consumers/{group}/offsets/{name}/0", b"20")
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-    try:
-        admin.delete_group_offsets(group, [KafkaPythonAt(name, 1)])
-    finally:
-        admin.close()
+    forget(raw, group, name, [1])
     diverged = (Kind.STORES_DIVERGE, Weight.MISMATCH)
     found = kinds(audit_offsets(sources, QUICK, [group]))
     assert (found[0], found[1]) == (diverged, (Kind.REMOVED, Weight.EXPLAINED))

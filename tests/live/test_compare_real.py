@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as At
-from kafka.admin import KafkaAdminClient
-from kafka.structs import TopicPartition as KafkaPythonAt
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
@@ -22,7 +20,7 @@ from groupshift.cli.main import main
 from groupshift.domain.modes import Mode
 from groupshift.domain.partitions import TopicPartition
 from groupshift.spark.session import large_session
-from groupshift_sandbox.committing import commit
+from groupshift_sandbox.committing import commit, forget
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.kraft import KraftCluster
 from groupshift_sandbox.processes import wait_until
@@ -151,11 +149,7 @@ def take_settled(folder: Path, group: str, *where: str) -> Path:
 
 def lose(kraft: KraftCluster, group: str, topic: str, raw: KafkaCluster) -> None:
     """Delete the offset of partition 1 and set that of partition 0 back; the group has no member."""
-    admin = KafkaAdminClient(bootstrap_servers=kraft.bootstrap)
-    try:
-        admin.delete_group_offsets(group, [KafkaPythonAt(topic, 1)])
-    finally:
-        admin.close()
+    forget(raw, group, topic, [1])
     commit(raw, {group: {TopicPartition(topic, 0): (RECORDS - 3, "")}})
 
 

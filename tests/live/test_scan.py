@@ -16,8 +16,7 @@ from kazoo.security import make_digest_acl
 
 from groupshift.adapters.ensembles import LiveEnsembleReader
 from groupshift.adapters.groups import LiveGroupReader
-from groupshift.adapters.kafka.groups import KafkaEnsemble, KafkaGroups
-from groupshift.adapters.kafka.kafka_python import KafkaConnection
+from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble, KafkaGroups
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble

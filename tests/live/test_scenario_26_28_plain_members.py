@@ -13,8 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from groupshift.adapters.kafka.groups import KafkaGroups
-from groupshift.adapters.kafka.kafka_python import KafkaConnection
+from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App, build_scans
 from groupshift.domain.modes import Mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.adapters.kafka.kafka_python import KafkaConnection
+from groupshift.adapters.kafka.groups import KafkaConnection
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 
 WAIT_S = 60.0

@@ -96,8 +96,7 @@ def verifier(key: str) -> Verifier | None:
 def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:
     """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
     from groupshift.adapters.groups import LiveAccess, LiveGroupReader
-    from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
-    from groupshift.adapters.kafka.kafka_python import KafkaConnection
+    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups, KafkaRights
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
     from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 
@@ -116,8 +115,7 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
     def open_once() -> GroupSide:
         if not opened:
             from groupshift.adapters.groups import KafkaAccess, KafkaGroupReader
-            from groupshift.adapters.kafka.groups import KafkaRights
-            from groupshift.adapters.kafka.kafka_python import KafkaConnection
+            from groupshift.adapters.kafka.groups import KafkaConnection, KafkaRights
 
             where = settings.kafka
             groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
@@ -150,8 +148,7 @@ def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
 def connect_scans(settings: Settings) -> FleetScans:
     """The use cases of a whole ensemble over the real adapters; connections open at first use."""
     from groupshift.adapters.ensembles import LiveEnsembleReader
-    from groupshift.adapters.kafka.groups import KafkaEnsemble
-    from groupshift.adapters.kafka.kafka_python import KafkaConnection
+    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
     from groupshift.adapters.zookeeper.mode import ZookeeperBrake

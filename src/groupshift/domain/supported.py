@@ -29,7 +29,6 @@ SUPPORTED = (
     Supported("Python", ">=3.11", ("3.11",)),
     Supported("confluent-kafka", ">=2.11,<3", ("2.11.0", "2.16.1")),
     Supported("kazoo", ">=2.11,<3", ("2.11.0",)),
-    Supported("kafka-python", ">=3.0.10,<3.1", ("3.0.10", "3.0.12")),
     Supported("SQLAlchemy", ">=2.0.40,<2.2", ("2.0.40", "2.1.9")),
     Supported("Airflow", ">=3.3.0,<3.4", ("3.3.2",)),
     Supported("Spark", "==4.2.0", ("4.2.0",)),

@@ -1,1 +1,1 @@
-"""Kafka brokers through confluent-kafka and kafka-python."""
+"""Kafka brokers through requests on kio's schemas, and records through confluent-kafka."""

@@ -1,7 +1,7 @@
 """One connection to each broker of a cluster, made when it is first needed; metadata and coordinators.
 
 `client_settings` turns librdkafka's security keys, which `[kafka.properties]` is written in, into
-kafka-python's settings. Messages about a Kafka that refuses or does not answer quote no secret.
+the settings of a connection. Messages about a Kafka that refuses or does not answer quote no secret.
 """
 
 from __future__ import annotations
@@ -24,271 +24,6 @@ from groupshift.domain.commit_places import TopicNow
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.secrets import struck_out
 from groupshift.errors import Rejected, Transient
-
-T = TypeVar("T")
-
-_PAUSE_S = 0.1
-_METADATA = {"at_least": 4, "at_most": 9}
-"""From 4 on a request can forbid making the topics it names; after 9 topics are named by id too."""
-_METADATA_IDS = {"at_least": 4, "at_most": 12}
-"""From 7 on the answer has leader epochs, from 10 on ids of topics."""
-_UNKNOWN_TOPIC = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerNode:
-    """A broker as the metadata tells it: where clients of this listener are to connect."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
-
-
-class KafkaCluster:
-    """Requests to the brokers of one cluster; used by one thread at a time, opens nothing before the first.
-
-    ``properties`` are librdkafka's security keys, ``timeout_s`` bounds `attempt` with all its retries and
-    every single wait. The methods raise what a connection raises (`BrokerConnection`) and `BrokerError`;
-    what runs inside `attempt` is repeated, and gives people's sentences."""
-
-    def __init__(
-        self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 10.0
-    ) -> None:
-        self._properties = dict(properties or {})
-        self._timeout_s = timeout_s
-        servers = kafka_servers(
-            bootstrap_servers, "kafka.bootstrap_servers", self._properties.get("security.protocol", "")
-        )
-        self.address = joined(servers)
-        self._bootstrap = [(each.host, each.port) for each in servers]
-        self._access = Access(settings=client_settings(self._properties), timeout_s=timeout_s)
-        self._nodes: dict[int, BrokerNode] = {}
-        self._connections: dict[int, BrokerConnection] = {}
-        self._cluster_id = ""
-        self._cluster_ids: dict[str, str] | None = None
-        self._sent = 0
-
-    def attempt(self, work: Callable[[], T]) -> T:
-        """What ``work`` returns; repeated with fresh connections while brokers are silent or say that
-        asking again may help. It must be safe to repeat.
-
-        Raises `Transient` at the deadline, `Rejected` when credentials are refused or a broker is too old."""
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                return work()
-            except LoginRefused as why:
-                self.close()
-                raise refused(self.address, self._safe(why)) from None
-            except UnsupportedByBroker as why:
-                raise Rejected(f"Kafka at {self.address} is too old for this: {why}") from None
-            except (OSError, BrokerError) as failed:
-                self.close()
-                if isinstance(failed, BrokerError) and not failed.retriable:
-                    raise Rejected(f"Kafka at {self.address} refuses: {self._safe(failed)}") from None
-                if time.monotonic() + _PAUSE_S >= deadline:
-                    raise silent(self.address, self._timeout_s, self._safe(failed)) from None
-                time.sleep(_PAUSE_S)
-
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id, as of the last metadata; empty before."""
-        return self._cluster_id
-
-    def one_cluster(self) -> str:
-        """The cluster's id, as the metadata tells it now. Raises as `refuse_several`."""
-        self.refuse_several()
-        self.brokers()
-        return self._cluster_id
-
-    def refuse_several(self) -> None:
-        """Ask every bootstrap server that answers now for its cluster, once.
-
-        Raises `Rejected` when they are servers of several: groups would be read from either."""
-        if self._cluster_ids is None:
-            self._cluster_ids = {}
-            for server in self._bootstrap if len(self._bootstrap) > 1 else ():
-                with suppress(OSError):
-                    self._ask_bootstrap(server)
-                    self._cluster_ids.setdefault(self._cluster_id, "{}:{}".format(*server))
-            self._nodes.clear()
-        if len(self._cluster_ids) > 1:
-            told = " and ".join(f"{at} is of {each!r}" for each, at in self._cluster_ids.items())
-            raise Rejected(
-                f"bootstrap servers {self.address} are of several clusters ({told}): name those of one"
-            )
-
-    def brokers(self) -> tuple[BrokerNode, ...]:
-        """Every broker now, by node id."""
-        self._metadata(self._any(), ())
-        return tuple(self._nodes[node] for node in sorted(self._nodes))
-
-    def topics(self) -> frozenset[str]:
-        """The names of all topics, internal ones included."""
-        return frozenset(str(topic.name) for topic in self._metadata(self._any(), None).topics)
-
-    def leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
-        """Node id of the leader of each partition of ``topics``, -1 where there is none now; a topic that
-        does not exist is absent (and is not made by asking)."""
-        return self.partitions_of(topics)[0]
-
-    def partitions_of(self, topics: Collection[str]) -> tuple[dict[TopicPartition, int], dict[str, int]]:
-        """As `leaders`, and the error code of each topic that the broker does not tell."""
-        if not topics:
-            return {}, {}
-        answer = self._metadata(self._any(), sorted(topics))
-        leaders = {
-            TopicPartition(str(topic.name), int(each.partition_index)): int(each.leader_id)
-            for topic in answer.topics
-            for each in topic.partitions
-        }
-        return leaders, {
-            str(topic.name): int(topic.error_code) for topic in answer.topics if topic.error_code
-        }
-
-    def topics_now(self, topics: Collection[str]) -> dict[str, TopicNow]:
-        """Ids and leader epochs of ``topics``, by name; one that does not exist is said not to, one that the
-        broker does not tell (no rights) is absent."""
-        if not topics:
-            return {}
-        found: dict[str, TopicNow] = {}
-        for each in self._metadata(self._any(), sorted(topics), _METADATA_IDS).topics:
-            code, name = int(each.error_code), str(each.name)
-            if code == _UNKNOWN_TOPIC:
-                found[name] = TopicNow(topic=name, exists=False)
-            elif not code:
-                found[name] = TopicNow(
-                    topic=name,
-                    topic_id=id_text(getattr(each, "topic_id", None)),
-                    epochs={
-                        int(at.partition_index): int(getattr(at, "leader_epoch", -1))
-                        for at in each.partitions
-                    },
-                )
-        return found
-
-    def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
-        """Node id of each group's coordinator, and the error code of each group that has none now."""
-        connection = self._any()
-        wanted = sorted(set(groups))
-        nodes: dict[str, int] = {}
-        errors: dict[str, int] = {}
-        for group, each in coordinators_told(connection, wanted):
-            if each.error_code:
-                errors[group] = int(each.error_code)
-            else:
-                nodes[group] = int(each.node_id)
-        return nodes, errors
-
-    def ask_each(
-        self, asked: Mapping[int, Sequence[tuple[Any, T]]], *, in_flight: int = 4
-    ) -> Iterator[tuple[T, Any]]:
-        """Send each broker (by node id) its requests and give every answer with what stood beside its
-        request. All brokers work at the same time, with a few requests under way at each."""
-        waiting = [
-            (self.broker(node), deque(requests), deque[tuple[int, T]]()) for node, requests in asked.items()
-        ]
-        while waiting:
-            for connection, requests, sent in waiting:
-                while requests and len(sent) < in_flight:
-                    request, beside = requests.popleft()
-                    sent.append((connection.send(request), beside))
-            for connection, _, sent in waiting:
-                if sent:
-                    correlation, beside = sent.popleft()
-                    yield beside, connection.receive(correlation)
-            waiting = [each for each in waiting if each[1] or each[2]]
-
-    @property
-    def requests(self) -> int:
-        """How many requests were sent so far."""
-        return self._sent + sum(connection.sent for connection in self._connections.values())
-
-    def broker(self, node_id: int) -> BrokerConnection:
-        """The connection to a broker, at the address that the metadata tells for it."""
-        if node_id not in self._connections:
-            if node_id not in self._nodes:
-                self._metadata(self._any(), ())
-            if node_id not in self._nodes:
-                raise ConnectionRefusedError(f"no broker has the node id {node_id} now")
-            node = self._nodes[node_id]
-            self._connections[node_id] = BrokerConnection(node.host, node.port, self._access)
-        return self._connections[node_id]
-
-    def drop(self, node_id: int) -> None:
-        """Close the connection to one broker; the next use makes a new one."""
-        connection = self._connections.pop(node_id, None)
-        if connection is not None:
-            self._sent += connection.sent
-            connection.close()
-
-    def close(self) -> None:
-        """Close every connection; the next use makes new ones, from the bootstrap servers on."""
-        for node_id in tuple(self._connections):
-            self.drop(node_id)
-        self._nodes.clear()
-
-    def _any(self) -> BrokerConnection:
-        """A connection to some broker, by its advertised address."""
-        for connection in self._connections.values():
-            return connection
-        if not self._nodes:
-            self._meet()
-        return self._first(self.broker, random.sample(sorted(self._nodes), len(self._nodes)))
-
-    def _meet(self) -> None:
-        """Learn the brokers from the first bootstrap server that answers."""
-        self._first(self._ask_bootstrap, random.sample(self._bootstrap, len(self._bootstrap)))
-
-    def _ask_bootstrap(self, server: tuple[str, int]) -> None:
-        share = replace(self._access, timeout_s=self._timeout_s / len(self._bootstrap))
-        met = BrokerConnection(*server, share)
-        try:
-            self._metadata(met, ())
-        finally:
-            self._sent += met.sent
-            met.close()
-
-    def _first(self, use: Callable[[Any], T], places: Sequence[Any]) -> T:
-        failed: OSError = ConnectionRefusedError("no broker is known")
-        for place in places:
-            try:
-                return use(place)
-            except OSError as why:
-                failed = why
-        raise failed
-
-    def _metadata(
-        self,
-        connection: BrokerConnection,
-        topics: Sequence[str] | None,
-        versions: Mapping[str, int] = _METADATA,
-    ) -> Any:
-        """The answer about these topics (None: all), after its brokers were noted."""
-        schema = connection.messages(Api.METADATA, **versions)
-        asked = fill(
-            schema.MetadataRequest,
-            topics=None
-            if topics is None
-            else tuple(fill(schema.MetadataRequestTopic, topic_id=None, name=name) for name in topics),
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-        answer = connection.ask(asked)
-        self._cluster_id = answer.cluster_id or ""
-        self._nodes = {
-            int(each.node_id): BrokerNode(
-                node_id=int(each.node_id), host=each.host, port=int(each.port), rack=each.rack
-            )
-            for each in answer.brokers
-        }
-        return answer
-
-    def _safe(self, failed: Exception) -> str:
-        return without_secrets(str(failed) or type(failed).__name__, self._properties)
-
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 KEYS = frozenset(
@@ -313,7 +48,7 @@ KEYS = frozenset(
 
 
 def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Settings of kafka-python that mean the same as these librdkafka ``properties``.
+    """Settings of a connection that mean the same as these librdkafka ``properties``.
 
     Raises `Rejected` for a key without equivalent, a value that is none of its choices, a missing
     user name or password, a login or certificates that the protocol does not use, and files that cannot be
@@ -435,3 +170,295 @@ def silent(address: str, timeout_s: float, cause: str) -> Transient:
         f"{timeout_s:g} s ({cause}): check that it runs and that "
         "the address is right, then run the same command again"
     )
+
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.1
+_METADATA = {"at_least": 4, "at_most": 9}
+"""From 4 on a request can forbid making the topics it names; after 9 topics are named by id too."""
+_METADATA_IDS = {"at_least": 4, "at_most": 12}
+"""From 7 on the answer has leader epochs, from 10 on ids of topics."""
+_UNKNOWN_TOPIC = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerNode:
+    """A broker as the metadata tells it: where clients of this listener are to connect."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class KafkaCluster:
+    """Requests to the brokers of one cluster; used by one thread at a time, opens nothing before the first.
+
+    ``properties`` are librdkafka's security keys, ``timeout_s`` bounds `attempt` with all its retries and
+    every single wait. The methods raise what a connection raises (`BrokerConnection`) and `BrokerError`;
+    what runs inside `attempt` is repeated, and gives people's sentences."""
+
+    def __init__(
+        self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 10.0
+    ) -> None:
+        self._properties = dict(properties or {})
+        self._timeout_s = timeout_s
+        servers = kafka_servers(
+            bootstrap_servers, "kafka.bootstrap_servers", self._properties.get("security.protocol", "")
+        )
+        self.address = joined(servers)
+        self._bootstrap = [(each.host, each.port) for each in servers]
+        self._access = Access(settings=client_settings(self._properties), timeout_s=timeout_s)
+        self._nodes: dict[int, BrokerNode] = {}
+        self._connections: dict[int, BrokerConnection] = {}
+        self._cluster_id = ""
+        self._cluster_ids: dict[str, str] | None = None
+        self._sent = 0
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """What ``work`` returns; repeated with fresh connections while brokers are silent or say that
+        asking again may help. It must be safe to repeat.
+
+        Raises `Transient` at the deadline, `Rejected` when credentials are refused or a broker is too old."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return work()
+            except LoginRefused as why:
+                self.close()
+                raise refused(self.address, self._safe(why)) from None
+            except UnsupportedByBroker as why:
+                raise Rejected(f"Kafka at {self.address} is too old for this: {why}") from None
+            except (OSError, BrokerError) as failed:
+                self.close()
+                if isinstance(failed, BrokerError) and not failed.retriable:
+                    raise Rejected(f"Kafka at {self.address} refuses: {self._safe(failed)}") from None
+                if time.monotonic() + _PAUSE_S >= deadline:
+                    raise silent(self.address, self._timeout_s, self._safe(failed)) from None
+                time.sleep(_PAUSE_S)
+
+    def end_by(self, moment: float) -> None:
+        """No wait goes beyond ``moment`` (monotonic seconds) from now on: it ends with TimeoutError."""
+        self._access.deadline.at = moment
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, as of the last metadata; empty before."""
+        return self._cluster_id
+
+    def one_cluster(self) -> str:
+        """The cluster's id, as the metadata tells it now. Raises as `refuse_several`."""
+        self.refuse_several()
+        self.brokers()
+        return self._cluster_id
+
+    def refuse_several(self) -> None:
+        """Ask every bootstrap server that answers now for its cluster, once.
+
+        Raises `Rejected` when they are servers of several: groups would be read from either."""
+        if self._cluster_ids is None:
+            self._cluster_ids = {}
+            for server in self._bootstrap if len(self._bootstrap) > 1 else ():
+                with suppress(OSError):
+                    self._ask_bootstrap(server)
+                    self._cluster_ids.setdefault(self._cluster_id, "{}:{}".format(*server))
+            self._nodes.clear()
+        if len(self._cluster_ids) > 1:
+            told = " and ".join(f"{at} is of {each!r}" for each, at in self._cluster_ids.items())
+            raise Rejected(
+                f"bootstrap servers {self.address} are of several clusters ({told}): name those of one"
+            )
+
+    def brokers(self) -> tuple[BrokerNode, ...]:
+        """Every broker now, by node id."""
+        self._metadata(self._any(), ())
+        return tuple(self._nodes[node] for node in sorted(self._nodes))
+
+    def topics(self) -> frozenset[str]:
+        """The names of all topics, internal ones included."""
+        return frozenset(str(topic.name) for topic in self._metadata(self._any(), None).topics)
+
+    def all_leaders(self) -> dict[str, dict[int, int]]:
+        """Node id of the leader of each partition of every topic, -1 where there is none now.
+
+        A broker that names no topic was just started and has not learned them yet (a group's coordinator
+        exists only with its offsets topic): that is an OSError to be repeated, not the absence of all."""
+        found = {
+            str(topic.name): {int(each.partition_index): int(each.leader_id) for each in topic.partitions}
+            for topic in self._metadata(self._any(), None).topics
+        }
+        if not found:
+            raise ConnectionError("the broker names no topic: it has just started, or this user may see none")
+        return found
+
+    def leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
+        """Node id of the leader of each partition of ``topics``, -1 where there is none now; a topic that
+        does not exist is absent (and is not made by asking)."""
+        return self.partitions_of(topics)[0]
+
+    def partitions_of(self, topics: Collection[str]) -> tuple[dict[TopicPartition, int], dict[str, int]]:
+        """As `leaders`, and the error code of each topic that the broker does not tell."""
+        if not topics:
+            return {}, {}
+        answer = self._metadata(self._any(), sorted(topics))
+        leaders = {
+            TopicPartition(str(topic.name), int(each.partition_index)): int(each.leader_id)
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        return leaders, {
+            str(topic.name): int(topic.error_code) for topic in answer.topics if topic.error_code
+        }
+
+    def topics_now(self, topics: Collection[str]) -> dict[str, TopicNow]:
+        """Ids and leader epochs of ``topics``, by name; one that does not exist is said not to, one that the
+        broker does not tell (no rights) is absent."""
+        if not topics:
+            return {}
+        found: dict[str, TopicNow] = {}
+        for each in self._metadata(self._any(), sorted(topics), _METADATA_IDS).topics:
+            code, name = int(each.error_code), str(each.name)
+            if code == _UNKNOWN_TOPIC:
+                found[name] = TopicNow(topic=name, exists=False)
+            elif not code:
+                found[name] = TopicNow(
+                    topic=name,
+                    topic_id=id_text(getattr(each, "topic_id", None)),
+                    epochs={
+                        int(at.partition_index): int(getattr(at, "leader_epoch", -1))
+                        for at in each.partitions
+                    },
+                )
+        return found
+
+    def coordinators(self, groups: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """Node id of each group's coordinator, and the error code of each group that has none now."""
+        connection = self._any()
+        wanted = sorted(set(groups))
+        nodes: dict[str, int] = {}
+        errors: dict[str, int] = {}
+        for group, each in coordinators_told(connection, wanted):
+            if each.error_code:
+                errors[group] = int(each.error_code)
+            else:
+                nodes[group] = int(each.node_id)
+        return nodes, errors
+
+    def ask_each(
+        self, asked: Mapping[int, Sequence[tuple[Any, T]]], *, in_flight: int = 4
+    ) -> Iterator[tuple[T, Any]]:
+        """Send each broker (by node id) its requests and give every answer with what stood beside its
+        request. All brokers work at the same time, with a few requests under way at each."""
+        waiting = [
+            (self.broker(node), deque(requests), deque[tuple[int, T]]()) for node, requests in asked.items()
+        ]
+        while waiting:
+            for connection, requests, sent in waiting:
+                while requests and len(sent) < in_flight:
+                    request, beside = requests.popleft()
+                    sent.append((connection.send(request), beside))
+            for connection, _, sent in waiting:
+                if sent:
+                    correlation, beside = sent.popleft()
+                    yield beside, connection.receive(correlation)
+            waiting = [each for each in waiting if each[1] or each[2]]
+
+    def met(self) -> tuple[str, ...]:
+        """Every broker with its address; the release that its requests belong to, where it was asked."""
+        said = []
+        for node_id, node in sorted(self._nodes.items()):
+            connection = self._connections.get(node_id)
+            release = connection.release if connection else ""
+            speaks = f", speaks {release}" if release else ""
+            said.append(f"broker {node_id} at {node.host}:{node.port}{speaks}")
+        return tuple(said)
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far."""
+        return self._sent + sum(connection.sent for connection in self._connections.values())
+
+    def broker(self, node_id: int) -> BrokerConnection:
+        """The connection to a broker, at the address that the metadata tells for it."""
+        if node_id not in self._connections:
+            if node_id not in self._nodes:
+                self._metadata(self._any(), ())
+            if node_id not in self._nodes:
+                raise ConnectionRefusedError(f"no broker has the node id {node_id} now")
+            node = self._nodes[node_id]
+            self._connections[node_id] = BrokerConnection(node.host, node.port, self._access)
+        return self._connections[node_id]
+
+    def drop(self, node_id: int) -> None:
+        """Close the connection to one broker; the next use makes a new one."""
+        connection = self._connections.pop(node_id, None)
+        if connection is not None:
+            self._sent += connection.sent
+            connection.close()
+
+    def close(self) -> None:
+        """Close every connection; the next use makes new ones, from the bootstrap servers on."""
+        for node_id in tuple(self._connections):
+            self.drop(node_id)
+        self._nodes.clear()
+
+    def _any(self) -> BrokerConnection:
+        """A connection to some broker, by its advertised address."""
+        for connection in self._connections.values():
+            return connection
+        if not self._nodes:
+            self._meet()
+        return self._first(self.broker, random.sample(sorted(self._nodes), len(self._nodes)))
+
+    def _meet(self) -> None:
+        """Learn the brokers from the first bootstrap server that answers."""
+        self._first(self._ask_bootstrap, random.sample(self._bootstrap, len(self._bootstrap)))
+
+    def _ask_bootstrap(self, server: tuple[str, int]) -> None:
+        share = replace(self._access, timeout_s=self._access.wait_s / len(self._bootstrap))
+        met = BrokerConnection(*server, share)
+        try:
+            self._metadata(met, ())
+        finally:
+            self._sent += met.sent
+            met.close()
+
+    def _first(self, use: Callable[[Any], T], places: Sequence[Any]) -> T:
+        failed: OSError = ConnectionRefusedError("no broker is known")
+        for place in places:
+            try:
+                return use(place)
+            except OSError as why:
+                failed = why
+        raise failed
+
+    def _metadata(
+        self,
+        connection: BrokerConnection,
+        topics: Sequence[str] | None,
+        versions: Mapping[str, int] = _METADATA,
+    ) -> Any:
+        """The answer about these topics (None: all), after its brokers were noted."""
+        schema = connection.messages(Api.METADATA, **versions)
+        asked = fill(
+            schema.MetadataRequest,
+            topics=None
+            if topics is None
+            else tuple(fill(schema.MetadataRequestTopic, topic_id=None, name=name) for name in topics),
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        answer = connection.ask(asked)
+        self._cluster_id = answer.cluster_id or ""
+        self._nodes = {
+            int(each.node_id): BrokerNode(
+                node_id=int(each.node_id), host=each.host, port=int(each.port), rack=each.rack
+            )
+            for each in answer.brokers
+        }
+        return answer
+
+    def _safe(self, failed: Exception) -> str:
+        return without_secrets(str(failed) or type(failed).__name__, self._properties)

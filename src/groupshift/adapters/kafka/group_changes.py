@@ -37,6 +37,7 @@ from groupshift.adapters.kafka.rows import offset_rows
 from groupshift.adapters.kafka.wire import (
     Api,
     BrokerError,
+    Malformed,
     UnsupportedByBroker,
     error_name,
     fill,
@@ -224,10 +225,14 @@ def delete_groups(
 
 
 def coordinated(cluster: KafkaCluster, groups: Iterable[str]) -> dict[str, int]:
-    """Node id of the coordinator of each group. Raises `BrokerError` where one has none."""
-    nodes, errors = cluster.coordinators(groups)
+    """Node id of the coordinator of each group. Raises `BrokerError` where one has none, `Malformed` where
+    the broker's answer leaves one out."""
+    wanted = set(groups)
+    nodes, errors = cluster.coordinators(wanted)
     for group, code in errors.items():
         raise_for(code, f"group {group!r} has no coordinator")
+    if wanted - nodes.keys():
+        raise Malformed(f"no coordinator is told for group {min(wanted - nodes.keys())!r}")
     return nodes
 
 

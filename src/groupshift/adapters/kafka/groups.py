@@ -11,36 +11,200 @@ request names.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from kafka.errors import (
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    GroupAuthorizationFailedError,
-    IncompatibleBrokerVersion,
-    NotCoordinatorError,
-    TopicAuthorizationFailedError,
-    for_code,
+from groupshift.adapters.kafka.broker import LoginRefused
+from groupshift.adapters.kafka.cluster import KafkaCluster, refused, silent, without_secrets
+from groupshift.adapters.kafka.group_changes import coordinated
+from groupshift.adapters.kafka.reading import listing
+from groupshift.adapters.kafka.requests import (
+    ABSENT_IS_DEAD,
+    EARLIEST,
+    LATEST,
+    describe_classic,
+    fetch_offsets,
+    fetched,
+    list_offsets,
 )
-from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import OffsetFetchRequest
-from kafka.protocol.metadata import MetadataRequest
-
-from groupshift.adapters.kafka import kafka_python
-from groupshift.adapters.kafka.kafka_python import KafkaConnection, Requests, ends_of, raise_for
 from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
+from groupshift.adapters.kafka.wire import BrokerError, Malformed, UnsupportedByBroker, error_name, raise_for
 from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd
 from groupshift.domain.observation import KafkaSide, Positions
 from groupshift.domain.partitions import TopicPartition
+from groupshift.errors import Rejected
 from groupshift.ports.cluster import Identity, Server
 
 T = TypeVar("T")
 
-_CONSUMERS = "consumer"
-"""The protocol type of a group whose members speak of topics and partitions."""
+_UNKNOWN_TOPIC, _NO_LEADER = 3, 5
+_MOVED = frozenset({14, 15, 16})
+"""What a coordinator says of a group that is not its own (any more), or not yet."""
+_TOPIC_REFUSED, _GROUP_REFUSED, _CLUSTER_REFUSED = 29, 30, 31
+_NEEDED = {
+    _GROUP_REFUSED: "Describe the group",
+    _TOPIC_REFUSED: "Describe a topic",
+    _CLUSTER_REFUSED: "Describe the cluster",
+}
+"""The operation that an observer lacks where a broker answers with this error."""
+_PAUSE_S = 0.1
+_FIRST_SLICE_S = 1.0
+"""The first attempt's share of the time, doubled for each further one: a broker that went away without
+a word is asked again soon, a slow one is given more."""
+
+
+class KafkaConnection:
+    """Keeps its connections between calls, which threads may make, and opens nothing before the first.
+
+    ``properties`` are librdkafka's security keys; their values never reach a log or a sentence.
+    ``timeout_s`` bounds each `call` with all its retries.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None, timeout_s: float = 7.0
+    ) -> None:
+        self._address = bootstrap_servers
+        self._properties = dict(properties or {})
+        self._timeout_s = timeout_s
+        self._cluster: KafkaCluster | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def who(self) -> str:
+        """The identity, for sentences to people."""
+        user = self._properties.get("sasl.username")
+        return f"user {user!r}" if user else "a connection without a user name"
+
+    def call(self, work: Callable[[KafkaCluster], T]) -> T:
+        """Run ``work`` and return its result; repeat it after an error, until ``timeout_s``.
+
+        ``work`` must be safe to repeat. Raises `Transient` when Kafka does not answer in time,
+        `Rejected` when it refuses the credentials, a right is missing, or a property is wrong.
+        """
+        with self._lock:
+            deadline = time.monotonic() + self._timeout_s
+            slice_s, cause = _FIRST_SLICE_S, ""
+            while True:
+                try:
+                    cluster = self._connected()
+                    cluster.end_by(min(deadline, time.monotonic() + slice_s))
+                    return work(cluster)
+                except (OSError, BrokerError, LoginRefused, UnsupportedByBroker) as failed:
+                    self.close()
+                    said = without_secrets(str(failed) or type(failed).__name__, self._properties)
+                    self._judge(failed, said)
+                    if not cause or not isinstance(failed, TimeoutError):
+                        cause = said
+                    if time.monotonic() + _PAUSE_S >= deadline:
+                        raise silent(self._address, self._timeout_s, cause) from None
+                    time.sleep(_PAUSE_S)
+                    slice_s *= 2
+                except BaseException:
+                    self.close()
+                    raise
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        with self._lock:
+            cluster, self._cluster = self._cluster, None
+            if cluster is not None:
+                cluster.close()
+
+    def _connected(self) -> KafkaCluster:
+        if self._cluster is None:
+            self._cluster = KafkaCluster(
+                self._address, properties=self._properties, timeout_s=self._timeout_s
+            )
+        return self._cluster
+
+    def _judge(self, failed: Exception, said: str) -> None:
+        """Raise `Rejected` for what asking again does not help."""
+        if isinstance(failed, LoginRefused):
+            raise refused(self._address, said) from None
+        if isinstance(failed, UnsupportedByBroker):
+            raise Rejected(f"Kafka at {self._address} is too old for this: {said}") from None
+        needed = _NEEDED.get(failed.code) if isinstance(failed, BrokerError) else None
+        if needed:
+            raise Rejected(
+                f"Kafka at {self._address} does not allow {self.who} to {needed} "
+                f"({said}): grant it, or correct [kafka.properties]"
+            ) from None
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What coordinators answer, by group: its description, and the error code and topics of its offsets."""
+
+    described: dict[str, Any] = field(default_factory=dict)
+    offsets: dict[str, tuple[int, Any]] = field(default_factory=dict)
+
+    def code(self, group: str) -> int:
+        """The error of the group, 0 for none. Raises `Malformed` when half of the answer is missing."""
+        if group not in self.described or group not in self.offsets:
+            raise Malformed(f"the coordinator of group {group!r} does not answer what it was asked")
+        return int(self.described[group].error_code) or self.offsets[group][0]
+
+
+def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int], *, together: bool = True) -> _Answers:
+    """Describe each group at its coordinator (a node id) and fetch all its committed offsets."""
+    found = _Answers()
+    by_node: dict[int, list[str]] = defaultdict(list)
+    for group, node in coordinators.items():
+        by_node[node].append(group)
+
+    def describe(answer: Any) -> None:
+        found.described |= {str(each.group_id): each for each in answer.groups}
+
+    def fetch(asked: Sequence[str], answer: Any) -> None:
+        found.offsets |= {group: (code, topics) for group, code, topics in fetched(asked, answer)}
+
+    questions: dict[int, list[tuple[Any, Callable[[Any], None]]]] = {}
+    for node, groups in by_node.items():
+        connection = cluster.broker(node)
+        described = describe_classic(connection, groups, at_most=ABSENT_IS_DEAD)
+        offsets = fetch_offsets(connection, groups, stable=False, together=together)
+        questions[node] = [(request, describe) for request, _ in described]
+        questions[node] += [(request, partial(fetch, asked)) for request, asked in offsets]
+    for read, answer in cluster.ask_each(questions):
+        read(answer)
+    return found
+
+
+def _log_ends(
+    cluster: KafkaCluster, partitions: Iterable[TopicPartition], leaders: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, LogEnd], dict[TopicPartition, int]]:
+    """Start and end by partition, and the error code of each partition without an answer of its leader."""
+    led: dict[int, list[TopicPartition]] = defaultdict(list)
+    failed: dict[TopicPartition, int] = {}
+    for at in partitions:
+        leader = leaders.get(at)
+        if leader is None or leader < 0:
+            failed[at] = _UNKNOWN_TOPIC if leader is None else _NO_LEADER
+        else:
+            led[leader].append(at)
+    asked = {leader: list_offsets(cluster.broker(leader), each) for leader, each in led.items()}
+    found: dict[int, dict[TopicPartition, Any]] = {EARLIEST: {}, LATEST: {}}
+    for spec, answer in cluster.ask_each(asked):
+        for topic in answer.topics:
+            for each in topic.partitions:
+                at = TopicPartition(str(topic.name), int(each.partition_index))
+                if each.error_code or each.offset < 0:
+                    failed[at] = int(each.error_code) or _NO_LEADER
+                else:
+                    found[spec][at] = each
+    starts, ends = found[EARLIEST], found[LATEST]
+    return {at: _log_end(at, starts[at], ends[at]) for at in starts if at in ends}, failed
+
+
+def _log_end(at: TopicPartition, start: Any, end: Any) -> LogEnd:
+    """With the newer leader epoch; brokers before 2.1 tell none."""
+    epoch = max(int(getattr(told, "leader_epoch", -1)) for told in (start, end))
+    return LogEnd(partition=at, start=int(start.offset), end=int(end.offset), leader_epoch=epoch)
 
 
 class KafkaGroups:
@@ -59,7 +223,7 @@ class KafkaGroups:
         ``embedded`` are client ids whose subscription is known otherwise (aware members): only that
         of others is read. Raises as `KafkaConnection.call`.
         """
-        return self._connection.call(lambda requests: _observe(requests, group, frozenset(embedded)))
+        return self._connection.call(lambda cluster: _observe(cluster, group, embedded))
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition], answered: Collection[TopicPartition]
@@ -70,12 +234,20 @@ class KafkaGroups:
         """
         if not partitions:
             return Positions()
-        missing = [partition for partition in partitions if partition not in set(answered)]
+        known = set(answered)
+        missing = [partition for partition in partitions if partition not in known]
 
-        async def work(requests: Requests) -> Positions:
-            offsets, problems = await _committed(requests, group, missing) if missing else ((), ())
-            ends = await kafka_python.log_ends(requests, partitions)
-            return Positions(log_ends=ends, offsets=offsets, problems=problems)
+        def work(cluster: KafkaCluster) -> Positions:
+            offsets, problems = _committed(cluster, group, missing) if missing else ((), ())
+            leaders, untold = cluster.partitions_of({at.topic for at in partitions})
+            for topic, code in untold.items():
+                raise_for(code, f"topic {topic!r}")
+            ends, failed = _log_ends(cluster, partitions, leaders)
+            for at, code in failed.items():
+                raise_for(code, str(at))
+            return Positions(
+                log_ends=tuple(ends[at] for at in sorted(partitions)), offsets=offsets, problems=problems
+            )
 
         return self._connection.call(work)
 
@@ -84,34 +256,34 @@ class KafkaGroups:
         self._connection.close()
 
 
-async def _observe(requests: Requests, group: str, embedded: frozenset[str]) -> KafkaSide:
-    coordinator = await requests.coordinator(group)
-    describing = kafka_python.describe(requests, group, coordinator)
-    fetching = kafka_python.fetch_offsets(requests, group, coordinator, None)
-    described = kafka_python.described(group, await describing)
-    fetched = kafka_python.fetched(group, await fetching)
-    topics = await requests.topics()
-    counts = {name: len(partitions) for name, partitions in topics.items()}
-    side = replace(kafka_side(group, described, fetched, (embedded, counts)), brokers=requests.met())
-    if described.group_state != "Dead":
-        return side
-    return replace(side, problems=(*side.problems, *await _contradicted(requests, group)))
+def _observe(cluster: KafkaCluster, group: str, embedded: Collection[str]) -> KafkaSide:
+    answers = _ask(cluster, coordinated(cluster, [group]))
+    raise_for(answers.code(group), f"group {group!r} is not described")
+    leaders = cluster.all_leaders()
+    counts = {name: len(partitions) for name, partitions in leaders.items()}
+    met = cluster.met()
+    listed = answers.described[group].group_state == NOT_LISTED.state and group in listing(cluster)[0]
+    return replace(_side(group, answers, embedded=embedded, counts=counts, listed=listed), brokers=met)
 
 
-def kafka_side(
-    group: str,
-    described: Any,
-    fetched: Mapping[TopicPartition, Any],
-    known: tuple[Collection[str], Mapping[str, int]],
+def _side(
+    group: str, answers: _Answers, *, embedded: Collection[str], counts: Mapping[str, int], listed: bool
 ) -> KafkaSide:
-    """What a coordinator's two answers say of a group; ``known`` are the client ids whose subscription need
-    not be read, and the number of partitions of every topic."""
-    embedded, counts = known
-    offsets, problems = _offsets(group, fetched)
+    """What a coordinator's answers say of a group; ``embedded`` are client ids whose subscription need not be
+    read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
+    speaks another protocol, or is just gone."""
+    described = answers.described[group]
+    offsets, problems = _offsets(group, _by_partition(answers.offsets[group][1]))
     members = described.members if described.protocol_type == _CONSUMERS else ()
     strangers = [member for member in members if member.client_id not in embedded]
     subscriptions, unread = _read(strangers, "subscription", _subscription)
     assignments, unknown = _read(members, "assignment", _assignment)
+    if listed and described.group_state == NOT_LISTED.state:
+        text = (
+            f"the brokers list group {group!r} but its coordinator describes it as Dead: it appears to use "
+            "another group protocol than classic (convert it first), or was deleted just now"
+        )
+        problems = (*problems, text)
     return KafkaSide(
         group=_group(described, assignments),
         subscriptions=subscriptions,
@@ -119,6 +291,10 @@ def kafka_side(
         offsets=offsets,
         problems=(*problems, *unread, *unknown),
     )
+
+
+_CONSUMERS = "consumer"
+"""The protocol type of a group whose members speak of topics and partitions."""
 
 
 def _group(described: Any, assignments: Mapping[str, frozenset[TopicPartition]]) -> KafkaGroup:
@@ -133,17 +309,17 @@ def _group(described: Any, assignments: Mapping[str, frozenset[TopicPartition]])
     )
     return KafkaGroup(
         state=described.group_state,
-        protocol=described.protocol_data or "",
+        protocol=described.protocol_data,
         members=tuple(sorted(members, key=lambda member: member.member_id)),
     )
 
 
 def _subscription(member: Any) -> tuple[str, ...]:
-    return subscribed_topics(bytes(member.member_metadata or b""))
+    return subscribed_topics(bytes(member.member_metadata))
 
 
 def _assignment(member: Any) -> frozenset[TopicPartition]:
-    return assigned_partitions(bytes(member.member_assignment or b""))
+    return assigned_partitions(bytes(member.member_assignment))
 
 
 def _read(
@@ -163,109 +339,95 @@ def _read(
     return found, tuple(unread)
 
 
-async def _contradicted(requests: Requests, group: str) -> tuple[str, ...]:
-    """A group that some broker lists while its coordinator calls it Dead speaks another protocol."""
-    if group not in await kafka_python.groups(requests):
-        return ()
-    return (
-        (
-            f"the brokers list group {group!r} but its coordinator describes it as Dead: "
-            "it appears to use another group protocol than classic; convert it first"
-        ),
-    )
-
-
-async def _committed(
-    requests: Requests, group: str, partitions: Sequence[TopicPartition]
+def _committed(
+    cluster: KafkaCluster, group: str, partitions: Sequence[TopicPartition]
 ) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
-    coordinator = await requests.coordinator(group)
-    answer = kafka_python.fetched(
-        group, await kafka_python.fetch_offsets(requests, group, coordinator, partitions)
-    )
-    offsets, problems = _offsets(group, answer)
-    silent = [str(partition) for partition in partitions if partition not in answer]
-    if silent:
+    """The committed offsets of these partitions, asked for by name, and a sentence for each error."""
+    connection = cluster.broker(coordinated(cluster, [group])[group])
+    ((request, asked),) = fetch_offsets(connection, [group], partitions=partitions, stable=False)
+    answered = {name: (code, topics) for name, code, topics in fetched(asked, connection.ask(request))}
+    code, topics = answered.get(group, (0, ()))
+    raise_for(code, f"offsets of group {group!r} are not given")
+    told = _by_partition(topics)
+    offsets, problems = _offsets(group, told)
+    unsaid = [str(partition) for partition in partitions if partition not in told]
+    if unsaid:
         text = (
             f"the coordinator of group {group!r} said nothing about the committed offsets of "
-            f"{', '.join(silent)}: whether they exist is unknown; read the group again"
+            f"{', '.join(unsaid)}: whether they exist is unknown; read the group again"
         )
         problems = (*problems, text)
     return offsets, problems
 
 
+def _by_partition(topics: Any) -> dict[TopicPartition, Any]:
+    """Offset, metadata and error code of each partition."""
+    return {
+        TopicPartition(str(topic.name), int(each.partition_index)): each
+        for topic in topics or ()
+        for each in topic.partitions
+    }
+
+
 def _offsets(
-    group: str, answer: Mapping[TopicPartition, Any]
+    group: str, told: Mapping[TopicPartition, Any]
 ) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
     """Those that exist, with their metadata exactly as it is stored, and a sentence for each error."""
     offsets: list[CommittedOffset] = []
     problems: list[str] = []
-    for partition, at in sorted(answer.items()):
+    for partition, at in sorted(told.items()):
         if at.error_code:
             problems.append(
                 f"the committed offset of group {group!r} for {partition} cannot be read "
-                f"({for_code(at.error_code).__name__}): whether it exists is unknown; read the group again"
+                f"({error_name(at.error_code)}): whether it exists is unknown; read the group again"
             )
         elif at.committed_offset >= 0:
-            epoch = getattr(at, "committed_leader_epoch", None)
             offsets.append(
                 CommittedOffset(
                     partition=partition,
-                    offset=at.committed_offset,
+                    offset=int(at.committed_offset),
                     metadata=at.metadata or "",
-                    leader_epoch=-1 if epoch is None else epoch,
+                    leader_epoch=int(getattr(at, "committed_leader_epoch", -1)),
                 )
             )
     return tuple(offsets), tuple(problems)
 
 
-_MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, CoordinatorLoadInProgressError)
-"""What a coordinator says of a group that is not its own (any more): the groups are listed again."""
-
 NOT_LISTED = KafkaGroup(state="Dead")
 
 
 @dataclass(slots=True)
-class _Cluster:
-    """What holds for a while: the coordinator of each group, partition counts and leaders of each topic."""
+class _Known:
+    """What holds for a while: the coordinator of each group, leaders and partition counts of each topic."""
 
-    coordinators: dict[str, Any] = field(default_factory=dict)
-    leaders: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
+    coordinators: dict[str, int]
+    leaders: Mapping[TopicPartition, int]
+    counts: Mapping[str, int]
 
 
 class KafkaEnsemble:
     """Reads groups and changes nothing. Raises as `KafkaConnection.call`.
 
+    Who coordinates a group follows from the broker that lists it, so no coordinator is asked for one by one.
+    What cannot be read of one group is a sentence about that group; it keeps no other from being read.
     ``batches`` False asks for the offsets of each group alone, as brokers before Kafka 3.0 want it; a broker
     that is too old for batches is asked so anyway."""
 
     def __init__(self, connection: KafkaConnection, *, batches: bool = True) -> None:
         self._connection = connection
-        self._cluster: _Cluster | None = None
+        self._known: _Known | None = None
         self._batches = batches
 
     def groups(self) -> tuple[str, ...]:
         """The groups that any broker lists, sorted; learns their coordinators anew."""
-        self._cluster = None
-
-        async def work(requests: Requests) -> tuple[str, ...]:
-            return tuple(sorted((await self._known(requests)).coordinators))
-
-        return self._connection.call(work)
+        self._known = None
+        return self._call(lambda _, known: tuple(sorted(known.coordinators)))
 
     def observe(self, groups: Mapping[str, Sequence[str]]) -> dict[str, KafkaSide]:
         """Membership and committed offsets of each group; the values are client ids whose subscription is
         known otherwise (aware members). A group that no broker lists is ``Dead`` and has no offsets, unless
         it has such members: its coordinator is asked then."""
-
-        async def work(requests: Requests) -> dict[str, KafkaSide]:
-            try:
-                return await self._observe(requests, groups)
-            except _MOVED:
-                self._cluster = None
-                raise
-
-        return self._connection.call(work)
+        return self._call(lambda cluster, known: self._observe(cluster, known, groups))
 
     def log_ends(
         self, partitions: Iterable[TopicPartition]
@@ -273,102 +435,87 @@ class KafkaEnsemble:
         """Log start and end of each partition, and a sentence about each that has none now."""
         wanted = sorted(set(partitions))
 
-        async def work(requests: Requests) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
-            cluster = await self._known(requests)
-            ends, problems = await ends_of(requests, wanted, cluster.leaders)
-            if problems:
-                self._cluster = None
-                cluster = await self._known(requests)
-                ends, problems = await ends_of(requests, wanted, cluster.leaders)
-            return ends, problems
+        def work(cluster: KafkaCluster, known: _Known) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
+            ends, failed = _log_ends(cluster, wanted, known.leaders)
+            if failed:
+                self._known = _learn(cluster)
+                ends, failed = _log_ends(cluster, wanted, self._known.leaders)
+            return ends, [_sentence(at, code) for at, code in sorted(failed.items())]
 
-        return self._connection.call(work) if wanted else ({}, [])
+        return self._call(work) if wanted else ({}, [])
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
-    async def _known(self, requests: Requests) -> _Cluster:
-        if self._cluster is None:
-            leaders = await requests.topics()
-            counts = {name: len(partitions) for name, partitions in leaders.items()}
-            self._cluster = _Cluster(await _coordinators(requests), leaders, counts)
-        return self._cluster
+    def _call(self, work: Callable[[KafkaCluster, _Known], T]) -> T:
+        """Run ``work`` with what is known, which is learnt anew after an error, not after a slow answer."""
 
-    async def _observe(self, requests: Requests, groups: Mapping[str, Sequence[str]]) -> dict[str, KafkaSide]:
-        cluster = await self._known(requests)
-        for group, embedded in groups.items():
-            if embedded and group not in cluster.coordinators:
-                cluster.coordinators[group] = await requests.coordinator(group)
-        asked: dict[Any, list[str]] = defaultdict(list)
-        for group in groups:
-            if group in cluster.coordinators:
-                asked[cluster.coordinators[group]].append(group)
-        described = [(n, requests.send(_describe(names), n)) for n, names in asked.items()]
-        found = {each.group_id: each for _, sent in described for each in (await sent).groups}
-        offsets = await self._offsets(requests, asked)
+        def attempt(cluster: KafkaCluster) -> T:
+            self._known = self._known or _learn(cluster)
+            try:
+                return work(cluster, self._known)
+            except TimeoutError:
+                raise
+            except (OSError, BrokerError):
+                self._known = None
+                raise
+
+        try:
+            return self._connection.call(attempt)
+        except BaseException:
+            self._known = None
+            raise
+
+    def _observe(
+        self, cluster: KafkaCluster, known: _Known, groups: Mapping[str, Sequence[str]]
+    ) -> dict[str, KafkaSide]:
+        unlisted = [
+            group for group, embedded in groups.items() if embedded and group not in known.coordinators
+        ]
+        nodes = {group: known.coordinators[group] for group in groups if group in known.coordinators}
+        nodes |= coordinated(cluster, unlisted) if unlisted else {}
+        answers = _ask(cluster, nodes, together=self._batches)
+        absent = KafkaSide(group=NOT_LISTED, topics=known.counts)
         return {
-            group: _side(group, found.get(group), offsets.get(group), embedded, cluster.counts)
+            group: _told(group, answers, embedded, known) if group in nodes else absent
             for group, embedded in groups.items()
         }
 
-    async def _offsets(self, requests: Requests, asked: Mapping[Any, list[str]]) -> dict[str, Any]:
-        """Per group what its coordinator answers; together where the brokers know how (3.0)."""
-        if self._batches:
-            sent = [requests.send(_fetch_all(names), node) for node, names in asked.items()]
-            try:
-                return {each.group_id: each for waiting in sent for each in (await waiting).groups}
-            except IncompatibleBrokerVersion:
-                self._batches = False
-        single = [
-            (name, kafka_python.fetch_offsets(requests, name, node, None))
-            for node, names in asked.items()
-            for name in names
-        ]
-        return {name: await waiting for name, waiting in single}
 
-
-async def _coordinators(requests: Requests) -> dict[str, Any]:
-    """Node id of the coordinator of every group that a broker lists."""
-    sent = [(n, requests.send(ListGroupsRequest(max_version=3), n)) for n in requests.brokers()]
-    listed: dict[str, Any] = {}
-    for node, waiting in sent:
-        answer = await waiting
-        raise_for(answer.error_code, "groups are not listed")
-        listed |= {each.group_id: node for each in answer.groups}
-    return listed
-
-
-def _describe(groups: list[str]) -> Any:
-    return DescribeGroupsRequest(groups=groups, include_authorized_operations=False, max_version=5)
-
-
-def _fetch_all(groups: list[str]) -> Any:
-    each = OffsetFetchRequest.OffsetFetchRequestGroup
-    asked = [each(group_id=group, topics=None) for group in groups]
-    return OffsetFetchRequest(groups=asked, require_stable=False, min_version=8, max_version=8)
-
-
-def _side(
-    group: str, described: Any, fetched: Any, embedded: Sequence[str], counts: Mapping[str, int]
-) -> KafkaSide:
-    if described is None or fetched is None:
-        return KafkaSide(group=NOT_LISTED, topics=counts)
-    for answer in (described, fetched):
-        if answer.error_code in {kind.errno for kind in _MOVED}:
-            raise_for(answer.error_code, f"group {group!r} has moved")
-        if answer.error_code:
-            reason = for_code(answer.error_code).__name__
-            text = f"the coordinator of group {group!r} refuses to describe it ({reason}): check the ACLs"
-            return KafkaSide(group=KafkaGroup(state="Unknown"), topics=counts, problems=(text,))
-    side = kafka_side(group, described, kafka_python.fetched(group, fetched), (embedded, counts))
-    if described.group_state != "Dead":
-        return side
-    text = (
-        f"the brokers list group {group!r} but its coordinator describes it as Dead: it was deleted "
-        "just now, or uses another group protocol than classic"
+def _learn(cluster: KafkaCluster) -> _Known:
+    leaders = cluster.all_leaders()
+    listed, _ = listing(cluster)
+    return _Known(
+        coordinators={group: told.brokers[-1] for group, told in listed.items()},
+        leaders={
+            TopicPartition(topic, number): leader
+            for topic, partitions in leaders.items()
+            for number, leader in partitions.items()
+        },
+        counts={topic: len(partitions) for topic, partitions in leaders.items()},
     )
-    return KafkaSide(group=side.group, topics=counts, offsets=side.offsets, problems=(*side.problems, text))
+
+
+def _told(group: str, answers: _Answers, embedded: Collection[str], known: _Known) -> KafkaSide:
+    """As `_side`; that a coordinator refuses to tell of the group is a problem of this group."""
+    code = answers.code(group)
+    if code in _MOVED:
+        raise_for(code, f"group {group!r} has moved")
+    if code:
+        text = (
+            f"the coordinator of group {group!r} refuses to describe it ({error_name(code)}): check the ACLs"
+        )
+        return KafkaSide(group=KafkaGroup(state="Unknown"), topics=known.counts, problems=(text,))
+    listed = group in known.coordinators
+    return _side(group, answers, embedded=embedded, counts=known.counts, listed=listed)
+
+
+def _sentence(at: TopicPartition, code: int) -> str:
+    return (
+        f"the log end of {at} cannot be read ({error_name(code)}): its lag is unknown; "
+        "check the partition's leader"
+    )
 
 
 class KafkaRights:
@@ -380,28 +527,20 @@ class KafkaRights:
     def identity(self, group: str, topics: Sequence[str]) -> Identity:
         """Describe on the group and on each topic. Raises as `KafkaConnection.call`."""
 
-        async def work(requests: Requests) -> tuple[str, ...]:
-            return (*await _group_rights(requests, group), *await _topics(requests, topics))
+        def work(cluster: KafkaCluster) -> tuple[str, ...]:
+            _, untold = cluster.partitions_of(topics)
+            hidden = (topic for topic in topics if untold.get(topic) == _TOPIC_REFUSED)
+            return (*_group_rights(cluster, group), *(f"Describe topic {topic}" for topic in hidden))
 
-        missing = self._connection.call(work)
-        return Identity(server=Server.KAFKA, who=self._connection.who, missing=missing)
+        return Identity(server=Server.KAFKA, who=self._connection.who, missing=self._connection.call(work))
 
 
-async def _group_rights(requests: Requests, group: str) -> tuple[str, ...]:
+def _group_rights(cluster: KafkaCluster, group: str) -> tuple[str, ...]:
     try:
-        coordinator = await requests.coordinator(group)
-        kafka_python.described(group, await kafka_python.describe(requests, group, coordinator))
-        kafka_python.fetched(group, await kafka_python.fetch_offsets(requests, group, coordinator, None))
-    except GroupAuthorizationFailedError:
+        answers = _ask(cluster, coordinated(cluster, [group]))
+        raise_for(answers.code(group), f"group {group!r} is not described")
+    except BrokerError as refusal:
+        if refusal.code != _GROUP_REFUSED:
+            raise
         return (f"Describe group {group}",)
     return ()
-
-
-async def _topics(requests: Requests, topics: Sequence[str]) -> tuple[str, ...]:
-    if not topics:
-        return ()
-    wanted = [MetadataRequest.MetadataRequestTopic(name=each) for each in topics]
-    asked = MetadataRequest(topics=wanted, allow_auto_topic_creation=False, min_version=4, max_version=8)
-    answer = await requests.send(asked)
-    refused = TopicAuthorizationFailedError.errno
-    return tuple(f"Describe topic {each.name}" for each in answer.topics if each.error_code == refused)

@@ -8,8 +8,10 @@ specs/group-coordinator.md §3.4 step 9, §5.4 and §7.3.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,6 +23,7 @@ from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.wire import Api, error_name, fill, raise_for
 from groupshift.domain.cluster import Property
 from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings
+from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import NOBODY
 
 GROUPS_A_REQUEST = 500
@@ -30,6 +33,14 @@ _FIRST_IN_KAFKA = 2
 """Versions of OffsetFetch: the first for many groups, the last that calls topics by name, and the first that
 gives all offsets of a group. ``require_stable`` is known from 7 on (2.5); older brokers show committed
 offsets only anyway."""
+
+ABSENT_IS_DEAD = 5
+"""The last version of DescribeGroups that calls an absent group ``Dead``; 6 answers an error (KIP-1043)."""
+EARLIEST, LATEST = -2, -1
+_BY_OFFSET, _PLAIN = 1, 7
+"""ListOffsets 1 is the first that answers one offset (0 answers many); after 7 comes tiered storage."""
+_CLIENT = -1
+_PARTITIONS_A_REQUEST = 2000
 
 Question = tuple[Any, tuple[str, ...]]
 """A request and the groups it asks about."""
@@ -42,9 +53,11 @@ def list_groups(connection: BrokerConnection) -> Any:
     return fill(schema, states_filter=(), types_filter=())
 
 
-def describe_classic(connection: BrokerConnection, groups: Sequence[str]) -> list[Question]:
-    """State and members of classic groups."""
-    schema = connection.messages(Api.DESCRIBE_GROUPS).DescribeGroupsRequest
+def describe_classic(
+    connection: BrokerConnection, groups: Sequence[str], *, at_most: int = 32_767
+) -> list[Question]:
+    """State and members of classic groups; see `ABSENT_IS_DEAD` for those that are not there."""
+    schema = connection.messages(Api.DESCRIBE_GROUPS, at_most=at_most).DescribeGroupsRequest
     return [(fill(schema, groups=part, include_authorized_operations=False), part) for part in _parts(groups)]
 
 
@@ -66,24 +79,45 @@ def describe_streams(connection: BrokerConnection, groups: Sequence[str]) -> lis
     return [(schema(group_ids=part, include_authorized_operations=False), part) for part in _parts(groups)]
 
 
-def fetch_offsets(connection: BrokerConnection, groups: Sequence[str]) -> list[Question]:
-    """All stable committed offsets; a request for each group at brokers before 3.0."""
-    if connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:
-        schema = connection.messages(Api.OFFSET_FETCH, at_least=_FIRST_IN_KAFKA).OffsetFetchRequest
-        return [
-            (fill(schema, group_id=group, topics=None, require_stable=True), (group,)) for group in groups
-        ]
+def fetch_offsets(
+    connection: BrokerConnection,
+    groups: Sequence[str],
+    *,
+    partitions: Iterable[TopicPartition] | None = None,
+    stable: bool = True,
+    together: bool = True,
+) -> list[Question]:
+    """Committed offsets: of ``partitions``, or of all that have one. ``stable`` gives an error for those that
+    an open transaction commits, else what was committed before. A request for each group at brokers before
+    3.0, or where they are not to be asked ``together``."""
+    if not together or connection.highest(Api.OFFSET_FETCH) < _MANY_GROUPS:
+        module = connection.messages(Api.OFFSET_FETCH, at_least=_FIRST_IN_KAFKA, at_most=_MANY_GROUPS - 1)
+        topics = None if partitions is None else _named(module.OffsetFetchRequestTopic, partitions)
+        request = partial(fill, module.OffsetFetchRequest, topics=topics, require_stable=stable)
+        return [(request(group_id=group), (group,)) for group in groups]
     module = connection.messages(Api.OFFSET_FETCH, at_least=_MANY_GROUPS, at_most=_NAMED_TOPICS)
-    each = module.OffsetFetchRequestGroup
+    topics = None if partitions is None else _named(module.OffsetFetchRequestTopics, partitions)
+    each = partial(module.OffsetFetchRequestGroup, topics=topics)
     return [
         (
             module.OffsetFetchRequest(
-                groups=tuple(each(group_id=group, topics=None) for group in part), require_stable=True
+                groups=tuple(each(group_id=group) for group in part), require_stable=stable
             ),
             part,
         )
         for part in _parts(groups)
     ]
+
+
+def _named(schema: Any, partitions: Iterable[TopicPartition]) -> tuple[Any, ...]:
+    return tuple(schema(name=name, partition_indexes=each) for name, each in _by_topic(partitions).items())
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, tuple[int, ...]]:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for at in partitions:
+        numbers[at.topic].append(at.partition)
+    return {name: tuple(each) for name, each in numbers.items()}
 
 
 def fetched(asked: Sequence[str], answer: Any) -> Iterator[tuple[str, int, Any]]:
@@ -93,6 +127,28 @@ def fetched(asked: Sequence[str], answer: Any) -> Iterator[tuple[str, int, Any]]
             yield each.group_id, int(each.error_code), each.topics
     else:
         yield asked[0], int(answer.error_code), answer.topics
+
+
+def list_offsets(connection: BrokerConnection, partitions: Sequence[TopicPartition]) -> list[tuple[Any, int]]:
+    """The questions for log starts (`EARLIEST`) and log ends (`LATEST`) of partitions that this broker leads,
+    each with which of the two it asks for."""
+    module = connection.messages(Api.LIST_OFFSETS, at_least=_BY_OFFSET, at_most=_PLAIN)
+    asked = []
+    for start in range(0, len(partitions), _PARTITIONS_A_REQUEST):
+        named = _by_topic(partitions[start : start + _PARTITIONS_A_REQUEST])
+        for spec in (EARLIEST, LATEST):
+            topics = tuple(
+                module.ListOffsetsTopic(
+                    name=name,
+                    partitions=tuple(
+                        module.ListOffsetsPartition(partition_index=number, timestamp=spec) for number in each
+                    ),
+                )
+                for name, each in named.items()
+            )
+            request = fill(module.ListOffsetsRequest, replica_id=_CLIENT, isolation_level=0, topics=topics)
+            asked.append((request, spec))
+    return asked
 
 
 def _parts(groups: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -426,12 +426,12 @@ class LiveProtocolViews:
         """The group of this kind; None when it is of another, or of none."""
         connection = self._cluster.broker(node)
         if kind is Kind.CLASSIC:
-            describe, read = describe_classic, classic_group
+            asked, read = describe_classic(connection, [group]), classic_group
         elif connection.highest(Api.CONSUMER_GROUP_DESCRIBE) >= 0:
-            describe, read = describe_consumer, consumer_group
+            asked, read = describe_consumer(connection, [group]), consumer_group
         else:
             return None
-        ((request, _),) = describe(connection, [group])
+        ((request, _),) = asked
         (told,) = connection.ask(request).groups
         code = int(told.error_code)
         if code == _LOADING:

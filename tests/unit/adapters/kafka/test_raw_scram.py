@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groupshift.adapters.kafka.broker import LoginRefused, log_in
+from groupshift.adapters.kafka.broker import LoginRefused, Scram, log_in
 
 SETTINGS = {
     "sasl_mechanism": "SCRAM-SHA-256",
@@ -70,15 +70,98 @@ def test_s17_an_empty_salt_is_refused() -> None:
     assert len(broker.tokens) == 1
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_s17_kafka_pythons_connections_are_held_to_the_same_bounds(mechanism: str) -> None:
-    """The observers log in by its registry of mechanisms."""
-    from kafka.errors import SaslAuthenticationFailedError
-    from kafka.net.sasl import get_sasl_mechanism
+VECTORS = [
+    pytest.param(
+        "SCRAM-SHA-256",
+        "rOprNGfwEbeRWgbNEkqO",
+        "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        "p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+        "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        id="RFC 7677",
+    ),
+    pytest.param(
+        "SCRAM-SHA-512",
+        "rOprNGfwEbeRWgbNEkqO",
+        "r=rOprNGfwEbeRWgbNEkqO02431b08-2f89-4bad-a4e6-80c0564ec865,"
+        "s=Yin2FuHTt/M0kJWb0t9OI32n2VmOGi3m+JfjOvuDF88=,i=4096",
+        "c=biws,r=rOprNGfwEbeRWgbNEkqO02431b08-2f89-4bad-a4e6-80c0564ec865,"
+        "p=Hc5yec3NmCD7t+kFRw4/3yD6/F3SQHc7AVYschRja+Bc3sbdjlA0eH1OjJc0DD4ghn1tnXN5/Wr6qm9xmaHt4A==",
+        "v=BQuhnKHqYDwQWS5jAw4sZed+C9KFUALsbrq81bB0mh+bcUUbbMPNNmBIupnS2AmyyDnG5CTBQtkjJ9kyY4kzmw==",
+        id="as kafka-python 3.0.12 calculates",
+    ),
+]
 
-    import groupshift.adapters.kafka.kafka_python  # noqa: F401
 
-    login = get_sasl_mechanism(mechanism)(**{**SETTINGS, "sasl_mechanism": mechanism})
-    nonce = login.auth_bytes().partition(b",r=")[2].decode()
-    with pytest.raises(SaslAuthenticationFailedError, match="4096"):
-        login.receive(f"r={nonce}+,s={SALT},i=1".encode())
+@pytest.mark.parametrize(("mechanism", "nonce", "told", "proof", "signature"), VECTORS)
+def test_the_exchange_is_that_of_the_rfc(
+    mechanism: str, nonce: str, told: str, proof: str, signature: str
+) -> None:
+    """User ``user``, password ``pencil``; the server's signature is held against ours."""
+    scram = Scram(mechanism, "user", "pencil", nonce=nonce)
+    assert scram.first() == f"n,,n=user,r={nonce}".encode()
+    assert scram.proof(told.encode()) == proof.encode()
+    scram.verify(signature.encode())
+    for wrong in (f"v={SALT}", "v=", "", "e=other-error", f"{signature}=", "v=é", signature[:-4]):
+        with pytest.raises(ValueError, match=r".+"):
+            scram.verify(wrong.encode())
+
+
+def test_nothing_is_verified_before_the_password_was_proven() -> None:
+    """An empty signature is none."""
+    with pytest.raises(ValueError, match="signature"):
+        Scram("SCRAM-SHA-256", "user", "pencil", nonce="n").verify(b"v=")
+
+
+@pytest.mark.parametrize(
+    "told", [f"s={SALT},i=4096", f"r=other,s={SALT},i=4096", f"m=x,r=n+,s={SALT},i=4096", "r=n+,s=!!,i=4096"]
+)
+def test_a_first_message_that_is_wrong_is_refused(told: str) -> None:
+    """No nonce, another's nonce, an extension that we would have to know, a salt that is no base64."""
+    with pytest.raises(ValueError, match=r".+"):
+        Scram("SCRAM-SHA-256", "user", "pencil", nonce="n").proof(told.encode())
+
+
+def test_every_login_has_a_nonce_of_its_own_and_names_are_escaped() -> None:
+    """The broker reads the name between ``n=`` and the next comma."""
+    brokers = [Broker("i=1"), Broker("i=1")]
+    for broker in brokers:
+        with pytest.raises(LoginRefused):
+            log_in(broker.ask, broker.messages, {**SETTINGS, "sasl_plain_username": "a=b,c"})
+    first, second = (broker.tokens[0] for broker in brokers)
+    assert first.startswith(b"n,,n=a=3Db=2Cc,r=")
+    assert first != second
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize("key", ["username", "password"])
+@pytest.mark.parametrize("text", ["wonder\0land", "wonder\ud800"])
+def test_texts_that_cannot_be_sent_are_refused_without_them(mechanism: str, key: str, text: str) -> None:
+    """Null characters would end the name early in PLAIN."""
+    broker = Broker("i=1")
+    settings = {**SETTINGS, "sasl_mechanism": mechanism, f"sasl_plain_{key}": text}
+    with pytest.raises(LoginRefused, match=f"sasl.{key} has a null character or half") as caught:
+        log_in(broker.ask, broker.messages, settings)
+    assert "wonder" not in str(caught.value)
+    assert not broker.tokens
+
+
+@pytest.mark.parametrize("text", ["wonder\u00a0land", "won\u00adder", "\ufb01ne", "e\u0301"])
+def test_what_saslprep_changes_is_refused_and_named(text: str) -> None:
+    """Servers disagree whether to change it; PLAIN sends it as it is."""
+    broker = Broker("i=1")
+    settings = {**SETTINGS, "sasl_plain_password": text}
+    with pytest.raises(LoginRefused, match=r"sasl.password has characters that SASLprep") as caught:
+        log_in(broker.ask, broker.messages, settings)
+    assert text not in str(caught.value)
+    assert not broker.tokens
+    log_in(broker.ask, broker.messages, {**settings, "sasl_mechanism": "PLAIN"})
+    assert broker.tokens == [f"\0alice\0{text}".encode()]
+
+
+def test_texts_that_saslprep_leaves_are_sent() -> None:
+    """Umlauts and other scripts are."""
+    broker = Broker(f"s={SALT},i=4096")
+    with pytest.raises(LoginRefused, match="part of SCRAM-SHA-256 is wrong"):
+        log_in(broker.ask, broker.messages, {**SETTINGS, "sasl_plain_password": "wünder-漢字 1"})
+    assert len(broker.tokens) == 2, "the proof was sent"
