@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unit.domain import jute
+from support import jute
 
 GROUP = "g"
 EPOCH_MS = 1_763_740_000_000

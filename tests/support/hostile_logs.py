@@ -20,10 +20,10 @@ from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.headers import read_headers
 from groupshift.spark.batches.records import read_records
 from groupshift.spark.batches.transactions import resolve, spans
+from support import jute
 from support.batch_encoder import APPEND_TIME, CODECS, Record, batch, marker, message_set
 from support.coordinator_vectors import KEYS, VALUES
 from support.kafka_answers import spoiled
-from unit.domain import jute
 
 RECORDS_AT_ONCE = 10
 MEMORY_MIB = 256

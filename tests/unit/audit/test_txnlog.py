@@ -7,7 +7,7 @@ import pytest
 from groupshift.audit import txnlog
 from groupshift.audit.txnlog import Created, DataSet, Deleted, SessionClosed, SessionOpened
 from groupshift.errors import Broken
-from unit.domain import jute
+from support import jute
 
 CREATE, DELETE, SET_DATA, SET_ACL, MULTI, CREATE2 = 1, 2, 5, 7, 14, 15
 CONTAINER, DELETE_CONTAINER, TTL, SESSION, CLOSE, ERROR = 19, 20, 21, -10, -11, -1
