@@ -1,4 +1,4 @@
-"""What is held against a move of a fleet (`tests/protocol_cases.py`): all that is not as its case expects."""
+"""What is held against a move of a fleet (`support.protocol_cases`): all that is not as its case expects."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 
 from support.parts import MOST, problems
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ONCE = """
 from pathlib import Path
 

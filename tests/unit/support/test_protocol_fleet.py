@@ -1,4 +1,4 @@
-"""What the account of a fleet makes of its members' events (`tests/protocol_fleet.py`)."""
+"""What the account of a fleet makes of its members' events (`support.protocol_fleet`)."""
 
 from __future__ import annotations
 
