@@ -1,0 +1,4 @@
+SELECT run, move, target_kind, target, within, state, plan, plan_hash, request, requester, origin,
+       created_at_ms, updated_at_ms
+FROM run
+WHERE run = :run;

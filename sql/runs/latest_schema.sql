@@ -1,0 +1,4 @@
+SELECT version, applied_by
+FROM run_schema
+ORDER BY version DESC
+LIMIT 1;

@@ -1,0 +1,7 @@
+SELECT run, move, target_kind, target, within, state, plan, plan_hash, request, requester, origin,
+       created_at_ms, updated_at_ms
+FROM run
+WHERE (:move = '' OR move = :move)
+  AND (:open_only = 0 OR state IN ('planned', 'approved', 'running', 'rolling_back'))
+ORDER BY created_at_ms DESC, run DESC
+LIMIT :limit;

@@ -1,0 +1,4 @@
+SELECT step, state, token, at_ms, intent, result
+FROM run_step
+WHERE run = :run
+ORDER BY at_ms;

@@ -1,0 +1,3 @@
+UPDATE run
+SET state = :state
+WHERE run = :run;

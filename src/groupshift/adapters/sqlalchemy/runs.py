@@ -1,0 +1,319 @@
+"""The one journal of runs, in the journal's database beside the tables of the old ones."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version as release_of
+from importlib.resources import files
+
+from sqlalchemy import Connection, RowMapping, TextClause, inspect, text
+from sqlalchemy.exc import IntegrityError
+
+from groupshift.adapters.sqlalchemy.database import Database
+from groupshift.domain.holder import taken_over
+from groupshift.domain.run import (
+    RunState,
+    StepRecord,
+    StepState,
+    Target,
+    canonical,
+    member,
+    require_transition,
+)
+from groupshift.errors import Conflict, Fenced, Rejected
+from groupshift.ports.runs import UNHELD, Claim, Entry, Event, EventKind, NewEvent, RunRecord
+
+VERSION = 1
+"""The version of the schema that this release makes and reads."""
+_TABLE = "run_schema"
+_POSTGRESQL = "postgresql"
+
+
+@cache
+def _statement(name: str) -> TextClause:
+    """The statement ``sql/runs/<name>.sql``."""
+    file = files("groupshift").joinpath("sql", "runs", f"{name}.sql")
+    return text(file.read_text(encoding="utf-8").strip().removesuffix(";"))
+
+
+@cache
+def _schema() -> tuple[str, ...]:
+    folder = files("groupshift").joinpath("sql", "runs", "schema")
+    return tuple(sorted(f"schema/{each.name.removesuffix('.sql')}" for each in folder.iterdir()))
+
+
+class _RunsDatabase(Database):
+    """The same connections and transactions, with the schema of runs."""
+
+    def _prepare(self) -> None:
+        if not self._ready:
+            if self._tried(_version_in, reads=True) < VERSION:
+                self._tried(_make_tables, reads=False)
+            self._ready = True
+
+    @property
+    def postgresql(self) -> bool:
+        """Whether it is a PostgreSQL."""
+        return self._name == _POSTGRESQL
+
+
+def _version_in(connection: Connection) -> int:
+    """The version of the schema, 0 where there is none. Raises `Rejected` for one newer than this release."""
+    if not inspect(connection).has_table(_TABLE):
+        return 0
+    row = connection.execute(_statement("latest_schema")).mappings().one()
+    if row["version"] > VERSION:
+        raise Rejected(
+            f"journal.url names a database whose runs have schema version {row['version']}, made by "
+            f"groupshift {row['applied_by']}, and groupshift {release_of('kafka-groupshift')} knows "
+            f"version {VERSION}; use that release or a newer one"
+        )
+    return int(row["version"])
+
+
+def _make_tables(connection: Connection) -> None:
+    if connection.dialect.name == _POSTGRESQL:
+        connection.execute(_statement("lock_schema.postgresql"))
+    if _version_in(connection) == VERSION:
+        return
+    for name in _schema():
+        connection.execute(_statement(name))
+    by = release_of("kafka-groupshift")
+    made = {"version": VERSION, "applied_at_ms": time.time_ns() // 1_000_000, "applied_by": by}
+    connection.execute(_statement("insert_schema"), made)
+
+
+class SqlRuns:
+    """`groupshift.ports.runs.Runs` over SQLAlchemy Core.
+
+    Raises as `groupshift.adapters.sqlalchemy.database.Database`."""
+
+    def __init__(self, url: str) -> None:
+        self._database = _RunsDatabase(url)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    def create(self, run: RunRecord) -> None:
+        """See the port."""
+        try:
+            self._database.write(lambda connection: _create(connection, run))
+        except IntegrityError as error:
+            raise Conflict(
+                f"there is a run {run.run} already, or one of origin {run.origin!r}; see: groupshift status"
+            ) from error
+
+    def find(self, run: str) -> RunRecord:
+        """See the port."""
+        rows = self._database.rows(_statement("find_run"), run=run)
+        if not rows:
+            raise _unknown(run)
+        return _run(rows[0])
+
+    def of_origin(self, origin: str) -> RunRecord | None:
+        """See the port."""
+        rows = self._database.rows(_statement("find_of_origin"), origin=origin) if origin else []
+        return _run(rows[0]) if rows else None
+
+    def in_the_way(self, target: Target) -> tuple[RunRecord, ...]:
+        """See the port."""
+        return tuple(map(_run, self._database.rows(_statement("in_the_way"), **_target(target))))
+
+    def of_target(self, target: Target) -> tuple[RunRecord, ...]:
+        """See the port."""
+        return tuple(map(_run, self._database.rows(_statement("list_of_target"), **_target(target))))
+
+    def recent(self, limit: int, *, move: str = "", open_only: bool = False) -> tuple[RunRecord, ...]:
+        """See the port."""
+        name = "list_recent.postgresql" if self._database.postgresql else "list_recent.sqlite"
+        asked = {"limit": limit, "move": move, "open_only": int(open_only)}
+        return tuple(map(_run, self._database.rows(_statement(name), **asked)))
+
+    def claim(self, run: str, holder: str, at_ms: int, *, anew: bool, take_over: bool = False) -> int:
+        """See the port."""
+        claim = Claim(token=0, holder=holder, at_ms=at_ms)
+        return self._database.write(
+            lambda connection: _claim(connection, run, claim, anew=anew, take_over=take_over)
+        )
+
+    def held(self, run: str) -> Claim | None:
+        """See the port."""
+        rows = self._database.rows(_statement("latest_claim"), run=run)
+        return _claimed(rows[0]) if rows else None
+
+    def append(self, entry: Entry) -> None:
+        """See the port."""
+        self._database.write(lambda connection: _append(connection, entry))
+
+    def steps(self, run: str) -> Mapping[str, StepRecord]:
+        """See the port."""
+        return {
+            str(row["step"]): StepRecord(
+                key=str(row["step"]),
+                state=StepState(row["state"]),
+                token=int(row["token"]),
+                at_ms=int(row["at_ms"]),
+                intent=json.loads(row["intent"]),
+                result=json.loads(row["result"]),
+            )
+            for row in self._database.rows(_statement("list_steps"), run=run)
+        }
+
+    def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
+        """See the port."""
+        return tuple(
+            Event(
+                seq=int(row["seq"]),
+                at_ms=int(row["at_ms"]),
+                token=int(row["token"]),
+                kind=member(EventKind, row["kind"], f"event {row['seq']} of run {run}"),
+                step=str(row["step"]),
+                body=json.loads(row["body"]),
+            )
+            for row in self._database.rows(_statement("list_events"), run=run, step=step)
+        )
+
+
+def _create(connection: Connection, run: RunRecord) -> None:
+    if run.state.is_open:
+        _require_free(connection, run)
+    values = {
+        **_target(run.target),
+        "run": run.run,
+        "move": run.move,
+        "target_kind": run.target.kind,
+        "state": run.state.value,
+        "plan": run.plan,
+        "plan_hash": run.plan_hash,
+        "request": run.request,
+        "requester": run.requester,
+        "origin": run.origin or None,
+        "created_at_ms": run.created_at_ms,
+        "updated_at_ms": run.updated_at_ms,
+    }
+    connection.execute(_statement("insert_run"), values)
+    planned = NewEvent(kind=EventKind.PLANNED, body={"plan": run.plan_hash, "requester": run.requester})
+    _add(connection, run.run, (0, run.created_at_ms), planned)
+
+
+def _require_free(connection: Connection, run: RunRecord) -> None:
+    """Raise `Conflict` when an open run is in the way, and let nobody open one until this is written."""
+    if connection.dialect.name == _POSTGRESQL:
+        connection.execute(_statement("lock_cluster.postgresql"), {"cluster": run.target.cluster})
+    found = connection.execute(_statement("in_the_way"), _target(run.target)).mappings()
+    for other in map(_run, found):
+        if other.run != run.run:
+            raise Conflict(
+                f"run {other.run} of {other.target} is {other.state} and excludes another one of "
+                f"{run.target}: end it first, with: groupshift continue {other.run}, or: groupshift "
+                f"roll-back {other.run}"
+            )
+
+
+def _claim(connection: Connection, run: str, asked: Claim, *, anew: bool, take_over: bool) -> int:
+    _lock(connection, run, asked.at_ms)
+    latest = _latest(connection, run)
+    if latest is not None and latest.holder == asked.holder and not anew:
+        return latest.token
+    if latest is not None and latest.holder != asked.holder and not (latest.stopped or take_over):
+        found = connection.execute(_statement("find_run"), {"run": run}).mappings().one()
+        if _run(found).state.is_open:
+            raise Fenced(
+                f"{taken_over('run', latest.holder, latest.at_ms)}; to drive it from here all the same: "
+                f"groupshift continue {run} --take-over"
+            )
+    token = latest.token + 1 if latest else 1
+    values = {"run": run, "token": token, "holder": asked.holder, "at_ms": asked.at_ms}
+    connection.execute(_statement("insert_claim"), values)
+    event = NewEvent(kind=EventKind.CLAIMED, body={"holder": asked.holder})
+    _add(connection, run, (token, asked.at_ms), event)
+    return token
+
+
+def _append(connection: Connection, entry: Entry) -> None:
+    _lock(connection, entry.run, entry.at_ms)
+    run = _run(connection.execute(_statement("find_run"), {"run": entry.run}).mappings().one())
+    _require_writer(connection, run, entry)
+    if entry.state is not None:
+        require_transition(run.run, run.state, entry.state)
+        if entry.state.is_open and not run.state.is_open:
+            _require_free(connection, run)
+        connection.execute(_statement("set_state"), {"run": run.run, "state": entry.state.value})
+    for step in entry.steps:
+        values = {
+            "run": run.run,
+            "step": step.key,
+            "state": step.state.value,
+            "token": step.token,
+            "at_ms": step.at_ms,
+            "intent": canonical(dict(step.intent)),
+            "result": canonical(dict(step.result)),
+        }
+        connection.execute(_statement("upsert_step"), values)
+    for event in entry.events:
+        _add(connection, run.run, (entry.token or 0, entry.at_ms), event)
+
+
+def _require_writer(connection: Connection, run: RunRecord, entry: Entry) -> None:
+    latest = _latest(connection, run.run)
+    if entry.token is not None and (latest is None or entry.token != latest.token):
+        by = f"{taken_over('run', latest.holder, latest.at_ms)}; " if latest else ""
+        raise Fenced(f"{by}token {entry.token} of run {run.run} is void: nothing more is done here")
+    if not run.state.is_open and entry.steps:
+        raise Conflict(f"run {run.run} is {run.state}: its steps do not change any more")
+    free = not run.state.is_open and all(each.kind in UNHELD for each in entry.events)
+    if entry.token is None and (entry.state or not free):
+        raise Conflict(f"run {run.run} is {run.state}: only who holds it writes that")
+
+
+def _lock(connection: Connection, run: str, at_ms: int) -> None:
+    if connection.execute(_statement("touch_run"), {"run": run, "at_ms": at_ms}).rowcount != 1:
+        raise _unknown(run)
+
+
+def _add(connection: Connection, run: str, by: tuple[int, int], event: NewEvent) -> None:
+    token, at_ms = by
+    values = {"run": run, "at_ms": at_ms, "token": token, "kind": event.kind.value, "step": event.step}
+    connection.execute(_statement("insert_event"), {**values, "body": canonical(dict(event.body))})
+
+
+def _latest(connection: Connection, run: str) -> Claim | None:
+    row = connection.execute(_statement("latest_claim"), {"run": run}).mappings().first()
+    return None if row is None else _claimed(row)
+
+
+def _claimed(row: RowMapping) -> Claim:
+    return Claim(
+        token=int(row["token"]),
+        holder=str(row["holder"]),
+        at_ms=int(row["at_ms"]),
+        stopped=row["last_word"] == EventKind.STOPPED,
+    )
+
+
+def _unknown(run: str) -> Rejected:
+    return Rejected(f"run {run!r} is not in the journal; list them with: groupshift status")
+
+
+def _target(target: Target) -> dict[str, str]:
+    return {"kind": target.kind, "target": target.name, "within": target.within}
+
+
+def _run(row: RowMapping) -> RunRecord:
+    return RunRecord(
+        run=str(row["run"]),
+        move=str(row["move"]),
+        target=Target(kind=row["target_kind"], name=str(row["target"]), within=str(row["within"])),
+        state=RunState(row["state"]),
+        plan=str(row["plan"]),
+        plan_hash=str(row["plan_hash"]),
+        request=str(row["request"]),
+        requester=str(row["requester"]),
+        origin=str(row["origin"] or ""),
+        created_at_ms=int(row["created_at_ms"]),
+        updated_at_ms=int(row["updated_at_ms"]),
+    )

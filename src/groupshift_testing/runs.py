@@ -1,0 +1,148 @@
+"""The journal of runs in memory: same contract, gone with the process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from groupshift.domain.holder import taken_over
+from groupshift.domain.run import Json, StepRecord, Target, canonical, require_transition
+from groupshift.errors import Conflict, Fenced, Rejected
+from groupshift.ports.runs import UNHELD, Claim, Entry, Event, EventKind, NewEvent, RunRecord
+
+
+class MemoryRuns:
+    """`groupshift.ports.runs.Runs` for tests and trials."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, RunRecord] = {}
+        self._steps: dict[str, dict[str, StepRecord]] = {}
+        self._events: dict[str, list[Event]] = {}
+        self._claims: dict[str, list[Claim]] = {}
+
+    def create(self, run: RunRecord) -> None:
+        """See the port."""
+        if run.state.is_open:
+            self._require_free(run)
+        if run.run in self._runs or self.of_origin(run.origin):
+            raise Conflict(
+                f"there is a run {run.run} already, or one of origin {run.origin!r}; see: groupshift status"
+            )
+        self._runs[run.run] = run
+        self._steps[run.run], self._events[run.run], self._claims[run.run] = {}, [], []
+        body = {"plan": run.plan_hash, "requester": run.requester}
+        self._add(run.run, (0, run.created_at_ms), NewEvent(kind=EventKind.PLANNED, body=body))
+
+    def find(self, run: str) -> RunRecord:
+        """See the port."""
+        if run not in self._runs:
+            raise Rejected(f"run {run!r} is not in the journal; list them with: groupshift status")
+        return self._runs[run]
+
+    def of_origin(self, origin: str) -> RunRecord | None:
+        """See the port."""
+        return next((each for each in self._runs.values() if origin and each.origin == origin), None)
+
+    def in_the_way(self, target: Target) -> tuple[RunRecord, ...]:
+        """See the port."""
+        found = (r for r in self._runs.values() if r.state.is_open and r.target.excludes(target))
+        return tuple(sorted(found, key=lambda each: each.created_at_ms))
+
+    def of_target(self, target: Target) -> tuple[RunRecord, ...]:
+        """See the port."""
+        return tuple(each for each in self.recent(len(self._runs)) if each.target == target)
+
+    def recent(self, limit: int, *, move: str = "", open_only: bool = False) -> tuple[RunRecord, ...]:
+        """See the port."""
+        found = (
+            each
+            for each in self._runs.values()
+            if move in {"", each.move} and (each.state.is_open or not open_only)
+        )
+        return tuple(sorted(found, key=lambda r: (r.created_at_ms, r.run), reverse=True)[:limit])
+
+    def claim(self, run: str, holder: str, at_ms: int, *, anew: bool, take_over: bool = False) -> int:
+        """See the port."""
+        found, latest = self.find(run), self.held(run)
+        if latest is not None and latest.holder == holder and not anew:
+            return latest.token
+        other = latest is not None and latest.holder != holder and not latest.stopped
+        if latest is not None and other and not take_over and found.state.is_open:
+            raise Fenced(
+                f"{taken_over('run', latest.holder, latest.at_ms)}; to drive it from here all the same: "
+                f"groupshift continue {run} --take-over"
+            )
+        token = len(self._claims[run]) + 1
+        self._claims[run].append(Claim(token=token, holder=holder, at_ms=at_ms))
+        self._runs[run] = replace(found, updated_at_ms=at_ms)
+        self._add(run, (token, at_ms), NewEvent(kind=EventKind.CLAIMED, body={"holder": holder}))
+        return token
+
+    def held(self, run: str) -> Claim | None:
+        """See the port."""
+        if not self._claims.get(run):
+            return None
+        latest = self._claims[run][-1]
+        words = [each.kind for each in self._events[run] if each.token == latest.token]
+        return replace(latest, stopped=bool(words) and words[-1] is EventKind.STOPPED)
+
+    def append(self, entry: Entry) -> None:
+        """See the port."""
+        run = self.find(entry.run)
+        self._require_writer(run, entry)
+        steps = [replace(each, intent=_json(each.intent), result=_json(each.result)) for each in entry.steps]
+        events = [replace(each, body=_json(each.body)) for each in entry.events]
+        if entry.state is not None:
+            require_transition(run.run, run.state, entry.state)
+            if entry.state.is_open and not run.state.is_open:
+                self._require_free(run)
+        self._runs[run.run] = replace(run, state=entry.state or run.state, updated_at_ms=entry.at_ms)
+        self._steps[run.run].update({each.key: each for each in steps})
+        for event in events:
+            self._add(run.run, (entry.token or 0, entry.at_ms), event)
+
+    def steps(self, run: str) -> Mapping[str, StepRecord]:
+        """See the port."""
+        return dict(self._steps.get(run, {}))
+
+    def events(self, run: str, *, step: str = "") -> tuple[Event, ...]:
+        """See the port."""
+        return tuple(each for each in self._events.get(run, []) if step in {"", each.step})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _require_free(self, run: RunRecord) -> None:
+        for other in self.in_the_way(run.target):
+            if other.run != run.run:
+                raise Conflict(
+                    f"run {other.run} of {other.target} is {other.state} and excludes another one of "
+                    f"{run.target}: end it first, with: groupshift continue {other.run}, or: groupshift "
+                    f"roll-back {other.run}"
+                )
+
+    def _require_writer(self, run: RunRecord, entry: Entry) -> None:
+        latest = self.held(run.run)
+        if entry.token is not None and (latest is None or entry.token != latest.token):
+            by = f"{taken_over('run', latest.holder, latest.at_ms)}; " if latest else ""
+            raise Fenced(f"{by}token {entry.token} of run {run.run} is void: nothing more is done here")
+        if not run.state.is_open and entry.steps:
+            raise Conflict(f"run {run.run} is {run.state}: its steps do not change any more")
+        free = not run.state.is_open and all(each.kind in UNHELD for each in entry.events)
+        if entry.token is None and (entry.state or not free):
+            raise Conflict(f"run {run.run} is {run.state}: only who holds it writes that")
+
+    def _add(self, run: str, by: tuple[int, int], event: NewEvent) -> None:
+        token, at_ms = by
+        events = self._events[run]
+        made = Event(
+            seq=len(events) + 1, at_ms=at_ms, token=token, kind=event.kind, step=event.step, body=event.body
+        )
+        events.append(made)
+
+
+def _json(value: Json) -> Json:
+    """A copy as a database would give it back."""
+    found: Json = json.loads(canonical(dict(value)))
+    return found
