@@ -1,0 +1,1 @@
+"""The one engine: it drives every move's runs, and knows no move."""

@@ -1,0 +1,165 @@
+"""Begin a run, and claim one that lies in the journal."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+from groupshift.domain.run import APPROVE, Findings, Plan, RunState, Target, canonical
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
+from groupshift.errors import Conflict, Fenced, Rejected, Transient
+from groupshift.ports.runs import RunRecord, Runs
+
+P = TypeVar("P")
+_LOOK_AGAIN_S = 2.0
+_SAID = 3
+
+
+def assess(
+    move: Move[P], tools: Tools, ports: P, request: Any, *, patience_s: float = 0
+) -> tuple[Any, Findings]:
+    """Return the facts and the findings; looked at again as long as only rules fail that time may heal."""
+    until = tools.clock.now_ms() + patience_s * 1000
+    while True:
+        facts = move.look(ports, request)
+        findings = move.assess(request, facts)
+        failed = [each for each in findings if each.verdict is Verdict.FAIL]
+        heals = bool(failed) and all(each.rule in move.heals for each in failed)
+        if not heals or tools.clock.now_ms() >= until:
+            return facts, findings
+        tools.clock.sleep(_LOOK_AGAIN_S)
+
+
+def begin(
+    move: Move[P],
+    tools: Tools,
+    ports: P,
+    request: Any,
+    options: RunOptions,
+    *,
+    execute: bool,
+    origin: str = "",
+) -> RunRecord:
+    """Plan a run and journal it; without ``execute`` as a preview, which locks nothing and never acts. The
+    same ``origin`` gets its run again.
+
+    Raises:
+        Conflict: an open run is in the way: the sentence names it.
+        Rejected: the target is not ready, or nothing is left to do; nothing is journaled. Or evidence could
+            not be sealed.
+    """
+    known = tools.runs.of_origin(origin) if origin else None
+    if known is not None:
+        return known
+    target = move.target(ports, request)
+    if execute:
+        require_free(tools.runs, target)
+    facts, findings = assess(move, tools, ports, request, patience_s=options.patience_s)
+    failed = [each.with_remedy for each in findings if each.verdict is Verdict.FAIL]
+    if failed:
+        raise Rejected(f"{target} is not ready, nothing was journaled: {'; '.join(failed[:_SAID])}")
+    plan = move.plan(request, facts)
+    if not any(changes(move, each) for each in plan.steps):
+        raise Rejected(f"there is nothing to do for {target}: the plan of {move.name} has no step that acts")
+    tools.may_seal()
+    now = tools.clock.now_ms()
+    record = RunRecord(
+        run=f"{move.name}-{re.sub(r'[^A-Za-z0-9._-]', '_', target.name)[:80]}-{now}",
+        move=move.name,
+        target=target,
+        state=_first_state(plan) if execute else RunState.PREVIEW,
+        plan=plan.text,
+        plan_hash=plan.hash,
+        request=canonical(request_data(request)),
+        requester=options.requester or options.who,
+        origin=origin,
+        created_at_ms=now,
+        updated_at_ms=now,
+    )
+    tools.runs.create(record)
+    return record
+
+
+def _first_state(plan: Plan) -> RunState:
+    """A plan without an approve step is approved by whoever runs it."""
+    asks = any(each.kind == APPROVE for each in plan.steps)
+    return RunState.PLANNED if asks else RunState.APPROVED
+
+
+def require_free(runs: Runs, target: Target) -> None:
+    """Raise `Conflict` when an open run is in the way of one of this target."""
+    for other in runs.in_the_way(target):
+        raise Conflict(
+            f"run {other.run} of {other.target} is {other.state} and is in the way of one of {target}: go on "
+            f"with it: groupshift continue {other.run}, or take it back: groupshift roll-back {other.run}"
+        )
+
+
+def request_differences(record: RunRecord, request: Any) -> tuple[str, ...]:
+    """Return how a request differs from that of a run, by field; empty: the run is what was asked for."""
+    then, now = json.loads(record.request), request_data(request)
+    return tuple(
+        f"{name}: the run has {then.get(name)!r}, asked for is {now.get(name)!r}"
+        for name in sorted(then.keys() | now.keys())
+        if then.get(name) != now.get(name)
+    )
+
+
+def claim(
+    move: Move[P],
+    tools: Tools,
+    ports: P,
+    run: RunRecord,
+    options: RunOptions,
+    *,
+    anew: bool = True,
+    take_over: bool = False,
+) -> Run[P]:
+    """Claim a run that was read from the journal; ``anew`` and ``take_over`` as `Runs.claim`.
+
+    Raises:
+        Rejected: it is of another move or target; nothing was changed.
+        Conflict: its state changed since it was read.
+        Fenced: another holder has it.
+        Transient: the target cannot tell which it is. Then only a rollback goes on (``direction`` "back", or
+            a run that is rolling back).
+    """
+    if run.move != move.name:
+        raise Rejected(f"run {run.run} is of move {run.move}, not of {move.name}; nothing was changed")
+    _require_target(move, ports, run, options)
+    token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
+    claimed = Run(move, tools, ports, options, (run.run, token))
+    now = claimed.refresh().state
+    if now is not run.state:
+        raise Conflict(
+            f"run {run.run} was {run.state} and is {now} by another process since; nothing was changed here; "
+            f"look at it with: groupshift status {run.run}"
+        )
+    if now in {RunState.APPROVED, RunState.RUNNING, RunState.ROLLING_BACK}:
+        move.fence(ports, run.run, token, "claimed")
+    return claimed
+
+
+def _require_target(move: Move[P], ports: P, run: RunRecord, options: RunOptions) -> None:
+    request = move.request_from(json.loads(run.request))
+    try:
+        met = move.target(ports, request)
+    except Transient:
+        if run.state is RunState.ROLLING_BACK or options.direction == "back":
+            return
+        raise
+    if met != run.target:
+        raise Rejected(
+            f"run {run.run} is of {run.target} in {run.target.cluster!r}, and what answers is {met} in "
+            f"{met.cluster!r}: name the servers of the run, or the run of these servers; nothing was changed"
+        )
+
+
+def require_held(runs: Runs, run: str, holder: str) -> None:
+    """Raise `Fenced` when another holder has an open run and did not stop by itself. Claims nothing."""
+    held = runs.held(run)
+    other = held is not None and held.holder != holder and not held.stopped
+    if held is not None and other and runs.find(run).state.is_open:
+        raise Fenced(f"run {held.holder} took run {run} over: nothing more is done or asked here")

@@ -1,0 +1,111 @@
+"""The end of a run: its state, what is said of it, and the seal of its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from groupshift.domain.run import RunState, StepRecord
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.move import Run
+from groupshift.ports.runs import EventKind, NewEvent
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """How a run stands at its end. ``verdict`` is what the command line and Airflow end with: pass is green.
+    ``reason`` is one sentence, ``following`` the next command."""
+
+    run: str
+    state: RunState
+    verdict: Verdict
+    reason: str
+    following: str
+
+
+def end(
+    run: Run[P],
+    state: RunState,
+    reason: str = "",
+    *,
+    events: tuple[NewEvent, ...] = (),
+    steps: tuple[StepRecord, ...] = (),
+) -> Closing:
+    """Seal the evidence, journal the digest, and close the run, in this order: whoever follows a process that
+    was killed in between does all of it again.
+
+    Raises `Fenced` when another claim has the run: nobody seals what another process drives."""
+    run.refresh()
+    closing = _closing(run, state, reason, accepted=events)
+    sealed: tuple[NewEvent, ...] = ()
+    if run.tools.seal is not None:
+        run.write(NewEvent(kind=EventKind.SEALING, body={"state": state.value}))
+        sealed = (NewEvent(kind=EventKind.SEALED, body=run.tools.seal(run.name, state)),)
+    body = {"verdict": closing.verdict.value, "reason": closing.reason, "next": closing.following}
+    closed = NewEvent(kind=EventKind.CLOSED, body={**body, "state": state.value})
+    run.write(*events, *sealed, closed, steps=steps, state=state)
+    return closing
+
+
+def closing_of(run: Run[P]) -> Closing:
+    """Return how a run that is over was closed."""
+    state = run.record.state
+    for event in reversed(run.events()):
+        if event.kind is EventKind.CLOSED and event.body["state"] == state.value:
+            verdict, reason = Verdict(event.body["verdict"]), str(event.body["reason"])
+            return Closing(
+                run=run.name, state=state, verdict=verdict, reason=reason, following=str(event.body["next"])
+            )
+    return _closing(run, state, "")
+
+
+def reject(run: Run[P], reason: str) -> Closing:
+    """Close a run that changed nothing. Raises `Conflict` for any other run."""
+    return end(run, RunState.REJECTED, reason)
+
+
+_CLAUSES = {
+    RunState.PREVIEW: "planned only, nothing was changed",
+    RunState.MOVED: "moved as far as asked; the rollback is open",
+    RunState.FINALISED: "moved as far as asked; there is no rollback any more",
+    RunState.ROLLED_BACK: "rolled back",
+    RunState.REJECTED: "nothing was changed",
+}
+
+
+def _closing(run: Run[P], state: RunState, reason: str, *, accepted: tuple[NewEvent, ...] = ()) -> Closing:
+    clause, following = run.move.closing(run, state)
+    because = _because(run) if state is RunState.ROLLED_BACK else ""
+    words = [each.body for each in run.events() if each.kind is EventKind.ACCEPTED]
+    words += [each.body for each in accepted if each.kind is EventKind.ACCEPTED]
+    accepted_failure = any(each["verdict"] == Verdict.FAIL.value for each in words)
+    verdict = Verdict.PASS
+    if reason and state is RunState.MOVED:
+        verdict = Verdict.INCONCLUSIVE
+    if state is RunState.REJECTED or accepted_failure or because:
+        verdict = Verdict.FAIL
+    parts = [clause or _CLAUSES.get(state, state.value), because, reason]
+    if accepted_failure:
+        parts.append("a difference was only accepted")
+    said = "; ".join(part for part in parts if part)
+    return Closing(
+        run=run.name, state=state, verdict=verdict, reason=said, following=following or _following(run, state)
+    )
+
+
+def _because(run: Run[P]) -> str:
+    """Why the run was taken back, where it was not asked for."""
+    begun = run.rollbacks()
+    return str(begun[-1].body["because"]) if begun else ""
+
+
+def _following(run: Run[P], state: RunState) -> str:
+    match state:
+        case RunState.MOVED | RunState.FINALISED:
+            return f"groupshift watch {run.name}"
+        case RunState.PREVIEW | RunState.REJECTED | RunState.ROLLED_BACK:
+            return f"groupshift report {run.name}"
+        case _:
+            return f"groupshift continue {run.name}"

@@ -1,0 +1,226 @@
+"""Gates: what an approval was given for, what a gate shows, and what becomes of an answer.
+
+An approval is bound to the plan's hash, to the fingerprint of the target and to the evidence. What changed
+since makes it void, and it is asked again."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TypeVar
+
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import APPROVE, Checked, RunState, Step, StepState, canonical
+from groupshift.engine.closing import end
+from groupshift.engine.move import Answer, Aspects, Question, Run, changes, handler_of
+from groupshift.errors import Conflict, Rejected, Void
+from groupshift.ports.runs import Event, EventKind, NewEvent
+
+P = TypeVar("P")
+EVIDENCE = "evidence"
+_SAID = 5
+_ABSENT = "absent"
+_YES = frozenset({Choice.APPROVE.value, Choice.GO_ON.value})
+_UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
+
+
+def current(run: Run[P]) -> Aspects:
+    """Return what an approval would be given for now: the move's aspects, the plan and the evidence."""
+    facts = run.move.look(run.ports, run.request)
+    records = run.records
+    begun = frozenset(
+        each.name for each in run.there.steps if each.key in records and not records[each.key].left_out
+    )
+    evidence: dict[str, str] = {}
+    for step in (*run.there.steps, *(run.plan.steps if run.going_back else ())):
+        record = records.get(step.key)
+        if record is not None and record.state is StepState.DONE:
+            evidence.update(handler_of(run.move, step).evidence(run, step, record))
+    plan = {"hash": run.plan.hash}
+    return {**run.move.fingerprint(facts, begun), "plan": plan, EVIDENCE: evidence}
+
+
+def differences(then: Aspects, now: Aspects) -> tuple[str, ...]:
+    """Return what differs, one clause each, of the aspects that both have. Evidence may grow."""
+    found = []
+    for aspect in sorted(then.keys() & now.keys()):
+        before, after = then[aspect], now[aspect]
+        items = before.keys() if aspect == EVIDENCE else before.keys() | after.keys()
+        found += [
+            f"{aspect} {item}: {before.get(item, _ABSENT)} is now {after.get(item, _ABSENT)}"
+            for item in sorted(items)
+            if before.get(item) != after.get(item)
+        ]
+    return tuple(found)
+
+
+def fingerprint_of(aspects: Aspects) -> str:
+    """Return the SHA-256 of the canonical JSON, in hex."""
+    return hashlib.sha256(
+        canonical({name: dict(items) for name, items in aspects.items()}).encode()
+    ).hexdigest()
+
+
+def show(run: Run[P], gate: Step) -> str:
+    """Journal what an approve step shows now; returns its fingerprint."""
+    aspects = current(run)
+    text = fingerprint_of(aspects)
+    answers = [Choice.APPROVE.value, Choice.REJECT.value]
+    parts = {name: dict(items) for name, items in aspects.items()}
+    body = {"fingerprint": text, "parts": parts, "answers": answers, "review": False}
+    run.write(NewEvent(kind=EventKind.GATE_SHOWN, step=gate.key, body=body))
+    return text
+
+
+def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
+    """Return what somebody is asked at a gate or review that was shown. Raises `Conflict` when it was not."""
+    shown = [each for each in run.events(gate.key) if each.kind is EventKind.GATE_SHOWN]
+    if not shown:
+        raise Conflict(f"gate {gate.key} of run {run.name} was never shown; run it again")
+    ahead = covered(run, gate)
+    lost = [each for each in run.events(gate.key) if each.kind is EventKind.VOIDED]
+    return Question(
+        run=run.name,
+        gate=gate.key,
+        answers=tuple(Choice(each) for each in shown[-1].body["answers"]),
+        fingerprint=str(shown[-1].body["fingerprint"]),
+        plan_hash=run.plan.hash,
+        ahead=ahead,
+        changes=tuple(lost[-1].body["changes"]) if lost else (),
+        findings=checked.findings,
+        detail=checked.detail,
+        pause=run.move.pause(run.plan, ahead),
+        shown=tuple(run.move.shown(run, gate)),
+    )
+
+
+def covered(run: Run[P], gate: Step) -> tuple[Step, ...]:
+    """Return the steps that an approve step covers and that are not done."""
+    records = run.records
+    return tuple(
+        each
+        for each in run.plan.steps
+        if each.kind != APPROVE
+        and run.plan.gate_of(each) == gate
+        and not (each.key in records and records[each.key].state is StepState.DONE)
+    )
+
+
+def answer_of(run: Run[P], gate: str) -> Event | None:
+    """Return the answer that counts at a gate: given since it was last shown and not void. A no counts for
+    the process that stops by it; the next one asks again."""
+    found: Event | None = None
+    for event in run.events(gate):
+        if event.kind in {EventKind.GATE_SHOWN, EventKind.VOIDED}:
+            found = None
+        elif event.kind is EventKind.GATE_ANSWERED:
+            found = event
+        elif event.kind is EventKind.STOPPED and found is not None and found.body["choice"] not in _YES:
+            found = None
+    return found
+
+
+def answer(run: Run[P], gate: str, given: Answer) -> None:
+    """Journal an answer. A no is always taken, from anybody; the same answer twice is one.
+
+    Raises:
+        Rejected: it does not fit its gate, names nobody, or who answers may not say yes.
+        Conflict: the gate is not of the plan that is walked, showed nothing like that, or showed it too long
+            ago.
+        Void: what was shown changed since. The gate is asked again, or, where the move says so and nothing
+            was changed, the run is over.
+    """
+    state = run.refresh().state
+    step = run.plan.step(gate)
+    if step is None or not state.is_open:
+        raise Conflict(f"run {run.name} is {state} and has no gate {gate!r} to answer; nothing was changed")
+    shown = [e for e in run.events(gate) if e.kind is EventKind.GATE_SHOWN]
+    named = [e for e in shown if e.body["fingerprint"] == given.fingerprint]
+    _require_usable(step, given, (named or shown)[-1:])
+    last = answer_of(run, gate)
+    if last and (last.body["choice"], last.body["fingerprint"]) == (given.choice.value, given.fingerprint):
+        return
+    if given.choice.value in _YES:
+        run.require_approver(gate, given.who)
+        _require_fresh(run, step, named)
+    body = {"choice": given.choice.value, "who": given.who, "fingerprint": given.fingerprint}
+    run.write(NewEvent(kind=EventKind.GATE_ANSWERED, step=gate, body=body))
+
+
+def _require_usable(step: Step, given: Answer, shown: list[Event]) -> None:
+    usual = [Choice.APPROVE.value, Choice.REJECT.value] if step.kind == APPROVE else [Choice.STOP.value]
+    fitting = shown[-1].body["answers"] if shown else usual
+    if given.choice.value not in fitting:
+        raise Rejected(
+            f"answer {given.choice.value!r} does not fit gate {step.key}; choose one of {', '.join(fitting)}"
+        )
+    if not given.who:
+        raise Rejected(f"the answer at gate {step.key} names nobody; say who answers")
+
+
+def _require_fresh(run: Run[P], step: Step, named: list[Event]) -> None:
+    if not named:
+        raise Conflict(
+            f"approval void: gate {step.key} of run {run.name} never showed that fingerprint; open it again"
+        )
+    age_s = (run.now() - named[-1].at_ms) // 1000
+    if age_s > run.move.gate_expiry_s:
+        raise Conflict(
+            f"approval void: gate {step.key} of run {run.name} was shown {age_s} s ago, longer than "
+            f"{run.move.gate_expiry_s} s; open the gate again"
+        )
+    if named[-1].body["review"]:
+        return
+    changed = differences(named[-1].body["parts"], current(run))
+    if changed:
+        void(run, step, changed)
+        raise Void(
+            f"approval void: since gate {step.key} was shown, {'; '.join(changed[:_SAID])}; nothing was "
+            "changed"
+        )
+
+
+def void(run: Run[P], gate: Step, changed: tuple[str, ...]) -> None:
+    """Journal once that an approval became void; its step is asked again. Where the move says so and nothing
+    was changed, the run is over."""
+    lost = NewEvent(kind=EventKind.VOIDED, step=gate.key, body={"changes": list(changed)})
+    if run.move.void_ends and run.record.state in _UNCHANGED:
+        end(run, RunState.REJECTED, f"approval void: {'; '.join(changed[:_SAID])}", events=(lost,))
+        return
+    record = run.records.get(gate.key) or run.put(gate, StepState.REOPENED, {}, {})
+    reopened = replace(record, state=StepState.REOPENED, token=run.token, at_ms=run.now(), result={})
+    run.write(lost, steps=(reopened,))
+
+
+def outdated(run: Run[P], step: Step) -> tuple[str, ...]:
+    """Return what changed since the step was approved; empty while the approval holds, or none is needed.
+
+    The first step that a gate covers compares with what the gate showed; a later one with what the last judge
+    that passed met. Raises `Conflict` when the gate was never answered with yes."""
+    gate = run.plan.gate_of(step)
+    if gate is None:
+        return ()
+    return differences(_approved(run, gate, step), current(run))
+
+
+def _approved(run: Run[P], gate: Step, step: Step) -> Aspects:
+    events, records = run.events(), run.records
+    yes = next((e for e in reversed(events) if _approves(e, gate)), None)
+    if yes is None:
+        raise Conflict(f"gate {gate.key} of run {run.name} is not approved: nothing may be changed yet")
+    given = yes.body["fingerprint"]
+    shown = [e for e in events if e.kind is EventKind.GATE_SHOWN and e.body["fingerprint"] == given]
+    approved: Aspects = shown[-1].body["parts"]
+    begun = [
+        each
+        for each in run.plan.steps
+        if each.key != step.key and each.key in records and changes(run.move, each)
+        if run.plan.gate_of(each) == gate
+    ]
+    judged = [e for e in events if e.kind is EventKind.JUDGED and e.seq > yes.seq and "parts" in e.body]
+    return judged[-1].body["parts"] if begun and judged else approved
+
+
+def _approves(event: Event, gate: Step) -> bool:
+    answered = event.kind is EventKind.GATE_ANSWERED and event.step == gate.key
+    return answered and event.body["choice"] == Choice.APPROVE.value

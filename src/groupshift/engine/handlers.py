@@ -1,0 +1,295 @@
+"""The engine's own handlers: approve, rehearse, snapshot, compare, judge, soak. They are general: what is
+read and compared comes in as ports and callables of the move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import (
+    PASSED,
+    Checked,
+    Findings,
+    Instruction,
+    Json,
+    Outcome,
+    SparkJob,
+    Step,
+    StepRecord,
+    StepState,
+    findings_data,
+    findings_from,
+    outcome_of,
+    spark_job_from,
+    worst_of,
+)
+from groupshift.domain.verdict import Verdict
+from groupshift.engine import gates
+from groupshift.engine.move import Handler, Run, Snapshot, Standing, handler_of
+from groupshift.errors import Broken
+
+P = TypeVar("P")
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+JOB = "spark_job"
+"""The name under which the result of an act has its Spark job."""
+INSTRUCTION = "instruction"
+
+
+class Approve(Handler[P]):
+    """Asks somebody to approve. An answer counts until what it was given for changes."""
+
+    def intend(self, run: Run[P], step: Step) -> Json:
+        """See `Handler`."""
+        return {"requester": run.record.requester}
+
+    def stands(self, run: Run[P], step: Step, record: StepRecord) -> Standing:
+        """Answered in the meantime, or to be shown again."""
+        return Standing.MADE if gates.answer_of(run, step.key) else Standing.AS_MET
+
+    def act(self, run: Run[P], step: Step, intent: Json) -> Json:
+        """Show the gate, unless it was answered."""
+        answered = gates.answer_of(run, step.key)
+        return {"fingerprint": answered.body["fingerprint"] if answered else gates.show(run, step)}
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        answered = gates.answer_of(run, step.key)
+        if answered is None:
+            detail = f"gate {step.key} waits for an approval"
+            return Checked(outcome=Outcome.PERSON, detail=detail)
+        by = {"by": answered.body["who"], "choice": answered.body["choice"]}
+        if answered.body["choice"] == Choice.APPROVE.value:
+            return Checked(outcome=Outcome.PASS, result=by, detail=f"approved by {by['by']}")
+        return Checked(
+            outcome=Outcome.DECLINED, result=by, detail=f"gate {step.key} was declined by {by['by']}"
+        )
+
+
+class Rehearse(Handler[P]):
+    """Asks before anything is changed whether steps and what undoes them would be allowed now.
+
+    ``args["steps"]`` are names of steps of the plan."""
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        asked = [each for each in run.plan.steps if each.name in step.args["steps"]]
+        both = [part for each in asked for part in (each, each.undo) if isinstance(part, Step)]
+        found = [handler_of(run.move, each).allowed(run, each) for each in both]
+        return Checked(
+            outcome=worst_of(each.outcome for each in found),
+            findings=tuple(finding for each in found for finding in each.findings),
+            detail="; ".join(each.detail for each in found if each.detail),
+        )
+
+
+class TakeSnapshot(Handler[P]):
+    """Takes a snapshot. ``take`` writes it below a name that no other attempt has and returns at least
+    ``folder`` and ``manifest_sha256``; ``digest`` reads the manifest's digest again; ``calm`` judges whether
+    the moment is a good one (asked as long as the step's patience lasts; then it is taken as it is)."""
+
+    def __init__(
+        self,
+        take: Callable[[Run[P], Step, str], Json],
+        digest: Callable[[Run[P], str], str],
+        calm: Callable[[Run[P], Step], Findings] | None = None,
+    ) -> None:
+        self._take, self._digest, self._calm = take, digest, calm
+
+    def allowed(self, run: Run[P], step: Step) -> Checked:
+        """Whether the moment is calm."""
+        findings = self._calm(run, step) if self._calm else ()
+        if not findings or outcome_of(findings) in {Outcome.PASS, Outcome.INCONCLUSIVE}:
+            return replace(PASSED, findings=findings)
+        return Checked(outcome=Outcome.WAIT, findings=findings, late_passes=True)
+
+    def act(self, run: Run[P], step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        return self._take(run, step, run.attempt(step))
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """Whether it is whole: a snapshot with problems is an error, and is taken anew."""
+        problems = record.result.get("problems") or ()
+        if not problems:
+            return PASSED
+        return Checked(outcome=Outcome.ERROR, detail=f"snapshot {step.subject} has problems: {problems[0]}")
+
+    def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
+        """See `Handler`."""
+        return {step.key: self._digest(run, str(record.result["folder"]))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a comparison left: its findings, the problems of the snapshots as JSON, ``told`` (all offsets were
+    told in spite of them), the offsets that only the earlier snapshot has, whether nothing else differs, and
+    the SHA-256 of each file."""
+
+    findings: Findings
+    problems: tuple[Json, ...] = ()
+    told: bool = False
+    lost: frozenset[Key] = frozenset()
+    only_lost: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+class Excuses(Protocol[P]):
+    """What a move lets pass in a comparison. The defaults let nothing pass."""
+
+    def harmless(self, run: Run[P], problem: Json) -> bool:
+        """Return True for a problem of a snapshot that needs nobody."""
+        return False
+
+    def dropped(self, run: Run[P]) -> frozenset[Key]:
+        """Return the offsets that a person let go of."""
+        return frozenset()
+
+    def residue(self, run: Run[P]) -> str:
+        """Why groups may be listed twice, with the cure; empty: they may not."""
+        return ""
+
+
+class NoExcuses(Excuses[P]):
+    """Lets nothing pass."""
+
+
+class Compare(Handler[P]):
+    """Compares the snapshots ``args["base"]`` and ``args["with"]`` by a Spark job of its own.
+
+    ``job`` makes the job, with the output folder of this attempt; ``read`` reads what it left, and returns
+    None where there is nothing for exactly these inputs."""
+
+    def __init__(
+        self,
+        job: Callable[[Run[P], Step, tuple[Snapshot, Snapshot], str], SparkJob],
+        read: Callable[[Run[P], SparkJob], Reading | None],
+        excuses: Excuses[P] | None = None,
+    ) -> None:
+        self._job, self._read = job, read
+        self._excuses: Excuses[P] = excuses or NoExcuses()
+
+    def stands(self, run: Run[P], step: Step, record: StepRecord) -> Standing:
+        """Made when the output names exactly the inputs of now, whoever submitted the job."""
+        if JOB not in record.result:
+            return Standing.AS_MET
+        job = spark_job_from(record.result[JOB])
+        now = self._job(run, step, _snapshots(run, step), "")
+        return Standing.MADE if job.inputs == now.inputs and self._read(run, job) else Standing.AS_MET
+
+    def act(self, run: Run[P], step: Step, intent: Json) -> Json | SparkJob:
+        """Give the job, unless one that is over left its answer."""
+        record = run.records[step.key]
+        if record.state is StepState.INTENDED and self.stands(run, step, record) is Standing.MADE:
+            return {JOB: record.result[JOB]}
+        return self._job(run, step, _snapshots(run, step), run.attempt(step))
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`. A job that left nothing is an error: it is submitted once more."""
+        job = spark_job_from(record.result[JOB])
+        found = self._read(run, job)
+        if found is None:
+            return Checked(outcome=Outcome.ERROR, detail=f"job {job.job} left no answer in {job.output}")
+        if any(job.inputs.get(each.folder) != each.manifest_sha256 for each in _snapshots(run, step)):
+            return Checked(
+                outcome=Outcome.ERROR, detail=f"{job.output} is not about the snapshots of this step"
+            )
+        return self._judged(run, found)
+
+    def _judged(self, run: Run[P], found: Reading) -> Checked:
+        findings = found.findings
+        problems = [each for each in found.problems if not self._excuses.harmless(run, each)]
+        if found.lost and found.only_lost and found.lost <= self._excuses.dropped(run):
+            findings = tuple(replace(each, verdict=Verdict.PASS) for each in findings)
+        outcome, detail = outcome_of(findings), ""
+        if problems:
+            residue = self._excuses.residue(run) if found.told else ""
+            detail = f"the snapshots have {len(problems)} problems{f' ({residue})' if residue else ''}"
+            outcome = Outcome.FAIL if residue else Outcome.ERROR
+        result = {"findings": findings_data(findings), "outcome": dict(found.files)}
+        return Checked(outcome=outcome, findings=findings, detail=detail, result=result)
+
+    def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
+        """See `Handler`."""
+        found = self._read(run, spark_job_from(record.result[JOB]))
+        return {f"{step.key} {name}": sha256 for name, sha256 in (found.files if found else {}).items()}
+
+
+def _snapshots(run: Run[P], step: Step) -> tuple[Snapshot, Snapshot]:
+    return run.snapshot(str(step.args["base"])), run.snapshot(str(step.args["with"]))
+
+
+class Judge(Handler[P]):
+    """Makes one verdict of the live rules, of the comparisons that ``args["compares"]`` names, and of the
+    evidence itself: what a comparison left must be what was journaled of it.
+
+    ``rules`` judges the target as it is now."""
+
+    def __init__(self, rules: Callable[[Run[P], Step], Findings]) -> None:
+        self._rules = rules
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`. Raises `Broken` where a proof changed after it was journaled."""
+        findings: list[Any] = list(self._rules(run, step))
+        files: dict[str, str] = {}
+        records = run.records
+        for each in run.plan.steps:
+            known = records.get(each.key)
+            if each.name in step.args.get("compares", ()) and known is not None:
+                found = handler_of(run.move, each).evidence(run, each, known)
+                journaled = {f"{each.key} {name}": sha for name, sha in known.result["outcome"].items()}
+                if found != journaled:
+                    raise Broken(
+                        f"what step {each.key} of run {run.name} left was changed since; a person must look"
+                    )
+                files.update(found)
+                findings += findings_from(known.result["findings"])
+        return Checked(outcome=outcome_of(findings), findings=tuple(findings), result={"files": files})
+
+
+class Soak(Handler[P]):
+    """Looks for ``args["seconds"]`` at least every ``args["every_s"]``, each look journaled; a failure stays
+    one, although a later look passes. The time runs from the first look."""
+
+    def __init__(self, look: Callable[[Run[P], Step], Checked]) -> None:
+        self._look = look
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        notes = run.notes(step)
+        due_ms = int(step.args.get("every_s", 0)) * 1000
+        if not notes or run.now() - notes[-1][0] >= due_ms:
+            found = self._look(run, step)
+            body = {"outcome": found.outcome.value, "findings": findings_data(found.findings)}
+            run.note(step, {**body, "detail": found.detail})
+            notes = run.notes(step)
+        worst = max(notes, key=lambda each: _rank(each[1]))[1]
+        if Outcome(worst["outcome"]) is Outcome.FAIL:
+            findings = findings_from(worst["findings"])
+            return Checked(outcome=Outcome.FAIL, findings=findings, detail=str(worst["detail"]))
+        left_ms = notes[0][0] + int(step.args["seconds"]) * 1000 - run.now()
+        if left_ms > 0:
+            return Checked(outcome=Outcome.WAIT, detail=f"soaks for {left_ms // 1000} s more")
+        findings = findings_from(worst["findings"])
+        return Checked(outcome=Outcome(worst["outcome"]), findings=findings, result={"looks": len(notes)})
+
+
+def _rank(body: Json) -> int:
+    return tuple(Outcome).index(Outcome(body["outcome"]))
+
+
+def act_data(made: Json | Instruction | SparkJob) -> Json:
+    """Return what an act returned, for the journal."""
+    match made:
+        case Instruction(text=text):
+            return {INSTRUCTION: text}
+        case SparkJob():
+            return {JOB: made.as_json()}
+        case _:
+            return made
+
+
+def own_handlers() -> dict[str, Handler[Any]]:
+    """Return the handlers that need nothing of a move; a move adds its own."""
+    return {"approve": Approve(), "rehearse": Rehearse()}

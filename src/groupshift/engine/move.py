@@ -1,0 +1,503 @@
+"""What a move brings (`Move`, `Handler`), and what its handlers get (`Run`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from enum import StrEnum
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from groupshift.domain.reactions import Choice, OnFail
+from groupshift.domain.run import (
+    IRREVERSIBLE,
+    PASSED,
+    Checked,
+    Findings,
+    Instruction,
+    Json,
+    Plan,
+    RunState,
+    SparkJob,
+    Step,
+    StepRecord,
+    StepState,
+    Target,
+    canonical,
+    findings_data,
+    make_rollback,
+    plan_from,
+)
+from groupshift.domain.verdict import Finding, Verdict, worst
+from groupshift.engine.approvers import Approvers
+from groupshift.errors import Conflict, Fenced, Rejected
+from groupshift.ports.clock import Clock
+from groupshift.ports.crash import NoStepCrash, StepCrashPoints
+from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs
+
+P = TypeVar("P")
+Aspects = Mapping[str, Mapping[str, str]]
+"""What an approval is given for: aspect, item, value, all texts."""
+
+
+class Standing(StrEnum):
+    """How an act stands whose process did not come to its end."""
+
+    AS_MET = "as met"
+    """Nothing was made."""
+    MADE = "made"
+    OTHER = "other"
+    """Somebody changed what was met, or it was made in part: it is intended anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a report or of a gate: sentences, or rows below their heads."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What somebody is asked at a gate or in a review: ``gate`` is the step's key, ``fingerprint`` names what
+    was shown (an answer has to name it), ``changes`` made an earlier answer void, ``ahead`` are the steps
+    that a yes lets happen."""
+
+    run: str
+    gate: str
+    answers: tuple[Choice, ...]
+    fingerprint: str
+    plan_hash: str
+    ahead: tuple[Step, ...] = ()
+    changes: tuple[str, ...] = ()
+    findings: Findings = ()
+    detail: str = ""
+    pause: str = ""
+    shown: tuple[Section, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What somebody answers, who it is, and what was shown to them."""
+
+    choice: Choice
+    who: str
+    fingerprint: str
+
+
+def _tell_nobody(_step: Step, _detail: str) -> None:
+    """Tell nobody."""
+
+
+def _answers_nobody(_question: Question) -> Answer | None:
+    """Nobody is there to answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How this process goes on with a run.
+
+    ``holder`` names the claim, ``who`` answers and accepts, ``requester`` asked for the run (empty: ``who``).
+    ``accept`` is the key of the one step whose findings are accepted. ``phases`` are those that this process
+    does (None: all); it pauses before the first other one. ``patience_s`` above 0 goes before that of steps.
+    ``waits_for_people``: an instruction is waited for as long as for anything else. ``direction`` refuses a
+    run that goes the other way. ``submit`` runs a Spark job to its end (None: the caller does that),
+    ``decide`` answers a question (None: nobody is there)."""
+
+    who: str
+    holder: str
+    requester: str = ""
+    accept: str = ""
+    phases: frozenset[str] | None = None
+    patience_s: float = 0
+    every_s: float = 2
+    waits_for_people: bool = False
+    direction: Literal["", "forward", "back"] = ""
+    tell: Callable[[Step, str], None] = _tell_nobody
+    submit: Callable[[SparkJob], None] | None = None
+    decide: Callable[[Question], Answer | None] = _answers_nobody
+
+
+def _may_seal() -> None:
+    """Nothing is signed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What the engine itself needs. ``seal`` writes the evidence of a run that ends and returns what is
+    journaled of that (None: there is no evidence); ``may_seal`` raises before a run begins that could not be
+    sealed."""
+
+    runs: Runs
+    clock: Clock
+    crash: StepCrashPoints = field(default_factory=NoStepCrash)
+    approvers: Approvers = field(default_factory=Approvers)
+    seal: Callable[[str, RunState], Json] | None = None
+    may_seal: Callable[[], None] = _may_seal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot that a step of the run took."""
+
+    name: str
+    folder: str
+    manifest_sha256: str
+    step: str
+
+
+class Run(Generic[P]):
+    """One claim of one run: what handlers get. Not shared between threads."""
+
+    def __init__(
+        self, move: Move[P], tools: Tools, ports: P, options: RunOptions, claim: tuple[str, int]
+    ) -> None:
+        self.move, self.tools, self.ports, self.options = move, tools, ports, options
+        self.name, self.token = claim
+        self.asked: dict[str, str] = {}
+        """Hash of what a check asked somebody to accept, by step; the engine journals it once it was told."""
+        self.words: list[NewEvent] = []
+        """What was accepted and is not journaled yet."""
+        self._record: RunRecord | None = None
+        self._plans: tuple[Plan, Plan] | None = None
+
+    @classmethod
+    def reader(cls, move: Move[P], tools: Tools, ports: P, name: str) -> Run[P]:
+        """Return the run for reading: it has no claim, so nothing can be written or acted."""
+        run = cls(move, tools, ports, RunOptions(who="", holder=""), (name, 0))
+        run._record = tools.runs.find(name)
+        return run
+
+    def refresh(self) -> RunRecord:
+        """Read the run anew. Raises `Fenced` when another claim has it."""
+        claim = self.tools.runs.held(self.name)
+        if claim is None or claim.token != self.token:
+            by = f"run {claim.holder} took this run over; " if claim else ""
+            raise Fenced(
+                f"{by}token {self.token} of run {self.name} is void: nothing more is done or asked here"
+            )
+        former, self._record = self._record, self.tools.runs.find(self.name)
+        if former is None or former.state.goes_back is not self._record.state.goes_back:
+            self._plans = None
+        return self._record
+
+    @property
+    def record(self) -> RunRecord:
+        """The run as it was last read."""
+        return self._record or self.refresh()
+
+    @property
+    def request(self) -> Any:
+        """What was asked for, as the move's request."""
+        return self.move.request_from(json.loads(self.record.request))
+
+    @property
+    def going_back(self) -> bool:
+        """Whether the run walks a rollback."""
+        return self.record.state.goes_back
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is walked now: of the way there, or of the rollback."""
+        return self._both()[0]
+
+    @property
+    def there(self) -> Plan:
+        """The plan of the way there, in a rollback, too."""
+        return self._both()[1]
+
+    def _both(self) -> tuple[Plan, Plan]:
+        if self._plans is None:
+            there = plan_from(self.record.plan)
+            begun = self.rollbacks() if self.going_back else ()
+            self._plans = (plan_from(canonical(begun[-1].body["plan"])) if begun else there, there)
+        return self._plans
+
+    def forget_plans(self) -> None:
+        """Read the plans anew at the next access: another rollback was begun."""
+        self._plans = None
+
+    def rollbacks(self) -> tuple[Event, ...]:
+        """The rollbacks that were begun, oldest first."""
+        return tuple(each for each in self.events() if each.kind is EventKind.ROLLBACK_BEGUN)
+
+    @property
+    def records(self) -> Mapping[str, StepRecord]:
+        """What is journaled of every step of the run, there and back, by key; read anew at each access."""
+        return self.tools.runs.steps(self.name)
+
+    def events(self, step: str = "") -> tuple[Event, ...]:
+        """The history, of one step where ``step`` is its key."""
+        return self.tools.runs.events(self.name, step=step)
+
+    def now(self) -> int:
+        """Epoch milliseconds."""
+        return self.tools.clock.now_ms()
+
+    def attempt(self, step: Step) -> str:
+        """A name for what this attempt at a step leaves, such as a folder: no other attempt has it."""
+        plain = "".join(letter if letter.isalnum() else "-" for letter in step.key).strip("-")
+        digest = hashlib.sha256(step.key.encode()).hexdigest()[:8]
+        acts = sum(e.kind is EventKind.ACTED and e.token == self.token for e in self.events(step.key))
+        return f"{plain[:60]}-{digest}-{self.token}" + (f".{acts + 1}" if acts else "")
+
+    def hold(self, step: Step) -> None:
+        """Read the fence and take the step over, right before something is changed, in mid-act too.
+
+        What remains: a process that stops between this and its request, and wakes up much later, is held up
+        by nothing but a driver that knows the token.
+
+        Raises:
+            Fenced: another claim has the run.
+            Conflict: the run is closed, or the step was never intended.
+        """
+        known = self.records.get(step.key)
+        if known is None:
+            raise Conflict(f"step {step.key} of run {self.name} was never intended; run it again")
+        self.write(steps=(replace(known, token=self.token, at_ms=self.now()),))
+
+    def write(
+        self,
+        *events: NewEvent,
+        steps: Iterable[StepRecord] = (),
+        state: RunState | None = None,
+    ) -> None:
+        """Journal in one transaction, under this claim's token."""
+        entry = Entry(
+            run=self.name, at_ms=self.now(), token=self.token, events=events, steps=tuple(steps), state=state
+        )
+        self.tools.runs.append(entry)
+        if state is not None:
+            self.refresh()
+
+    def put(self, step: Step, state: StepState, intent: Json, result: Json) -> StepRecord:
+        """Return the record of a step as of now; nothing is written."""
+        return StepRecord(
+            key=step.key, state=state, token=self.token, at_ms=self.now(), intent=intent, result=result
+        )
+
+    def note(self, step: Step, body: Json) -> None:
+        """Add one to the series of a step: a sample, a look."""
+        self.write(NewEvent(kind=EventKind.NOTED, step=step.key, body=body))
+
+    def notes(self, step: Step) -> tuple[tuple[int, Json], ...]:
+        """The series of a step since it was last done again, oldest first: time in ms and body. Of all
+        claims: the next process goes on with what is there."""
+        found: list[tuple[int, Json]] = []
+        for event in self.events():
+            if event.kind is EventKind.NOTED and event.step == step.key:
+                found.append((event.at_ms, event.body))
+            elif event.kind is EventKind.REDO and step.key in event.body["steps"]:
+                found.clear()
+        return tuple(found)
+
+    def accepted(self, step: Step, shown: Iterable[str] = ()) -> bool:
+        """Return True when somebody accepts exactly this of this step, and an earlier claim has shown it.
+
+        Nothing in ``shown``: a word about what only a person can see; it needs no approver.
+        Raises `Rejected` when who accepts may not approve."""
+        texts = "\n".join(shown)
+        sha256 = hashlib.sha256(texts.encode()).hexdigest() if texts else ""
+        before = [e for e in self.events(step.key) if e.kind is EventKind.SHOWN and e.token < self.token]
+        self.asked[step.key] = sha256
+        if self.options.accept != step.key or not before or before[-1].body["sha256"] != sha256:
+            return False
+        if texts:
+            self.require_approver(step.key)
+        del self.asked[step.key]
+        body = {"who": self.options.who, "sha256": sha256, "verdict": Verdict.PASS.value}
+        self.words = [each for each in self.words if each.step != step.key]
+        self.words.append(NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body))
+        return True
+
+    def require_approver(self, gate: str, who: str = "") -> None:
+        """Raise `Rejected` unless ``who`` (empty: who drives this process) may say yes."""
+        requester = self.record.requester
+        self.tools.approvers.require(who or self.options.who, requester=requester, gate=gate)
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Return the last whole snapshot of this name; while it is taken again, the one that it is compared
+        with. Raises `Conflict` where there is none."""
+        records = self.records
+        for plan in (self.plan, self.there):
+            for step in plan.steps:
+                known = records.get(step.key)
+                if step.subject != name or not (step.args.get("base") or _took(known)):
+                    continue
+                if known is not None and _took(known):
+                    folder, digest = known.result["folder"], known.result["manifest_sha256"]
+                    return Snapshot(name=name, folder=folder, manifest_sha256=digest, step=step.key)
+                return self.snapshot(str(step.args["base"]))
+        raise Conflict(f"snapshot {name} of run {self.name} was never taken; run it again")
+
+
+def _took(record: StepRecord | None) -> bool:
+    return record is not None and {"folder", "manifest_sha256"} <= record.result.keys()
+
+
+class Handler(Protocol[P]):
+    """How one kind of step is done. A move's handlers inherit from this: only `check` has no default.
+
+    Any method may raise what `groupshift.errors` has; `Transient` of `check` and `allowed` is waited for."""
+
+    touches: bool = False
+    """A person who only looked could not have done it: what repeats is not asked again after it."""
+
+    def allowed(self, run: Run[P], step: Step) -> Checked:
+        """Whether it may act, asked right before the intent, again on resume, and by `Rehearse`. PASS and
+        INCONCLUSIVE may; all else is polled as long as the step's patience lasts."""
+        return PASSED
+
+    def fence(self, run: Run[P], step: Step) -> None:
+        """Take the fence outside the journal, before the intent and before a cut-off act is made."""
+        return
+
+    def intend(self, run: Run[P], step: Step) -> Json:
+        """Return what is met and what will be done; journaled before the act. A step that is done again
+        finds its former intent in `Run.records`."""
+        return {}
+
+    def stands(self, run: Run[P], step: Step, record: StepRecord) -> Standing:
+        """How an act stands that was cut off, or that another claim made and nobody read back. Made: the act
+        of an intended step is called all the same, so that its answer is journaled."""
+        return Standing.AS_MET if record.state is StepState.INTENDED else Standing.MADE
+
+    def act(self, run: Run[P], step: Step, intent: Json) -> Json | Instruction | SparkJob:
+        """Do it; doing it again changes nothing more. A long one calls `Run.hold` before each request."""
+        return {}
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """Look once, change nothing, never sleep."""
+        ...
+
+    def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
+        """Return the digests, read now, of what the step left: an approval rests on them."""
+        return {}
+
+
+class Move(Protocol[P]):
+    """A kind of run. A move inherits from this and overrides what it needs."""
+
+    name: str
+    scope: Literal["group", "cluster", "link"]
+    request: type
+    handlers: Mapping[str, Handler[P]]
+    back_to: tuple[str, ...] = ("start",)
+    on_fail: OnFail = OnFail.ROLL_BACK
+    stop_frees: bool = True
+    """A stop on the way there ends the run as moved; else it stays open."""
+    void_ends: bool = False
+    """A void approval of a plan that changed nothing ends the run; else it is asked again."""
+    patience_s: int = 1800
+    gate_expiry_s: int = 86_400
+    heals: frozenset[str] = frozenset()
+    """Rules of `assess` whose failure time may heal."""
+
+    def target(self, ports: P, request: Any) -> Target:
+        """What the ports reach. Raises `Transient` when that cannot be told."""
+        ...
+
+    def look(self, ports: P, request: Any) -> Any:
+        """Return the facts; the only one that observes."""
+        ...
+
+    def assess(self, request: Any, facts: Any) -> Findings:
+        """Judge whether a run may begin. Pure."""
+        ...
+
+    def plan(self, request: Any, facts: Any) -> Plan:
+        """Return the plan, by `make_plan`. Pure."""
+        ...
+
+    def fingerprint(self, facts: Any, begun: Collection[str]) -> Aspects:
+        """What an approval is given for. Aspects that the begun steps (names) change are left out; the engine
+        adds plan and evidence."""
+        return {}
+
+    def request_from(self, data: Json) -> Any:
+        """Return the request of its JSON. Raises `Rejected` by its own ``__post_init__``."""
+        return self.request(**data)
+
+    def fence(self, ports: P, run: str, token: int, when: Literal["claimed", "rolling_back"]) -> None:
+        """Raise the fences outside the journal: a run that is approved or further was claimed, or a rollback
+        begins."""
+        return
+
+    def may_roll_back(self, run: Run[P], facts: Any) -> Finding:
+        """Whether the rollback is open, as far as facts tell. Fail: it is closed. Error: nobody can say."""
+        return Finding(rule="R00", verdict=Verdict.PASS, reason="nothing that was observed closes it")
+
+    def roll_back_plan(self, run: Run[P], begun: Mapping[str, StepRecord], facts: Any, to: str) -> Plan:
+        """Return the plan of a rollback, by `make_rollback`; the default undoes what was begun, last "
+        "first."""
+        return make_rollback(undo_of(run.there, begun), len(run.rollbacks()) + 1)
+
+    def watch(self, run: Run[P]) -> Checked:
+        """Judge a run that is over, again; until when it can change is in the detail."""
+        return Checked(outcome=PASSED.outcome, detail=f"{self.name} has nothing to watch after its end")
+
+    def closing(self, run: Run[P], state: RunState) -> tuple[str, str]:
+        """Where the run has led to, as a clause, and the next command (empty: the engine's)."""
+        return "", ""
+
+    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+        """What readers meet up to the next question."""
+        return ""
+
+    def shown(self, run: Run[P], gate: Step) -> Sequence[Section]:
+        """What this gate always shows in full."""
+        return ()
+
+    def report(self, run: Run[P]) -> Sequence[Section]:
+        """The move's own parts of the report, from the journal alone (the ports may be unusable)."""
+        return ()
+
+
+def undo_of(plan: Plan, begun: Mapping[str, StepRecord]) -> tuple[Step, ...]:
+    """Return the steps that undo what was begun of a plan, last one first; what was left out was not "
+    "begun."""
+    return tuple(
+        replace(each.undo, undoes=each.key, phase=each.undo.phase or each.phase)
+        for each in reversed(plan.steps)
+        if isinstance(each.undo, Step) and each.key in begun and not begun[each.key].left_out
+    )
+
+
+def changes(move: Move[P], step: Step) -> bool:
+    """Return True for a step after whose begin something may have to be undone."""
+    undone = isinstance(step.undo, Step) or step.undo is IRREVERSIBLE or bool(step.undoes)
+    return undone or handler_of(move, step).touches
+
+
+def handler_of(move: Move[P], step: Step) -> Handler[P]:
+    """Return the handler of a step. Raises `Rejected` where the move has none of its kind."""
+    if step.kind not in move.handlers:
+        raise Rejected(f"step {step.key}: move {move.name} has no handler for {step.kind!r}; use its release")
+    return move.handlers[step.kind]
+
+
+def request_data(request: Any) -> Json:
+    """Return a request as JSON. Raises `Rejected` for what is no dataclass of JSON values."""
+    if not is_dataclass(request) or isinstance(request, type):
+        raise Rejected("a request is a dataclass")
+    data: Json = json.loads(canonical(asdict(request)))
+    return data
+
+
+def checked_data(checked: Checked) -> dict[str, Any]:
+    """Return what a look came to, for the journal."""
+    return {
+        "outcome": checked.outcome.value,
+        "detail": checked.detail[:2000],
+        "findings": findings_data(checked.findings),
+        "only_rollback_helps": checked.only_rollback_helps,
+    }
+
+
+def worst_verdict(findings: Findings) -> Verdict:
+    """Return the worst verdict of findings; fail where there is none: something was accepted without one."""
+    return worst(each.verdict for each in findings) if findings else Verdict.FAIL

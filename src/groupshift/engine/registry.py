@@ -1,0 +1,56 @@
+"""Which moves there are: whatever is installed under the entry point group `GROUP`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from groupshift.engine.move import Move
+from groupshift.errors import Rejected
+
+GROUP = "groupshift.moves"
+_BROUGHT = ("name", "scope", "request", "handlers", "look", "assess", "plan", "target")
+
+
+def _installed() -> Iterable[EntryPoint]:
+    return entry_points(group=GROUP)
+
+
+def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, Move[Any]]:
+    """Return the moves by name. An entry point names a move, or what returns one without arguments.
+
+    Raises `Rejected` for one that cannot be loaded, that is no move, whose name is not that of its entry
+    point, or that is there twice."""
+    made: dict[str, Move[Any]] = {}
+    for entry in found():
+        move = _loaded(entry)
+        lacks = [each for each in _BROUGHT if not hasattr(move, each)]
+        if lacks:
+            raise Rejected(f"entry point {entry.name} of {GROUP} ({entry.value}) lacks {', '.join(lacks)}")
+        if move.name != entry.name:
+            raise Rejected(
+                f"entry point {entry.name} of {GROUP} brings a move named {move.name}: name both alike"
+            )
+        if move.name in made:
+            raise Rejected(f"move {move.name} is installed twice ({entry.value}); remove one distribution")
+        made[move.name] = move
+    return made
+
+
+def move_named(name: str, found: Callable[[], Iterable[EntryPoint]] = _installed) -> Move[Any]:
+    """Return a move. Raises `Rejected` where none of that name is installed, with those that are."""
+    known = moves(found)
+    if name not in known:
+        raise Rejected(f"move {name!r} is not installed; there are: {', '.join(sorted(known)) or 'none'}")
+    return known[name]
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    try:
+        loaded = entry.load()
+        return loaded() if isinstance(loaded, type) or not hasattr(loaded, "handlers") else loaded
+    except (ImportError, AttributeError, TypeError) as error:
+        raise Rejected(
+            f"entry point {entry.name} of {GROUP} ({entry.value}) cannot be loaded: {error}"
+        ) from error

@@ -1,0 +1,101 @@
+"""Roll back: from any step before the point of no return, as far back as asked."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from groupshift.domain.run import IRREVERSIBLE, Plan, RunState, StepRecord, StepState
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.move import Run, Standing, handler_of
+from groupshift.errors import Rejected, Transient
+from groupshift.ports.runs import EventKind, NewEvent
+
+P = TypeVar("P")
+_NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
+
+
+def rollback_of(run: Run[P], to: str) -> Plan | None:
+    """Return the plan that a rollback would walk, made from the begun steps and the facts of now; None where
+    nothing was begun, or the run walks that rollback already. Nothing is changed.
+
+    Raises:
+        Rejected: the move does not go back there, the rollback is closed, or a later run of the same target
+            acted.
+        Transient: nobody can say now whether it is closed.
+    """
+    if to not in run.move.back_to:
+        known = ", ".join(run.move.back_to)
+        raise Rejected(f"move {run.move.name} does not go back to {to!r}; it goes back to {known}")
+    state = run.record.state
+    if state in _NOTHING_DONE:
+        return None
+    last = run.rollbacks()[-1:]
+    if state is RunState.ROLLING_BACK and last and last[0].body["to"] == to:
+        return None
+    _require_last(run)
+    facts = run.move.look(run.ports, run.request)
+    _require_open(run, facts)
+    return run.move.roll_back_plan(run, begun_of(run), facts, to)
+
+
+def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
+    """Let the run go back; ``because`` says why where nobody asked for it. Returns False where nothing was
+    begun. Beginning the same rollback again begins nothing new. Raises as `rollback_of`, and `Fenced`."""
+    run.refresh()
+    plan = rollback_of(run, to)
+    if plan is None:
+        return run.record.state is RunState.ROLLING_BACK
+    run.move.fence(run.ports, run.name, run.token, "rolling_back")
+    body = {"number": len(run.rollbacks()) + 1, "to": to, "because": because, "plan": _data(plan)}
+    run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
+    run.forget_plans()
+    return True
+
+
+def begun_of(run: Run[P]) -> dict[str, StepRecord]:
+    """Return the records of the steps of the way there that were begun and not left out."""
+    records = run.records
+    return {
+        each.key: records[each.key]
+        for each in run.there.steps
+        if each.key in records and not records[each.key].left_out
+    }
+
+
+def _data(plan: Plan) -> Any:
+    return {"version": 1, "steps": [each.as_json() for each in plan.steps], "about": dict(plan.about)}
+
+
+def _require_last(run: Run[P]) -> None:
+    later = [
+        each
+        for each in run.tools.runs.of_target(run.record.target)
+        if each.created_at_ms > run.record.created_at_ms and each.state not in _NOTHING_DONE
+    ]
+    if later:
+        raise Rejected(
+            f"run {run.name} was followed by {later[0].run} on the same {run.record.target}; roll that one "
+            f"back: groupshift roll-back {later[0].run}"
+        )
+
+
+def _require_open(run: Run[P], facts: Any) -> None:
+    """What closes a rollback is observed: an irreversible step that was only written down closes nothing."""
+    if run.record.state is RunState.FINALISED:
+        raise Rejected(f"run {run.name} is finalised: there is no rollback any more; plan a new run")
+    for key, record in begun_of(run).items():
+        step = run.there.step(key)
+        if step is None or step.undo is not IRREVERSIBLE:
+            continue
+        unread = record.state in {StepState.INTENDED, StepState.ACTED}
+        if unread and handler_of(run.move, step).stands(run, step, record) is Standing.AS_MET:
+            continue
+        raise Rejected(
+            f"run {run.name} made step {key}, which cannot be undone: there is no rollback any more; go on "
+            f"with: groupshift continue {run.name}"
+        )
+    found = run.move.may_roll_back(run, facts)
+    if found.verdict is Verdict.FAIL:
+        raise Rejected(f"run {run.name} cannot be rolled back: {found.with_remedy}")
+    if found.verdict is Verdict.ERROR:
+        raise Transient(f"nobody can say now whether run {run.name} can be rolled back: {found.with_remedy}")

@@ -1,0 +1,151 @@
+"""What the journal says of runs, as data: needs no server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from groupshift.domain.run import Findings, Plan, Step, findings_from, plan_from
+from groupshift.engine.move import Run, Section
+from groupshift.ports.runs import Claim, Event, EventKind, RunRecord, Runs
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStatus:
+    """A step and how far it is: ``state`` is empty before it began, ``findings`` are of its last look."""
+
+    key: str
+    does: str
+    state: str = ""
+    at_ms: int = 0
+    token: int = 0
+    left_out: str = ""
+    outcome: str = ""
+    findings: Findings = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """A run and how far it is. ``waits_for`` says what it waits for or why it stopped, ``waits_at`` is the
+    key of that step; ``question`` is the gate that was shown and is not answered."""
+
+    run: str
+    move: str
+    target: str
+    state: str
+    requester: str
+    holder: str
+    held_since_ms: int
+    stopped: bool
+    steps: tuple[StepStatus, ...]
+    waits_for: str = ""
+    waits_at: str = ""
+    question: str = ""
+    only_rollback_helps: bool = False
+    following: str = ""
+
+
+def status_of(runs: Runs, name: str) -> RunStatus:
+    """Return how far a run is. Raises `Rejected` for a run that is not in the journal."""
+    record = runs.find(name)
+    events, records, held = runs.events(name), runs.steps(name), runs.held(name)
+    steps = tuple(_step_status(step, records.get(step.key), events) for step in _walked(record, events).steps)
+    last = next((each for each in reversed(events) if each.kind is EventKind.STOPPED), None)
+    stopped = last if last is not None and held is not None and last.token == held.token else None
+    helps = stopped is not None and bool(stopped.body["only_rollback_helps"])
+    return RunStatus(
+        run=name,
+        move=record.move,
+        target=str(record.target),
+        state=record.state.value,
+        requester=record.requester,
+        steps=steps,
+        waits_for=str(stopped.body["detail"]) if stopped and record.state.is_open else "",
+        waits_at=stopped.step if stopped and record.state.is_open else "",
+        question=_question(events) if record.state.is_open else "",
+        only_rollback_helps=helps,
+        following=_following(record, helps=helps),
+        **_holding(held),
+    )
+
+
+def statuses(
+    runs: Runs, *, limit: int = 20, move: str = "", open_only: bool = False
+) -> tuple[RunStatus, ...]:
+    """Return how far the latest runs are, newest first."""
+    return tuple(status_of(runs, each.run) for each in runs.recent(limit, move=move, open_only=open_only))
+
+
+def report_of(run: Run[P]) -> tuple[Section, ...]:
+    """Return the report of a run: what became of it, its steps, who decided what, and the move's own "
+    "parts."""
+    status = status_of(run.tools.runs, run.name)
+    rows = tuple((each.key, each.does, each.left_out or each.state, each.outcome) for each in status.steps)
+    said = status.waits_for or f"run {run.name} of {status.target} is {status.state}"
+    return (
+        Section(title="What became of it", sentences=(said, f"next: {status.following}")),
+        Section(title="Steps", head=("step", "does", "state", "outcome"), rows=rows),
+        Section(title="Decisions", head=("gate", "choice", "who"), rows=tuple(_decisions(run.events()))),
+        *run.move.report(run),
+    )
+
+
+def _walked(record: RunRecord, events: Iterable[Event]) -> Plan:
+    begun = [each for each in events if each.kind is EventKind.ROLLBACK_BEGUN]
+    return plan_from(json.dumps(begun[-1].body["plan"]) if begun and record.state.goes_back else record.plan)
+
+
+def _step_status(step: Step, record: Any, events: Iterable[Event]) -> StepStatus:
+    looks = [e for e in events if e.step == step.key and e.kind in {EventKind.CHECKED, EventKind.JUDGED}]
+    body: Mapping[str, Any] = looks[-1].body if looks else {}
+    if record is None:
+        return StepStatus(key=step.key, does=step.does)
+    return StepStatus(
+        key=step.key,
+        does=step.does,
+        state=record.state.value,
+        at_ms=record.at_ms,
+        token=record.token,
+        left_out=record.left_out,
+        outcome=str(body.get("outcome", "")),
+        findings=findings_from(body.get("findings", ())),
+    )
+
+
+def _holding(held: Claim | None) -> dict[str, Any]:
+    if held is None:
+        return {"holder": "", "held_since_ms": 0, "stopped": False}
+    return {"holder": held.holder, "held_since_ms": held.at_ms, "stopped": held.stopped}
+
+
+def _question(events: Iterable[Event]) -> str:
+    """The gate that was shown last, unless it was answered or its step went on."""
+    found = ""
+    for event in events:
+        if event.kind is EventKind.GATE_SHOWN:
+            found = event.step
+        elif event.step == found and event.kind in {EventKind.GATE_ANSWERED, EventKind.VOIDED}:
+            found = ""
+    return found
+
+
+def _decisions(events: Iterable[Event]) -> Iterable[tuple[str, str, str]]:
+    for event in events:
+        if event.kind is EventKind.GATE_ANSWERED:
+            yield event.step, str(event.body["choice"]), str(event.body["who"])
+        elif event.kind is EventKind.ACCEPTED:
+            yield event.step, f"accepted ({event.body['verdict']})", str(event.body["who"])
+        elif event.kind is EventKind.ROLLBACK_BEGUN:
+            yield "", f"roll back to {event.body['to']}", str(event.body["because"])
+
+
+def _following(record: RunRecord, *, helps: bool) -> str:
+    if helps:
+        return f"groupshift roll-back {record.run} --execute"
+    if record.state.is_open:
+        return f"groupshift continue {record.run} --execute"
+    return f"groupshift report {record.run}"
