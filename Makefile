@@ -66,8 +66,8 @@ check: $(READY)  ## ruff, mypy strict, import-linter
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: test-fast
-test-fast: $(READY)  ## unit, golden, property, conformance and architecture tests (no server)
-	$(PARTS) run fast -n 2 --dist worksteal tests/unit tests/goldens tests/properties tests/conformance tests/architecture
+test-fast: $(READY)  ## unit, engine, golden, property, conformance and architecture tests (no server)
+	$(PARTS) run fast -n 2 --dist worksteal tests/unit tests/engine tests/goldens tests/properties tests/conformance tests/architecture
 
 .PHONY: test-spark
 test-spark: $(READY)  ## Spark jobs and checks (a session for each process: a file stays in one)
