@@ -1,4 +1,4 @@
-"""The toy move is a package of its own, as a stranger's would be: importable, but found by its entry point."""
+"""The toy move is a package of its own, as a stranger's would be; it is found by its entry point."""
 
 import sys
 from pathlib import Path

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from toy_move.move import ToyMove, ToyRequest
+from toy_world import Killed, KillOnce, World, no, nobody, until, yes
 
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.domain.reactions import Choice, Reaction
@@ -29,8 +31,6 @@ from groupshift.errors import Broken, Conflict, Fenced, Rejected, Transient, Voi
 from groupshift.ports.crash import CrashPoint
 from groupshift.ports.runs import EventKind, Runs
 from groupshift_testing.runs import MemoryRuns
-from toy_move.move import ToyMove, ToyRequest
-from toy_world import Killed, KillOnce, World, no, nobody, until, yes
 
 BURN = "16 burn/burn"
 MOVED = {
@@ -190,7 +190,7 @@ STEPS = 18
 
 @pytest.mark.parametrize("number", range(STEPS))
 def test_it_is_rolled_back_from_each_step(quick: World, number: int) -> None:
-    """Stopped before each step; what was begun is undone, last first; after the burning there is no way back."""
+    """Stopped in each step; what was begun is undone, last first; after the burning there is no rollback."""
     run = quick.begin().run
     quick.target.write("lamp", "on")
     keys = [each.key for each in Run.reader(quick.move, quick.tools(), quick.target, run).plan.steps]
@@ -395,7 +395,7 @@ def test_answers_that_cannot_be_used_are_refused(world: World) -> None:
         give(Choice.GO_ON)
     with pytest.raises(Rejected, match="names nobody"):
         give(who="")
-    with pytest.raises(Rejected, match="approval.four_eyes"):
+    with pytest.raises(Rejected, match=r"approval\.four_eyes"):
         give(who="ann")
     with pytest.raises(Rejected, match="let one of them answer"):
         give(who="carol")
@@ -671,7 +671,7 @@ def test_a_later_run_of_the_target_forbids_the_rollback_of_an_earlier_one(world:
 def test_a_patience_that_is_over_parks_judges_or_ends_as_the_step_says(quick: World) -> None:
     """Parked: the next process acts anew."""
     run = quick.begin().run
-    quick.target.on_act = lambda what, _token: None
+    quick.target.on_act = lambda _what, _token: None
     quick.move.handlers = {**quick.move.handlers, "ready": _NeverThere()}
     stopped = quick.drive(run, patience_s=7)
     assert isinstance(stopped, Stopped)
@@ -773,7 +773,7 @@ def test_a_run_is_begun_once_for_an_origin_and_never_for_what_is_not_ready(world
 
 
 def test_a_run_is_driven_on_its_own_target_and_in_its_own_direction(world: World) -> None:
-    """Another target is refused; one that cannot tell may only go back; a turned run is not driven forward."""
+    """Another target is refused; one that cannot tell may only go back; a turned run goes not forward."""
     run = world.begin().run
     world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
     world.target.asleep = True

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toy_move.move import ToyMove, ToyRequest
+from toy_move.target import Target, spark
+
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, StepState
 from groupshift.engine.approvers import Approvers
@@ -18,8 +21,6 @@ from groupshift.ports.crash import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.runs import MemoryRuns
-from toy_move.move import ToyMove, ToyRequest
-from toy_move.target import Target, spark
 
 CLEAN = "go/clean"
 

@@ -1,1 +1,1 @@
-"""A move that changes one SQLite file. It has one step of each kind that the engine has to be able to drive."""
+"""A move that changes one SQLite file, with one step of each kind that the engine has to drive."""

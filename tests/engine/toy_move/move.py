@@ -363,7 +363,9 @@ class ToyMove(Move[File]):
 
     def watch(self, run: Run[File]) -> Checked:
         """Whether it still has the colour."""
-        return Ready().check(run, run.there.steps[0], StepRecord(key="", state=StepState.DONE, token=0, at_ms=0))
+        return Ready().check(
+            run, run.there.steps[0], StepRecord(key="", state=StepState.DONE, token=0, at_ms=0)
+        )
 
     def closing(self, run: Run[File], state: RunState) -> tuple[str, str]:
         """Say the colour at the end of the way there."""
@@ -391,4 +393,3 @@ def _set(name: str, value: str, *, phase: str = "", undo: Any = None) -> Step:
 def _person(value: str, *, undo: Any = None) -> Step:
     more = {"undo": undo} if undo else {}
     return Step(phase="people", kind="ask_person", args={"name": "plugged", "value": value}, **more)
-

@@ -1,0 +1,74 @@
+"""The one journal in memory and on SQLite: `runs_suite`. The same suite runs on a PostgreSQL in
+``tests/live/test_postgres_runs.py``."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from groupshift.adapters.sqlalchemy.journal import SqlJournal
+from groupshift.adapters.sqlalchemy.runs import SqlRuns
+from groupshift.errors import Conflict, Rejected
+from groupshift.ports.runs import Runs
+from groupshift_testing.runs import MemoryRuns
+from runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from runs_suite import CLUSTER, GROUP, run_record
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def runs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runs]:
+    """An empty journal of each kind."""
+    made: Runs = (
+        MemoryRuns() if request.param == "memory" else SqlRuns(f"sqlite:///{tmp_path / 'journal.db'}")
+    )
+    yield made
+    made.close()
+
+
+def test_it_lives_in_one_database_with_the_old_journal(tmp_path: Path) -> None:
+    """Until the old one is gone; each makes its own tables."""
+    url = f"sqlite:///{tmp_path / 'journal.db'}"
+    old, runs = SqlJournal(url), SqlRuns(url)
+    assert old.recent(1) == ()
+    runs.create(run_record())
+    assert SqlRuns(url).find("r") == run_record()
+    assert SqlJournal(url).recent(1) == ()
+
+
+def test_a_database_that_is_newer_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """With what made it."""
+    file = tmp_path / "journal.db"
+    SqlRuns(f"sqlite:///{file}").recent(1)
+    with sqlite3.connect(file) as opened:
+        opened.execute("INSERT INTO run_schema VALUES (2, 1, '9.9.9')")
+    with pytest.raises(Rejected, match=r"schema version 2, made by groupshift 9\.9\.9"):
+        SqlRuns(f"sqlite:///{file}").recent(1)
+
+
+def test_of_many_that_begin_at_once_one_begins(tmp_path: Path) -> None:
+    """Of a cluster and its group: the look and the write are one transaction."""
+    url = f"sqlite:///{tmp_path / 'journal.db'}"
+    SqlRuns(url).recent(1)
+    start, made = threading.Barrier(6), []
+
+    def begins(number: int) -> None:
+        runs = SqlRuns(url)
+        start.wait()
+        try:
+            runs.create(run_record(str(number), target=CLUSTER if number % 2 else GROUP))
+            made.append(number)
+        except Conflict:
+            pass
+        finally:
+            runs.close()
+
+    threads = [threading.Thread(target=begins, args=(number,)) for number in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert len(made) == 1
