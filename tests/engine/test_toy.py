@@ -225,6 +225,7 @@ def test_it_is_rolled_back_from_each_step(quick: World, number: int) -> None:
 def test_it_is_taken_over_at_each_step(quick: World, number: int) -> None:
     """The former holder is fenced wherever it was: it changes nothing more and asks nothing."""
     run = quick.begin().run
+    quick.watch_acts(run)
     former = quick.claim(run, holder="former")
     keys = [each.key for each in former.plan.steps]
 
@@ -766,7 +767,10 @@ def test_a_run_is_begun_once_for_an_origin_and_never_for_what_is_not_ready(world
     world.target.write("burned", "yes")
     with pytest.raises(Rejected, match="T00: burned is yes"):
         world.begin()
-    world.target.write("burned", "no")
+    world.move.heals = frozenset({"T00"})
+    world.clock.on_sleep.append(lambda _s: world.target.write("burned", "no"))
+    healed = world.begin(options={"patience_s": 30})
+    reject(world.claim(healed.run), "")
     world.target.write("colour", "green")
     with pytest.raises(Rejected, match="nothing to do"):
         world.begin()
@@ -808,6 +812,7 @@ def test_evidence_is_sealed_before_the_run_is_closed(world: World) -> None:
     with pytest.raises(Killed):
         world.drive(run, seal=dies)
     assert world.state(run) is RunState.RUNNING
+    assert world.kinds(run)[-1] is EventKind.SEALING, "what is to be sealed is journaled before"
     sealed: list[RunState] = []
     world.drive(run, seal=lambda _n, state: sealed.append(state) or {"sha256": "ab"})
     assert sealed == [RunState.FINALISED]
