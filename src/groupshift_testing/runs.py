@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from groupshift.domain.holder import taken_over
+from groupshift.domain.modes import taken_over
 from groupshift.domain.run import Json, StepRecord, Target, canonical, require_transition
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.runs import UNHELD, Claim, Entry, Event, EventKind, NewEvent, RunRecord

@@ -15,8 +15,8 @@ from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.errors import Conflict, Rejected
 from groupshift.ports.runs import Runs
 from groupshift_testing.runs import MemoryRuns
-from runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from runs_suite import CLUSTER, GROUP, run_record
+from support.runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.runs_suite import CLUSTER, GROUP, run_record
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -42,7 +42,7 @@ from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.errors import Broken, Conflict, Rejected
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.runs import MemoryRuns

@@ -28,7 +28,7 @@ from groupshift.engine.run import advance, drive
 from groupshift.engine.status import report_of, status_of, statuses
 from groupshift.engine.watch import watch
 from groupshift.errors import Broken, Conflict, Fenced, Rejected, Transient, Void
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, Runs
 from groupshift_testing.runs import MemoryRuns
 

@@ -20,7 +20,7 @@ from groupshift.engine.progress import Asks, Ended, Moved, Stopped, Waits
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import advance
 from groupshift.errors import Fenced, GroupshiftError, Rejected, Void
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 
 FORWARD = {"colour": "green", "plugged": "yes", "started": "yes", "burned": "yes", "finish": "done"}
 BACK = {"colour": "red", "size": "0", "plugged": "no", "started": "no", "burned": "no", "finish": "open"}

@@ -17,7 +17,7 @@ from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Answer, Question, Run, RunOptions, Tools
 from groupshift.engine.progress import Progress
 from groupshift.engine.run import drive
-from groupshift.ports.crash import CrashPoint, NoStepCrash, StepCrashPoints
+from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.runs import MemoryRuns

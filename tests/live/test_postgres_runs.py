@@ -10,9 +10,9 @@ import pytest
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
 from groupshift.errors import Conflict
 from groupshift.ports.runs import Runs
-from postgres_server import Postgres, postgres
-from runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
-from runs_suite import CLUSTER, GROUP, run_record
+from support.postgres_server import Postgres, postgres
+from support.runs_suite import *  # noqa: F403 - the suite's tests are this module's tests
+from support.runs_suite import CLUSTER, GROUP, run_record
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from groupshift.engine.progress import Asks, Moved, Progress, Waits
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.transitions import leave_out, looked_event, make_act, patient, redo, stop
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
 
 P = TypeVar("P")

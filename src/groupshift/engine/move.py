@@ -32,8 +32,7 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Finding, Verdict, worst
 from groupshift.engine.approvers import Approvers
 from groupshift.errors import Conflict, Fenced, Rejected
-from groupshift.ports.clock import Clock
-from groupshift.ports.crash import NoStepCrash, StepCrashPoints
+from groupshift.ports.clock import Clock, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import Entry, Event, EventKind, NewEvent, RunRecord, Runs
 
 P = TypeVar("P")

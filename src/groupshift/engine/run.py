@@ -27,7 +27,7 @@ from groupshift.engine.move import Run, Standing, changes, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Waits
 from groupshift.engine.transitions import leave_out, make_act, patient, redo, stop, stopped_event
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
 
 P = TypeVar("P")

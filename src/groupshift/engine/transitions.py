@@ -12,7 +12,7 @@ from groupshift.engine.handlers import act_data
 from groupshift.engine.move import Run, checked_data, handler_of
 from groupshift.engine.progress import Moved, Stopped
 from groupshift.errors import Broken
-from groupshift.ports.crash import CrashPoint
+from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
 
 P = TypeVar("P")

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, RowMapping, TextClause, inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from groupshift.adapters.sqlalchemy.database import Database
-from groupshift.domain.holder import taken_over
+from groupshift.domain.modes import taken_over
 from groupshift.domain.run import (
     RunState,
     StepRecord,
