@@ -19,6 +19,7 @@ ELSEWHERE = {
     "adapters/ledger": "tests/conformance/test_ledger.py",
     "adapters/spark_submit": "tests/conformance/test_proof_runner.py",
     "adapters/sqlalchemy": "tests/conformance/test_journal.py",
+    "engine": "tests/engine/test_toy.py",
 }
 """Packages that are tested in another part of the suite, with a file there that imports them."""
 _BY_APP = "calls the use cases by the App of `support.simulated_move`"
