@@ -1,8 +1,4 @@
-"""The hazard book: known bugs of brokers and clients that make a move unsafe, by range of versions.
-
-A table of frozen dataclasses and no TOML, since so the type checker reads moves, roles and conditions too and
-no file has to travel in the wheel.
-"""
+"""The hazard book: known bugs of brokers and clients that make a move unsafe, by range of versions."""
 
 from groupshift.domain.hazards.book import BOOK, hazards_of, look
 from groupshift.domain.hazards.model import Facts, Hazard, Met, Role, Standing, Trait

@@ -1,16 +1,13 @@
-"""Asks the hazard book: what concerns a move, of what is known of versions and conditions. Pure."""
+"""Reads the hazard book and asks it: what concerns a move, of what is known of versions and conditions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards.clients import CLIENTS
-from groupshift.domain.hazards.clusters import CLUSTERS
-from groupshift.domain.hazards.commits import COMMITS
-from groupshift.domain.hazards.coordinators import COORDINATORS
-from groupshift.domain.hazards.downgrades import DOWNGRADES
 from groupshift.domain.hazards.model import (
     MEANS,
     Action,
@@ -19,17 +16,120 @@ from groupshift.domain.hazards.model import (
     Met,
     Role,
     Standing,
+    Sure,
     Trait,
     touched,
 )
+from groupshift.domain.tables import Entry, parsed, shipped, unique
 from groupshift.domain.verdict import Finding
-from groupshift.domain.versions import Span, Touch, Version
+from groupshift.domain.versions import Fix, Span, Touch, Version
 
-BOOK = (*DOWNGRADES, *COORDINATORS, *CLIENTS, *CLUSTERS, *COMMITS)
-"""Every hazard, in the order of its number."""
+FILE = "domain/hazards.toml"
+"""The book, below the package ``groupshift``."""
 
 UNKNOWN = "H00"
 """The number of the question for versions that nobody gave."""
+
+_NUMBER = re.compile(r"H\d\d", re.ASCII)
+_FIELDS = (
+    "number",
+    "bug",
+    "title",
+    "happens",
+    "moves",
+    "affected",
+    "action",
+    "remedy",
+    "source",
+    "sure",
+    "seen",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """Hazards that stand together in ``docs/hazards.md``."""
+
+    title: str
+    hazards: tuple[Hazard, ...]
+
+
+def read_book(text: str, file: str = FILE) -> tuple[Chapter, ...]:
+    """The chapters of a hazard book in TOML.
+
+    Raises:
+        Rejected: the text is no TOML, or an entry is not whole; says file, entry, field, value and what is
+            allowed.
+    """
+    whole = parsed(text, file)
+    whole.only(("chapter",))
+    chapters = tuple(map(_chapter, whole.tables("chapter", "title")))
+    unique((each.number for chapter in chapters for each in chapter.hazards), f"{file}, number")
+    return chapters
+
+
+def _chapter(entry: Entry) -> Chapter:
+    entry.only(("title", "hazard"))
+    return Chapter(title=entry.text("title"), hazards=tuple(map(_hazard, entry.tables("hazard", "number"))))
+
+
+def _hazard(entry: Entry) -> Hazard:
+    entry.only(_FIELDS, ("traits",))
+    if not _NUMBER.fullmatch(entry.text("number")) or entry.text("number") == UNKNOWN:
+        raise entry.fault("number", f"H and two digits, but for {UNKNOWN}")
+    if not entry.text("source").startswith("https://"):
+        raise entry.fault("source", "an address that begins with https://")
+    for field in ("title", "happens", "remedy", "seen"):
+        if entry.text(field).endswith("."):
+            raise entry.fault(field, "a sentence without a stop at its end")
+    affected = entry.table("affected")
+    affected.only((), tuple(Role))
+    return Hazard(
+        number=entry.text("number"),
+        bug=entry.text("bug"),
+        title=entry.text("title"),
+        happens=entry.text("happens"),
+        moves=frozenset(entry.words("moves", Comparison)),
+        affected={Role(role): _ranges(affected, role) for role in affected.values},
+        traits=frozenset(entry.words("traits", Trait)),
+        action=entry.word("action", Action),
+        remedy=entry.text("remedy"),
+        source=entry.text("source"),
+        sure=entry.word("sure", Sure),
+        seen=entry.text("seen"),
+    )
+
+
+def _ranges(affected: Entry, role: str) -> tuple[Span, ...]:
+    spans = tuple(map(_span, affected.tables(role)))
+    if any(one.meets(other) for one, other in combinations(spans, 2)):
+        raise affected.fault(role, "ranges of which no two hold the same version")
+    return spans
+
+
+def _span(entry: Entry) -> Span:
+    """A range: it ends where it has ``before``, and then has a reason to."""
+    entry.only(("last",), ("since", "before", "fix"))
+    given = {field: _version(entry, field) for field in ("since", "last", "before") if field in entry.values}
+    fix = entry.word("fix", Fix) if "fix" in entry.values else Fix.RELEASED
+    if "before" not in given and "fix" in entry.values:
+        raise entry.fault("fix", "no reason where the range has no before")
+    if fix is Fix.NONE:
+        raise entry.fault("fix", "a reason why the range ends")
+    span = Span(**given, fix=fix if "before" in given else Fix.NONE)
+    if not span.holds(given["last"]):
+        raise entry.fault("last", f"a version of the range {span}")
+    return span
+
+
+def _version(entry: Entry, field: str) -> Version:
+    return Version.parse(entry.text(field), f"{entry.where}, {field}:")
+
+
+CHAPTERS = read_book(shipped(FILE))
+"""The book that ships with groupshift."""
+BOOK = tuple(hazard for chapter in CHAPTERS for hazard in chapter.hazards)
+"""Every hazard, in the order of its number."""
 
 _ACTS = {Action.REFUSE: Standing.REFUSED, Action.ASK: Standing.ASKED, Action.WARN: Standing.WARNED}
 _OPTIONS = {

@@ -5,23 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards.clients import CLIENTS
-from groupshift.domain.hazards.clusters import CLUSTERS
-from groupshift.domain.hazards.commits import COMMITS
-from groupshift.domain.hazards.coordinators import COORDINATORS
-from groupshift.domain.hazards.downgrades import DOWNGRADES
+from groupshift.domain.hazards.book import BOOK, CHAPTERS
 from groupshift.domain.hazards.model import MEANS, Hazard, Role
 from groupshift.domain.versions import Fix, Span
 
 COMMAND = "python -m groupshift.domain.hazards.text > docs/hazards.md"
 
-_CHAPTERS = (
-    ("Going to older brokers", DOWNGRADES),
-    ("The new group coordinator", COORDINATORS),
-    ("Clients", CLIENTS),
-    ("Other stores, more partitions, other clusters", CLUSTERS),
-    ("Commits and members", COMMITS),
-)
 _HEAD = f"""# The hazard book
 
 Known bugs and incompatibilities of brokers and clients that make a move unsafe, by the versions they are in.
@@ -46,7 +35,7 @@ merged to a branch after the last release that we know, or where no source names
 the range says so. How well a line is known: *verified* was seen on real servers, *read* in the classes of the
 releases on both sides of the border, *reported* is what the project or its users say.
 
-This page is made from `src/groupshift/domain/hazards` ({COMMAND})."""
+This page is made from `src/groupshift/domain/hazards.toml` ({COMMAND})."""
 
 _WHO = {
     Role.BROKER: "brokers that run",
@@ -64,7 +53,7 @@ _FIXES = {
 
 def markdown() -> str:
     """The whole page; ends with a line feed."""
-    chapters = [f"## {title}\n\n" + "\n\n".join(map(_entry, table)) for title, table in _CHAPTERS]
+    chapters = [f"## {each.title}\n\n" + "\n\n".join(map(_entry, each.hazards)) for each in CHAPTERS]
     return "\n\n".join([_HEAD, "## At a glance", _glance(), *chapters, "## Conditions", _conditions()]) + "\n"
 
 
@@ -81,8 +70,7 @@ def _glance() -> str:
     rows = ["| | hazard | moves | what groupshift does |", "|---|---|---|---|"]
     rows += [
         f"| [{each.number}](#{each.number.lower()}) | {each.title} | {_moves(each)} | {each.action} |"
-        for _, table in _CHAPTERS
-        for each in table
+        for each in BOOK
     ]
     return "\n".join(rows)
 
