@@ -64,15 +64,16 @@ class Moved(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: object = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`. A module that has no former name, or whose former ones are not
-        there, is left to the others."""
+        there, is left to the others. A package that became one module counts as long as it is a package."""
         del target
         old = self.before(fullname)
         if not old and fullname in self._folders and PathFinder.find_spec(fullname, path) is None:
             return ModuleSpec(fullname, self, is_package=True)
-        if not old or not all(_there(each) for each in old if each != fullname):
+        inner = {each for each in old if each.startswith(f"{fullname}.")}
+        if not old or not all(_there(each) for each in old if each != fullname and each not in inner):
             return None
         own = PathFinder.find_spec(fullname, path) if fullname in old else None
-        if fullname in old and own is None:
+        if fullname in old and (own is None or (inner and own.submodule_search_locations is None)):
             return None
         return ModuleSpec(fullname, self, loader_state=own, is_package=fullname in self._packages)
 
@@ -85,6 +86,8 @@ class Moved(MetaPathFinder, Loader):
             parts = [module_from_spec(own)]
             sys.modules[spec.name] = parts[0]
             own.loader.exec_module(parts[0])
+            if own.submodule_search_locations is not None:
+                return _with_names(parts[0], [each for each in self.before(spec.name) if each != spec.name])
         parts += [import_module(each) for each in self.before(spec.name) if each != spec.name]
         if not parts:
             return ModuleType(spec.name)
@@ -92,6 +95,15 @@ class Moved(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: the former modules ran when they were imported."""
+
+
+def _with_names(package: ModuleType, modules: Iterable[str]) -> ModuleType:
+    """A package that has the names of its modules, too."""
+    for part in [import_module(each) for each in modules if _there(each)]:
+        for name, value in vars(part).items():
+            if not hasattr(package, name):
+                setattr(package, name, value)
+    return package
 
 
 def _there(name: str) -> bool:

@@ -11,9 +11,16 @@ from groupshift.cli import output
 from groupshift.cli.options import Json
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards import Facts, Trait, hazards_of
-from groupshift.domain.hazards.model import Action
-from groupshift.domain.hazards.named import CLIENTS, NOBODY, broker_versions, client_versions
+from groupshift.domain.hazards import (
+    CLIENTS,
+    NOBODY,
+    Action,
+    Facts,
+    Trait,
+    broker_versions,
+    client_versions,
+    hazards_of,
+)
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected
 

@@ -23,7 +23,7 @@ from groupshift.cli.protocol_watch import watch
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.foreign_text import shell, visible
 from groupshift.domain.group_protocol import ProtocolView, Way
-from groupshift.domain.hazards.named import broker_versions, client_versions
+from groupshift.domain.hazards import broker_versions, client_versions
 from groupshift.domain.protocol.settled import Wanted
 from groupshift.domain.verdict import Verdict
 

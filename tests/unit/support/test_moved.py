@@ -17,6 +17,9 @@ _OLD = {
     "old/folder.py": "",
     "old/same.py": "C = 4\n",
     "old/beside.py": "from old.same import C\nD = C + 1\n",
+    "old/pack/__init__.py": "from old.pack.one import E\n",
+    "old/pack/one.py": "E = 5\n",
+    "old/pack/two.py": "from old.pack.one import E\nF = E + 1\n",
 }
 _TABLE = """
 [packages]
@@ -25,6 +28,7 @@ nowhere = "old.missing"
 [modules]
 "old.both" = ["old.first", "old.second"]
 "old.same" = ["old.same", "old.beside"]
+"old.pack" = ["old.pack", "old.pack.one", "old.pack.two", "old.pack.three"]
 "old.new.first" = ["old.first"]
 [names]
 "old.folder:root" = "old.box.home"
@@ -43,6 +47,8 @@ assert old.folder.root is home.root
 import old.same as same, old.new.first
 assert old.new.first.A == 1
 assert (same.C, same.D) == (4, 5)
+import old.pack.two, old.pack as pack
+assert (pack.E, pack.F, pack.two.F) == (5, 6, 6)
 for name in ("nowhere", "nowhere.part", "old.absent"):
     try:
         __import__(name)

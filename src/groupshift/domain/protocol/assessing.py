@@ -5,7 +5,7 @@ from __future__ import annotations
 from groupshift.domain import rules
 from groupshift.domain.facts import Facts
 from groupshift.domain.group_protocol import Aim, Protocol
-from groupshift.domain.hazards.named import broker_versions, client_versions
+from groupshift.domain.hazards import broker_versions, client_versions
 from groupshift.domain.plan import MoveRequest
 from groupshift.domain.protocol import preflight
 from groupshift.domain.protocol.facts import ProtocolFacts

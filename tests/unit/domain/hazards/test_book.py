@@ -10,12 +10,23 @@ from urllib.parse import urlsplit
 import pytest
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards import BOOK, Facts, Hazard, Met, Role, Span, Standing, Trait, Version, look
-from groupshift.domain.hazards.book import UNKNOWN, hazards_of
-from groupshift.domain.hazards.model import MEANS, Action
-from groupshift.domain.hazards.text import COMMAND, markdown
+from groupshift.domain.hazards import (
+    BOOK,
+    MEANS,
+    UNKNOWN,
+    Action,
+    Facts,
+    Hazard,
+    Met,
+    Role,
+    Standing,
+    Trait,
+    hazards_of,
+    look,
+)
+from groupshift.domain.hazards_text import COMMAND, markdown
 from groupshift.domain.verdict import Verdict
-from groupshift.domain.versions import Fix, Touch
+from groupshift.domain.versions import Fix, Span, Touch, Version
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 STANDINGS = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards import BOOK, Facts, Met, Role, Standing, Trait, Version, look
+from groupshift.domain.hazards import BOOK, Facts, Met, Role, Standing, Trait, look
+from groupshift.domain.versions import Version
 
 REST = {Role.BROKER: "4.4.0", Role.TARGET: "3.4.0", Role.LIBRDKAFKA: "2.16.0", Role.KAFKA_CLIENTS: "3.9.2",
         Role.MIRROR_MAKER: "3.2.3"}  # fmt: skip

@@ -1,15 +1,14 @@
-"""The hazard book as ``docs/hazards.md``: ``python -m groupshift.domain.hazards.text > docs/hazards.md``."""
+"""The hazard book as ``docs/hazards.md``: ``python -m groupshift.domain.hazards_text > docs/hazards.md``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.hazards.book import BOOK, CHAPTERS
-from groupshift.domain.hazards.model import MEANS, Hazard, Role
+from groupshift.domain.hazards import BOOK, CHAPTERS, MEANS, Hazard, Role
 from groupshift.domain.versions import Fix, Span
 
-COMMAND = "python -m groupshift.domain.hazards.text > docs/hazards.md"
+COMMAND = "python -m groupshift.domain.hazards_text > docs/hazards.md"
 
 _HEAD = f"""# The hazard book
 

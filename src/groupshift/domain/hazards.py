@@ -1,0 +1,453 @@
+"""The hazard book: known bugs of brokers and clients that make a move unsafe, by range of versions.
+
+``hazards.toml`` beside this module is the book. This module reads and checks it, and asks it what concerns a
+move: of what is known of versions and conditions, and of versions as people name them on the command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from itertools import combinations
+
+from groupshift.domain.equality_rules import Comparison
+from groupshift.domain.tables import Entry, parsed, shipped, unique
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.domain.versions import Fix, Span, Touch, Version, met
+from groupshift.errors import Rejected
+
+
+class Role(StrEnum):
+    """Whose version a range speaks of."""
+
+    BROKER = "broker"
+    """The brokers as they run before the move."""
+    TARGET = "target"
+    """The release that a downgrade goes to."""
+    LOADER = "loader"
+    """Every broker that will load the offsets topic: `BROKER` and `TARGET`."""
+    LIBRDKAFKA = "librdkafka"
+    """Members on librdkafka, confluent-kafka among them."""
+    KAFKA_CLIENTS = "kafka-clients"
+    """Members on Kafka's own Java library."""
+    MIRROR_MAKER = "mirror-maker"
+
+
+class Trait(StrEnum):
+    """What else must be so that a bug shows; the word is what people type."""
+
+    NEW_COORDINATOR = "new-coordinator"
+    OLD_COORDINATOR = "old-coordinator"
+    KRAFT = "kraft"
+    POLICY_DISABLED = "policy-disabled"
+    ONLINE = "online"
+    STATIC_MEMBERS = "static-members"
+    OTHER_SUBSCRIPTION = "other-subscription"
+    COOPERATIVE_STICKY = "cooperative-sticky"
+    ASSIGNMENT_DATA = "assignment-data"
+    STREAMS_GROUPS = "streams-groups"
+    NEW_RECORDS = "new-records"
+    GROUP_VERSION = "group-version"
+    METADATA_CHANGED = "metadata-changed"
+    GROUP_CONFIGS = "group-configs"
+    FORMATTED_NEWER = "formatted-newer"
+    COMMIT_METADATA = "commit-metadata"
+    OLD_BROKER_PROTOCOL = "old-broker-protocol"
+    OFFSETS_IN_TRANSACTIONS = "offsets-in-transactions"
+    FORMER_TOPIC = "former-topic"
+    FOREIGN_EPOCHS = "foreign-epochs"
+
+
+MEANS: Mapping[Trait, str] = {
+    Trait.NEW_COORDINATOR: "the coordinator that loads the groups is the new one",
+    Trait.OLD_COORDINATOR: "the coordinator that loads the groups is the old one",
+    Trait.KRAFT: "the cluster runs in KRaft mode",
+    Trait.POLICY_DISABLED: "group.consumer.migration.policy is disabled",
+    Trait.ONLINE: "members stay in the group while it is converted",
+    Trait.STATIC_MEMBERS: "members have a group.instance.id",
+    Trait.OTHER_SUBSCRIPTION: "a member comes back with another subscription",
+    Trait.COOPERATIVE_STICKY: "members use librdkafka's cooperative-sticky",
+    Trait.ASSIGNMENT_DATA: "an assignor writes user data into assignments",
+    Trait.STREAMS_GROUPS: "there are streams groups",
+    Trait.NEW_RECORDS: "the offsets topic holds records of type 3 or above, tombstones included",
+    Trait.GROUP_VERSION: "group.version is above 0, or no newer metadata snapshot covers its change",
+    Trait.METADATA_CHANGED: "the target is below a level of metadata.version that changed the metadata log"
+    " and that was reached",
+    Trait.GROUP_CONFIGS: "groups have dynamic configurations",
+    Trait.FORMATTED_NEWER: "storage was formatted by the kafka-storage tool of 4.4 or newer",
+    Trait.COMMIT_METADATA: "commits carry metadata",
+    Trait.OLD_BROKER_PROTOCOL: "inter.broker.protocol.version is older than 2.1",
+    Trait.OFFSETS_IN_TRANSACTIONS: "transactions commit offsets of the groups",
+    Trait.FORMER_TOPIC: "a committed offset belongs to a former topic of the same name",
+    Trait.FOREIGN_EPOCHS: "a commit carries a leader epoch that is not its partition's",
+}
+"""Each condition as half a sentence."""
+
+
+class Action(StrEnum):
+    """What groupshift does where a hazard is met."""
+
+    REFUSE = "refuse"
+    """The move is refused: verdict fail."""
+    ASK = "ask"
+    """A person decides at a gate: verdict inconclusive."""
+    WARN = "warn"
+    """Said, and gone on: verdict pass."""
+
+
+class Sure(StrEnum):
+    """How well a line is known."""
+
+    VERIFIED = "verified"
+    """Seen on real servers with groupshift."""
+    READ = "read"
+    """Read in the classes or sources of the releases at both borders."""
+    REPORTED = "reported"
+    """Said by the project or its users; not tried."""
+
+
+class Standing(StrEnum):
+    """What the book says of one hazard; in order of harm."""
+
+    CLEAR = "clear"
+    WARNED = "warned"
+    ASKED = "asked"
+    REFUSED = "refused"
+
+    @property
+    def verdict(self) -> Verdict:
+        """A warning passes, a question waits for a person, a refusal fails."""
+        return _VERDICTS[self]
+
+
+_VERDICTS = {
+    Standing.CLEAR: Verdict.PASS,
+    Standing.WARNED: Verdict.PASS,
+    Standing.ASKED: Verdict.INCONCLUSIVE,
+    Standing.REFUSED: Verdict.FAIL,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hazard:
+    """One known bug or incompatibility.
+
+    It is met where, for each role of ``affected``, some version lies in one of the ranges, and all
+    ``traits`` hold. ``bug`` names it where it is kept, ``happens`` what becomes of the group, ``remedy`` what
+    to do, ``source`` where it is described, ``seen`` how the borders are known."""
+
+    number: str
+    bug: str
+    title: str
+    happens: str
+    moves: frozenset[Comparison]
+    affected: Mapping[Role, tuple[Span, ...]]
+    traits: frozenset[Trait] = frozenset()
+    action: Action
+    remedy: str
+    source: str
+    sure: Sure
+    seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """A version that was met, and where: exactly, as a range in which it lies, or None for unknown.
+
+    ``said`` is how somebody named it, for people to recognise."""
+
+    where: str
+    version: Version | Span | None
+    said: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.said or self.version or 'of unknown version'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of the cluster and its members.
+
+    A role of ``versions`` with an empty tuple is known not to be there; one that is missing is unknown, and
+    asked for. ``traits`` that are missing are unknown too."""
+
+    versions: Mapping[Role, tuple[Met, ...]] = field(default_factory=dict)
+    traits: Mapping[Trait, bool] = field(default_factory=dict)
+
+    def met(self, role: Role) -> tuple[Met, ...]:
+        """The versions of a role; one of unknown version where nothing is known of it."""
+        if role is Role.LOADER:
+            return (*self.met(Role.BROKER), *self.met(Role.TARGET))
+        return self.versions.get(role, (Met(where=role.value, version=None),))
+
+    def unknown(self, role: Role) -> tuple[Role, ...]:
+        """Which roles have to be told before this one is known."""
+        parts = (Role.BROKER, Role.TARGET) if role is Role.LOADER else (role,)
+        return tuple(part for part in parts if any(each.version is None for each in self.met(part)))
+
+
+def touched(spans: tuple[Span, ...], version: Version | Span | None) -> Touch:
+    """The worst that the ranges of one role say of a version."""
+    said = [span.touch(version) for span in spans]
+    return next((touch for touch in (Touch.YES, Touch.PERHAPS) if touch in said), Touch.NO)
+
+
+FILE = "domain/hazards.toml"
+"""The book, below the package ``groupshift``."""
+
+UNKNOWN = "H00"
+"""The number of the question for versions that nobody gave."""
+
+_NUMBER = re.compile(r"H\d\d", re.ASCII)
+_FIELDS = tuple(each.name for each in fields(Hazard) if each.name != "traits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """Hazards that stand together in ``docs/hazards.md``."""
+
+    title: str
+    hazards: tuple[Hazard, ...]
+
+
+def read_book(text: str, file: str = FILE) -> tuple[Chapter, ...]:
+    """The chapters of a hazard book in TOML.
+
+    Raises:
+        Rejected: the text is no TOML, or an entry is not whole; says file, entry, field, value and what is
+            allowed.
+    """
+    whole = parsed(text, file)
+    whole.only(("chapter",))
+    chapters = tuple(map(_chapter, whole.tables("chapter", "title")))
+    unique((each.number for chapter in chapters for each in chapter.hazards), f"{file}, number")
+    return chapters
+
+
+def _chapter(entry: Entry) -> Chapter:
+    entry.only(("title", "hazard"))
+    return Chapter(title=entry.text("title"), hazards=tuple(map(_hazard, entry.tables("hazard", "number"))))
+
+
+def _hazard(entry: Entry) -> Hazard:
+    entry.only(_FIELDS, ("traits",))
+    if not _NUMBER.fullmatch(entry.text("number")) or entry.text("number") == UNKNOWN:
+        raise entry.fault("number", f"H and two digits, but for {UNKNOWN}")
+    if not entry.text("source").startswith("https://"):
+        raise entry.fault("source", "an address that begins with https://")
+    for name in ("title", "happens", "remedy", "seen"):
+        if entry.text(name).endswith("."):
+            raise entry.fault(name, "a sentence without a stop at its end")
+    affected = entry.table("affected")
+    affected.only((), tuple(Role))
+    return Hazard(
+        number=entry.text("number"),
+        bug=entry.text("bug"),
+        title=entry.text("title"),
+        happens=entry.text("happens"),
+        moves=frozenset(entry.words("moves", Comparison)),
+        affected={Role(role): _ranges(affected, role) for role in affected.values},
+        traits=frozenset(entry.words("traits", Trait)),
+        action=entry.word("action", Action),
+        remedy=entry.text("remedy"),
+        source=entry.text("source"),
+        sure=entry.word("sure", Sure),
+        seen=entry.text("seen"),
+    )
+
+
+def _ranges(affected: Entry, role: str) -> tuple[Span, ...]:
+    spans = tuple(map(_span, affected.tables(role)))
+    if any(one.meets(other) for one, other in combinations(spans, 2)):
+        raise affected.fault(role, "ranges of which no two hold the same version")
+    return spans
+
+
+def _span(entry: Entry) -> Span:
+    """A range: it ends where it has ``before``, and then has a reason to."""
+    entry.only(("last",), ("since", "before", "fix"))
+    since, last, before = (_version(entry, name) for name in ("since", "last", "before"))
+    fix = entry.word("fix", Fix) if "fix" in entry.values else Fix.RELEASED
+    if "fix" in entry.values and (before is None or fix is Fix.NONE):
+        raise entry.fault("fix", "no fix without before, and with before a reason why the range ends")
+    span = Span(since=since, last=last, before=before, fix=fix if before else Fix.NONE)
+    if last is None or not span.holds(last):
+        raise entry.fault("last", f"a version of the range {span}")
+    return span
+
+
+def _version(entry: Entry, name: str) -> Version | None:
+    return Version.parse(entry.text(name), f"{entry.where}, {name}:") if name in entry.values else None
+
+
+CHAPTERS = read_book(shipped(FILE))
+"""The book that ships with groupshift."""
+BOOK = tuple(hazard for chapter in CHAPTERS for hazard in chapter.hazards)
+"""Every hazard, in the order of its number."""
+
+_ACTS = {Action.REFUSE: Standing.REFUSED, Action.ASK: Standing.ASKED, Action.WARN: Standing.WARNED}
+_OPTIONS = {
+    Role.BROKER: "--broker 4.3.1",
+    Role.TARGET: "--target 3.9.2",
+    Role.LIBRDKAFKA: "--client confluent-kafka=2.16.1",
+    Role.KAFKA_CLIENTS: "--client kafka-clients=4.3.1",
+    Role.MIRROR_MAKER: "--client mirror-maker=4.3.1",
+}
+_IMPLIED: Mapping[Trait, tuple[Span, Span]] = {
+    Trait.NEW_COORDINATOR: (Span(since=Version.parse("4.0.0")), Span(before=Version.parse("3.7.0").lowest)),
+    Trait.OLD_COORDINATOR: (
+        Span(before=Version.parse("3.7.0").lowest),
+        Span(since=Version.parse("4.1.0")),
+    ),
+    Trait.KRAFT: (Span(since=Version.parse("4.0.0")), Span(before=Version.parse("2.8.0").lowest)),
+}
+"""What a broker's version says by itself: the releases where it holds, and those where it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the book says of one hazard: ``met`` are the versions that are (or may be) affected, ``open`` the
+    conditions nobody told, ``unknown`` the roles whose version is missing."""
+
+    hazard: Hazard
+    standing: Standing
+    met: tuple[Met, ...] = ()
+    open: tuple[Trait, ...] = ()
+    unknown: tuple[Role, ...] = ()
+
+    @property
+    def finding(self) -> Finding:
+        """As a numbered finding."""
+        hazard = self.hazard
+        if self.standing is Standing.CLEAR:
+            reason = f"{hazard.bug} is not met: {hazard.title}"
+            return Finding(rule=hazard.number, verdict=self.standing.verdict, reason=reason)
+        reason = f"{hazard.bug}: {hazard.title}{self._where()}; {hazard.happens}{self._condition()}"
+        hint = f"{hazard.remedy}; see {hazard.source}"
+        return Finding(rule=hazard.number, verdict=self.standing.verdict, reason=reason, hint=hint)
+
+    def _where(self) -> str:
+        return f" ({', '.join(str(each) for each in self.met)})" if self.met else ""
+
+    def _condition(self) -> str:
+        if not self.open:
+            return ""
+        return f" - if {' and '.join(MEANS[trait] for trait in self.open)}, which is not known"
+
+
+def look(move: Comparison, facts: Facts) -> tuple[Judged, ...]:
+    """What the book says of every hazard of the move, clear ones included, in the order of numbers."""
+    if move is not Comparison.DOWNGRADE:  # nothing to go to, so nothing to ask for
+        facts = replace(facts, versions={**facts.versions, Role.TARGET: ()})
+    return tuple(_judge(hazard, facts) for hazard in BOOK if move in hazard.moves)
+
+
+def hazards_of(move: Comparison, facts: Facts) -> tuple[Finding, ...]:
+    """The same as findings. A version that is not known asks for itself once (`UNKNOWN`), with the hazards
+    that depend on it."""
+    judged = look(move, facts)
+    unknown = tuple(_question(role, judged) for role in _missing(judged))
+    return (*unknown, *(each.finding for each in judged if not each.unknown))
+
+
+def _judge(hazard: Hazard, facts: Facts) -> Judged:
+    touches = {role: _touch(spans, facts.met(role)) for role, spans in hazard.affected.items()}
+    where = tuple(
+        each
+        for role, spans in hazard.affected.items()
+        for each in facts.met(role)
+        if touched(spans, each.version) is not Touch.NO
+    )
+    traits = {trait: _told(trait, facts, where) for trait in sorted(hazard.traits)}
+    if Touch.NO in touches.values() or False in traits.values():
+        return Judged(hazard=hazard, standing=Standing.CLEAR)
+    untold = tuple(trait for trait, told in traits.items() if told is None)
+    unknown = tuple(part for role in touches for part in facts.unknown(role))
+    if all(touch is Touch.YES for touch in touches.values()):
+        act = _ACTS[hazard.action]
+        standing = Standing.ASKED if untold and act is Standing.REFUSED else act
+        return Judged(hazard=hazard, standing=standing, met=where, open=untold)
+    return Judged(hazard=hazard, standing=Standing.ASKED, met=where, open=untold, unknown=unknown)
+
+
+def _touch(spans: tuple[Span, ...], found: tuple[Met, ...]) -> Touch:
+    said = [touched(spans, each.version) for each in found]
+    return next((touch for touch in (Touch.YES, Touch.PERHAPS) if touch in said), Touch.NO)
+
+
+def _told(trait: Trait, facts: Facts, where: Iterable[Met]) -> bool | None:
+    """Whether a condition holds: by the versions that are concerned, else as somebody said."""
+    if trait in _IMPLIED:
+        holds, not_holds = _IMPLIED[trait]
+        versions = [each.version for each in where]
+        if versions and all(holds.touch(version) is Touch.YES for version in versions):
+            return True
+        if versions and all(not_holds.touch(version) is Touch.YES for version in versions):
+            return False
+    return facts.traits.get(trait)
+
+
+def _missing(judged: Iterable[Judged]) -> tuple[Role, ...]:
+    found = {role for each in judged for role in each.unknown}
+    return tuple(role for role in Role if role in found)
+
+
+def _question(role: Role, judged: Iterable[Judged]) -> Finding:
+    waiting = [each.hazard.number for each in judged if role in each.unknown]
+    who = {Role.BROKER: "the brokers"}.get(role, role.value)
+    named = f"hazard {waiting[0]}" if len(waiting) == 1 else f"hazards {', '.join(waiting)}"
+    return Finding(
+        rule=UNKNOWN,
+        verdict=Standing.ASKED.verdict,
+        reason=f"the version of {who} is not known, so {named} cannot be judged",
+        hint=f"say it, such as {_OPTIONS[role]}",
+    )
+
+
+_BOUND = "confluent-kafka"
+_ROLES = (Role.LIBRDKAFKA, Role.KAFKA_CLIENTS, Role.MIRROR_MAKER)
+CLIENTS = (_BOUND, *_ROLES)
+"""The names of clients; confluent-kafka brings some librdkafka of its line."""
+NOBODY = "none"
+"""What stands for no client at all."""
+
+
+def broker_versions(brokers: Sequence[str], target: str = "") -> dict[Role, tuple[Met, ...]]:
+    """What --broker and --target say, by role; nothing of what was not named. Raises `Rejected`."""
+    found = {Role.BROKER: brokers, Role.TARGET: (target,) if target else ()}
+    return {
+        role: tuple(Met(where=role.value, version=met(text, f"--{role.value}"), said=text) for text in texts)
+        for role, texts in found.items()
+        if texts
+    }
+
+
+def client_versions(clients: Sequence[str]) -> dict[Role, tuple[Met, ...]]:
+    """What --client says, by role; nothing where none is named: then all are unknown. Raises `Rejected`."""
+    if not clients:
+        return {}
+    found: dict[Role, tuple[Met, ...]] = dict.fromkeys(_ROLES, ())
+    for each in clients:
+        if each == NOBODY:
+            continue
+        name, _, text = each.partition("=")
+        if name not in CLIENTS:
+            raise Rejected(
+                f"--client {each} is not known; name one of {', '.join(CLIENTS)} with its version, such as "
+                f"{_BOUND}=2.16.1, or {NOBODY}"
+            )
+        version = met(text, f"--client {name}")
+        if name == _BOUND and isinstance(version, Version):
+            version = _line(version)
+        role = Role.LIBRDKAFKA if name == _BOUND else Role(name)
+        found[role] = (*found[role], Met(where=name, version=version, said=text))
+    return found
+
+
+def _line(version: Version) -> Span | None:
+    """confluent-kafka 2.16.1 brings some librdkafka 2.16."""
+    major, minor = version.numbers[:2]
+    line = met(f"{major}.{minor}")
+    return line if isinstance(line, Span) else None
