@@ -5,6 +5,7 @@ Every fault is one sentence that names the file, the entry, the field, the value
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -72,6 +73,16 @@ class Entry:
                 allowed = f"allowed, each once: {', '.join(words)}"
                 raise Rejected(f"{self.where}, {field}: {_shown(each)} is refused; {allowed}")
         return tuple(words(each) for each in value)
+
+    def names(self, field: str, form: re.Pattern[str]) -> tuple[str, ...]:
+        """A list of texts of this form. Raises `Rejected` for any other value, and for an empty list."""
+        value = self.values.get(field)
+        if not isinstance(value, list) or not value:
+            raise self.fault(field, "a list of names that is not empty")
+        for each in value:
+            if not isinstance(each, str) or not form.fullmatch(each):
+                raise Rejected(f"{self.where}, {field}: {_shown(each)} is refused; allowed: {form.pattern}")
+        return tuple(value)
 
     def table(self, field: str) -> Entry:
         """A table of this one. Raises `Rejected` for another value, and for an empty table."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from groupshift.domain.cluster import Property
-from groupshift.domain.downgrade.property_names import FIRST_LINE
 from groupshift.domain.downgrade.releases import Target
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
+from groupshift.domain.tables import parsed, shipped, unique
 from groupshift.domain.versions import Version
+from groupshift.errors import Rejected
 
 _V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
 INTER_BROKER = "inter.broker.protocol.version"
@@ -22,6 +23,31 @@ INTER_BROKER = "inter.broker.protocol.version"
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
+FILE = "domain/downgrade/property_names.toml"
+"""The table of names, below the package ``groupshift``."""
+_NAME = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)+", re.ASCII)
+
+
+def read_names(text: str, file: str = FILE) -> dict[str, str]:
+    """Name → line of releases that knows it first, such as ``4.3``, of a table in TOML.
+
+    Raises:
+        Rejected: the text is no TOML, a line is none, or a name is none or there twice; says file, line,
+            value and what is allowed.
+    """
+    whole = parsed(text, file)
+    if not whole.values:
+        raise Rejected(f"{file} is empty; allowed: at least one line of releases such as 4.3")
+    for line in whole.values:
+        if not _VERSION.fullmatch(line):
+            raise Rejected(f"{file}: the field {line!r} is unknown; allowed: lines of releases such as 4.3")
+    pairs = [(name, line) for line in whole.values for name in whole.names(line, _NAME)]
+    unique((name for name, _ in pairs), f"{file}, names")
+    return dict(pairs)
+
+
+FIRST_LINE = read_names(shipped(FILE))
+"""What is not in it is as old as 3.4, or a plugin's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
