@@ -76,6 +76,39 @@ def test_the_wheel_carries_the_sql_files(wheel: zipfile.ZipFile) -> None:
     assert wanted <= inside
 
 
+def test_wheel_and_shipped_code_carry_every_table_and_read_it_there(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
+    """TOML beside the modules goes with them: into the wheel and the zip that Spark's workers import."""
+    from groupshift.adapters.spark_submit.submit import shipped_code
+
+    package = ROOT / "src" / "groupshift"
+    wanted = {f"groupshift/{path.relative_to(package).as_posix()}" for path in package.rglob("*.toml")}
+    assert {"groupshift/domain/hazards.toml", "groupshift/audit/rules.toml"} <= wanted
+    assert wanted <= set(wheel.namelist())
+    code = (
+        "import groupshift.audit.rules as rules, groupshift.domain.equality_rules; "
+        "import groupshift.domain.hazards, groupshift.domain.downgrade.properties; print(rules.__file__)"
+    )
+    with shipped_code() as archive:
+        assert wanted <= set(zipfile.ZipFile(archive).namelist())
+        ran = subprocess.run(
+            [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(archive)!r}); {code}"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ran.stdout.startswith(str(archive))
+
+
+def test_the_consumers_read_no_table() -> None:
+    """Importing the library parses no TOML."""
+    code = "import sys, groupshift.consumers as c; c.MigratingConsumer; print('tomllib' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
 def test_base_dependencies_are_the_two_clients() -> None:
     """`pip install kafka-groupshift` brings kazoo and confluent-kafka, nothing else."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from groupshift.domain.equality_moves import RULES
-from groupshift.domain.equality_rules import FIELDS, Comparison, EqualityRule
+from groupshift.domain.equality_rules import FIELDS, RULES, Comparison, EqualityRule
 
 BEGIN = "<!-- equality rules: made by groupshift.domain.equality_text -->"
 END = "<!-- end of equality rules -->"

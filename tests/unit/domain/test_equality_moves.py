@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from groupshift.domain.equality_moves import RULES
-from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field, Kind, in_force
+from groupshift.domain.equality_rules import FIELDS, PREFIX, RULES, Comparison, Field, Kind, in_force
 
 
 def of(comparison: Comparison) -> dict[Field, Kind]:

@@ -30,6 +30,6 @@ def test_f12_a_topic_under_the_name_of_a_mirror_is_seen(
     source: set[str], committed: set[str], more: set[str], expected: dict[str, tuple[str, ...]]
 ) -> None:
     """An alias and a separator before the name, or behind it; never another topic of the source."""
-    from groupshift.domain.equality_moves import mirrored_names
+    from groupshift.domain.equality_rules import mirrored_names
 
     assert mirrored_names(source, committed, committed | more) == expected

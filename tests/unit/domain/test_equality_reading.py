@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from groupshift.domain.equality_moves import FILE, RULES, read_demands
+from groupshift.domain.equality_rules import FILE, RULES, read_demands
 from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from groupshift.domain.equality_moves import RULES
+from groupshift.domain.equality_rules import RULES
 from groupshift.domain.equality_text import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[3] / "docs" / "evidence.md"

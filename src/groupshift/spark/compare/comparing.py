@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 from groupshift.adapters.parquet import compare_inputs
 from groupshift.adapters.parquet.compare_inputs import Judged, Outcome
 from groupshift.adapters.parquet.row_hashes import Remaining
-from groupshift.domain.equality_moves import RULES
-from groupshift.domain.equality_rules import Comparison, in_force
+from groupshift.domain.equality_rules import RULES, Comparison, in_force
 from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.errors import Rejected

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from groupshift.domain.equality_moves import mirrored_names
-from groupshift.domain.equality_rules import Kind
+from groupshift.domain.equality_rules import Kind, mirrored_names
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.spark.compare import differences, groups
 from groupshift.spark.compare.work import SIDES, Work
