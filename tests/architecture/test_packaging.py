@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -72,6 +73,21 @@ def test_the_wheel_carries_the_sql_files(wheel: zipfile.ZipFile) -> None:
     """Every file below sql/ is inside the package, through the symlink."""
     inside = {name.removeprefix("groupshift/") for name in wheel.namelist()}
     wanted = {str(path.relative_to(ROOT)) for path in (ROOT / "sql").rglob("*.sql")}
+    assert wanted
+    assert wanted <= inside
+
+
+def test_the_source_distribution_has_what_the_wheel_has(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """Whoever builds from it gets the same package: modules, SQL and tables."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        inside = {name.partition("/src/")[2] for name in archive.getnames()}
+    wanted = {name for name in wheel.namelist() if name.startswith("groupshift/")}
     assert wanted
     assert wanted <= inside
 
