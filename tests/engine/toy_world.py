@@ -162,3 +162,19 @@ def until(run: Run[Target], advance: Callable[[Run[Target]], Progress], stops: I
             return progress
         run.tools.clock.sleep(1)
     raise AssertionError("the run never came there")
+
+
+BURN = "16 burn/burn"
+MOVED = {
+    "colour": "green",
+    "size": "2",
+    "plugged": "yes",
+    "started": "yes",
+    "burned": "yes",
+    "finish": "done",
+    "lamp": "off",
+    "scratch": "no",
+    "owner": "ann",
+    "items": "2",
+}
+BACK = {"colour": "red", "size": "0", "plugged": "no", "started": "no", "burned": "no", "lamp": "off"}

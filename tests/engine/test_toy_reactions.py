@@ -1,0 +1,480 @@
+"""How a run of the toy move reacts: people, differences, jobs, failures, patience, exclusion, evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy_move.move import ToyMove, ToyRequest
+from toy_world import BACK, BURN, MOVED, Killed, World, no, nobody, yes
+
+from groupshift.domain.reactions import Choice, Reaction
+from groupshift.domain.run import Outcome, RunState, StepState
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.approvers import Approvers
+from groupshift.engine.begin import begin, request_differences
+from groupshift.engine.closing import reject
+from groupshift.engine.progress import Ended, Moved, Paused, Stopped
+from groupshift.engine.roll_back import begin_roll_back, rollback_of
+from groupshift.engine.run import drive
+from groupshift.engine.status import statuses
+from groupshift.engine.watch import watch
+from groupshift.errors import Broken, Conflict, Rejected, Transient
+from groupshift.ports.clock import CrashPoint
+from groupshift.ports.runs import EventKind
+
+
+def test_a_person_is_waited_for_by_name_and_told_again(world: World) -> None:
+    """The process ends; the same text comes again; once it was done the run goes on."""
+    world.plugs = False
+    run = world.begin().run
+    for _ in range(2):
+        stopped = world.drive(run)
+        assert isinstance(stopped, Stopped)
+        assert stopped.waits
+        assert stopped.step.name == "people/ask_person"
+    assert world.told.count("write yes into plugged") == 2
+    world.target.write("plugged", "yes")
+    assert isinstance(world.drive(run), Ended)
+    assert world.end() == MOVED
+
+
+def test_a_terminal_waits_for_a_person_as_for_anything_else(world: World) -> None:
+    """As long as patience lasts."""
+    world.plugs = False
+    run = world.begin().run
+    world.clock.on_sleep.append(lambda _s: world.target.write("plugged", "yes"))
+    assert isinstance(world.drive(run, waits_for_people=True), Ended)
+
+
+def test_what_repeats_is_done_by_each_process_until_the_point_of_no_return(world: World) -> None:
+    """Three processes, three looks; after the burning none."""
+    run = world.begin().run
+    hold = lambda q: None if "burn" in q.gate else yes(q)  # noqa: E731
+    for _ in range(3):
+        world.drive(run, decide=hold)
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == 3
+    same = world.claim(run, anew=False)
+    same.options = world.options(decide=hold)
+    drive(same)
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == 3
+
+    class Stop:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == BURN and point is CrashPoint.AFTER_ACT:
+                raise Killed
+
+    with pytest.raises(Killed):
+        world.drive(run, Stop())
+    looks = world.kinds(run, "13 go/ready").count(EventKind.INTENDED)
+    world.drive(run)
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == looks == 4
+    assert world.end() == MOVED
+
+
+def test_an_irreversible_act_that_was_only_written_down_closes_nothing(world: World) -> None:
+    """Killed before it was made: it is asked anew, and the rollback is open."""
+    run = world.begin().run
+
+    class Stop:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == BURN and point is CrashPoint.AFTER_JOURNAL:
+                raise Killed
+
+    with pytest.raises(Killed):
+        world.drive(run, Stop())
+    before = world.kinds(run, "13 go/ready").count(EventKind.INTENDED)
+    world.drive(run, decide=nobody, phases=frozenset({"go"}))
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == before + 1
+    assert begin_roll_back(world.claim(run), "start")
+    world.drive(run)
+    assert world.end() == {**world.end(), **BACK}
+
+
+def test_the_rollback_is_closed_by_what_is_observed(world: World) -> None:
+    """Somebody else burned it: the move's own observation closes the way back."""
+    run = world.begin().run
+    world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
+    world.target.write("burned", "yes")
+    with pytest.raises(Rejected, match="T09: burned is yes"):
+        begin_roll_back(world.claim(run), "start")
+
+
+def test_somebody_who_changes_the_target_sends_the_run_back(world: World) -> None:
+    """To the count; what rests on it is done again, with the first former value kept."""
+    run = world.begin().run
+    added = []
+
+    class Adds:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == "06 prepare/set size" and point is CrashPoint.AFTER_ACT and not added:
+                added.append(world.target.add_item())
+
+    assert isinstance(world.drive(run, Adds()), Ended)
+    assert world.end() == {**MOVED, "size": "3", "items": "3"}
+    assert world.kinds(run, "07 prepare/agree").count(EventKind.REDO) == 1
+    redo = next(each for each in world.runs.events(run) if each.kind is EventKind.REDO)
+    assert redo.body["to"] == "05 prepare/count"
+    assert world.record_of(run, "prepare/set size").intent["former"] == "0"
+
+
+def test_a_difference_is_accepted_exactly_as_it_was_shown(world: World) -> None:
+    """By the key of its step, after an earlier claim showed it, by an approver; the run never ends green."""
+    run = world.begin().run
+    world.target.write("scratch", "yes")
+    early = world.drive(run, accept="14 go/clean")
+    assert isinstance(early, Stopped)
+    assert early.waits, "nobody has shown it yet"
+    assert "--accept '14 go/clean'" in early.checked.detail
+    other = world.drive(run, accept="13 go/ready")
+    assert isinstance(other, Stopped)
+    world.approvers = Approvers(names=("bob",))
+    with pytest.raises(Rejected, match="may not approve"):
+        world.drive(run, accept="14 go/clean")
+    ended = world.drive(run, accept="14 go/clean", who="bob")
+    assert isinstance(ended, Ended)
+    assert (ended.closing.state, ended.closing.verdict) == (RunState.FINALISED, Verdict.FAIL)
+    assert "only accepted" in ended.closing.reason
+    assert world.record_of(run, "go/clean").result["accepted_by"] == "bob"
+
+
+def test_a_job_that_left_nothing_is_submitted_once_more_and_then_asked_about(world: World) -> None:
+    """An error is measured again; then somebody decides: go on is not among the answers."""
+    run = world.begin().run
+    submitted = []
+    asked = []
+
+    def decide(question):
+        asked.append(question)
+        return yes(question) if "approve" in question.gate else None
+
+    stopped = world.drive(run, submit=submitted.append, decide=decide)
+    assert isinstance(stopped, Stopped)
+    assert len(submitted) == 2
+    assert submitted[0].output != submitted[1].output, "each attempt has a folder of its own"
+    assert asked[-1].answers == (Choice.ROLL_BACK, Choice.STOP)
+    assert isinstance(world.drive(run), Ended)
+
+
+def test_a_job_whose_submitter_died_counts_when_it_names_exactly_these_inputs(world: World) -> None:
+    """The next process submits no other one."""
+    run = world.begin().run
+
+    def dies(job):
+        world.options().submit(job)
+        raise Killed
+
+    with pytest.raises(Killed):
+        world.drive(run, submit=dies)
+    jobs = []
+    world.drive(run, submit=jobs.append)
+    assert jobs == []
+    assert world.end() == MOVED
+
+
+def test_a_caller_that_submits_jobs_itself_gets_the_job_as_data(world: World) -> None:
+    """As an Airflow task does: the job is handed out, and the next task looks."""
+    run = world.begin().run
+    handed = world.drive(run, submit=None)
+    assert isinstance(handed, Moved)
+    assert handed.work is not None
+    world.options().submit(handed.work)
+    assert isinstance(world.drive(run), Ended)
+
+
+def test_a_failure_rolls_back_and_the_run_ends_red(world: World) -> None:
+    """Without asking, with the reason."""
+    run = world.begin().run
+
+    class Spoils:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == "12 settle/start" and point is CrashPoint.AFTER_ACT:
+                world.target.write("colour", "blue")
+
+    ended = world.drive(run, Spoils())
+    assert isinstance(ended, Ended)
+    assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
+    assert "T02: what was prepared is gone" in ended.closing.reason
+    assert world.end() == {**world.end(), **BACK}
+
+
+def test_where_a_failure_stops_the_run_stays_open(world: World) -> None:
+    """A move of a cluster: nothing is undone unasked."""
+    world.move.on_fail = type(world.move.on_fail).STOP
+    run = world.begin().run
+
+    class Spoils:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == "12 settle/start" and point is CrashPoint.AFTER_ACT:
+                world.target.write("colour", "blue")
+
+    stopped = world.drive(run, Spoils())
+    assert isinstance(stopped, Stopped)
+    assert not stopped.waits
+    assert world.state(run) is RunState.RUNNING
+    world.target.write("colour", "green")
+    assert isinstance(world.drive(run), Ended), "what failed is asked again"
+
+
+def test_a_failure_before_anything_was_changed_ends_the_run(world: World) -> None:
+    """There is nothing to take back."""
+    run = world.begin().run
+    world.move.handlers = {**world.move.handlers, "rehearse": world.move.handlers["clean"]}
+    world.target.write("scratch", "yes")
+    stopped = world.drive(run)
+    assert isinstance(stopped, Stopped)
+    assert world.state(run) is RunState.REJECTED
+
+
+def test_a_failure_in_a_rollback_stops_and_stays_open(world: World) -> None:
+    """What was met is named; it may be gone on with."""
+    run = world.begin().run
+    world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
+    begin_roll_back(world.claim(run), "start")
+
+    class Spoils:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == "back 04 prepare/set colour" and point is CrashPoint.AFTER_ACT:
+                world.target.write("colour", "blue")
+
+    stopped = world.drive(run, Spoils())
+    assert isinstance(stopped, Stopped)
+    assert (stopped.answers, stopped.waits) == ((Choice.STOP,), False)
+    assert "colour is blue" in stopped.checked.sentences[0]
+    assert world.state(run) is RunState.ROLLING_BACK
+    assert isinstance(world.drive(run), Ended)
+    assert world.end() == {**world.end(), **BACK}
+
+
+def test_a_run_that_was_taken_back_may_be_taken_further_back(world: World) -> None:
+    """What is undone is not undone again; the same rollback begins once."""
+    run = world.begin().run
+    world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
+    world.target.write("lamp", "on")
+    claimed = world.claim(run)
+    plan = rollback_of(claimed, "prepared")
+    assert plan is not None
+    assert [each.name for each in plan.steps] == ["back/set lamp", "settle/unset"]
+    assert begin_roll_back(claimed, "prepared")
+    assert begin_roll_back(claimed, "prepared")
+    drive(claimed)
+    assert world.end()["colour"] == "green"
+    world.target.write("lamp", "on")
+    with pytest.raises(Rejected, match="does not go back to 'moon'"):
+        begin_roll_back(world.claim(run), "moon")
+    begin_roll_back(world.claim(run), "start")
+    world.drive(run)
+    assert world.end() == {**world.end(), **BACK}
+    begun = [each.body for each in world.runs.events(run) if each.kind is EventKind.ROLLBACK_BEGUN]
+    assert [(each["number"], each["to"]) for each in begun] == [(1, "prepared"), (2, "start")]
+    assert [what for what, _ in world.target.acts()].count("started no") == 1
+    assert [what for what, _ in world.target.acts()].count("lamp off") == 2
+
+
+def test_a_later_run_of_the_target_forbids_the_rollback_of_an_earlier_one(world: World) -> None:
+    """It is named."""
+    first = world.begin().run
+    world.drive(first, decide=lambda q: no(q) if "burn" in q.gate else yes(q))
+    later = world.begin(request=ToyRequest(colour="blue")).run
+    world.drive(later, decide=lambda q: no(q) if "burn" in q.gate else yes(q))
+    with pytest.raises(Rejected, match=later):
+        begin_roll_back(world.claim(first), "start")
+
+
+def test_a_patience_that_is_over_parks_judges_or_ends_as_the_step_says(quick: World) -> None:
+    """Parked: the next process acts anew."""
+    run = quick.begin().run
+    quick.target.on_act = lambda _what, _token: None
+    quick.move.handlers = {**quick.move.handlers, "ready": _NeverThere()}
+    stopped = quick.drive(run, patience_s=7)
+    assert isinstance(stopped, Stopped)
+    assert (stopped.waits, stopped.step.name) == (True, "go/ready")
+    assert quick.record_of(run, "go/ready").state is StepState.INTENDED
+    assert Reaction.PARK == "park"
+
+
+class _NeverThere(ToyMove.handlers["ready"].__class__):  # type: ignore[name-defined,misc]
+    """Never settles: what it looks at does not answer."""
+
+    def check(self, run, step, record):
+        """Raise `Transient`."""
+        raise Transient("nobody answers")
+
+
+class _Refuses(ToyMove.handlers["ready"].__class__):  # type: ignore[name-defined,misc]
+    """May not act."""
+
+    def allowed(self, run, step):
+        """Fail."""
+        return ToyMove.handlers["clean"].check(run, step, None)
+
+
+def test_a_step_that_is_not_allowed_is_waited_for_and_then_refused(world: World) -> None:
+    """Nothing was changed by it; what is wrong is in the sentence."""
+    run = world.begin().run
+    world.move.handlers = {**world.move.handlers, "ready": _Refuses()}
+    world.target.write("scratch", "yes")
+    before = world.clock.now_ms()
+    with pytest.raises(Rejected, match="was not started, nothing was changed by it: T03: there is a scratch"):
+        world.drive(run)
+    assert world.clock.now_ms() - before >= 30_000
+    world.target.write("scratch", "no")
+    assert isinstance(world.drive(run), Ended)
+
+
+def test_a_member_that_restarts_is_no_failure(world: World) -> None:
+    """What heals while patience lasts heals."""
+    run = world.begin().run
+    world.move.handlers = {**world.move.handlers, "ready": _Refuses()}
+    world.target.write("scratch", "yes")
+    world.clock.on_sleep.append(lambda _s: world.target.write("scratch", "no"))
+    assert isinstance(world.drive(run), Ended)
+
+
+def test_a_process_does_some_phases_and_pauses_before_the_first_other(world: World) -> None:
+    """As an Airflow task does its part."""
+    run = world.begin().run
+    paused = world.drive(run, phases=frozenset({"ask", "prepare"}))
+    assert isinstance(paused, Paused)
+    assert paused.step.phase == "people"
+    assert isinstance(world.drive(run), Ended)
+
+
+def test_runs_of_a_cluster_and_of_its_groups_exclude_each_other(world: World) -> None:
+    """Whichever is open is named; another cluster's is no matter; a preview is in nobody's way."""
+    run = world.begin().run
+
+    class OfCluster(ToyMove):
+        name = "toys"
+        scope = "cluster"
+
+        def target(self, ports, request):
+            return type(super().target(ports, request))(kind="cluster", name=request.cluster)
+
+    def begins(cluster: str, *, execute: bool = True) -> str:
+        request, options = ToyRequest(cluster=cluster), world.options()
+        move = OfCluster()
+        return begin(move, world.tools(), world.target, request, options, execute=execute).run
+
+    with pytest.raises(Conflict, match=f"run {run} of group toy is planned"):
+        begins("c")
+    begins("c", execute=False)
+    with pytest.raises(Conflict, match=run):
+        world.begin()
+    other = begins("d")
+    with pytest.raises(Conflict, match=f"run {other} of cluster d"):
+        world.begin(request=ToyRequest(cluster="d"))
+    reject(world.claim(run), "not wanted")
+    assert begins("c")
+
+
+def test_a_run_is_begun_once_for_an_origin_and_never_for_what_is_not_ready(world: World) -> None:
+    """A task that is repeated makes no second run."""
+    first = world.begin(origin="dag/1")
+    assert world.begin(origin="dag/1") == first
+    assert request_differences(first, ToyRequest(colour="blue")) == (
+        "colour: the run has 'green', asked for is 'blue'",
+    )
+    reject(world.claim(first.run), "")
+    world.target.write("burned", "yes")
+    with pytest.raises(Rejected, match="T00: burned is yes"):
+        world.begin()
+    world.move.heals = frozenset({"T00"})
+    world.clock.on_sleep.append(lambda _s: world.target.write("burned", "no"))
+    healed = world.begin(options={"patience_s": 30})
+    reject(world.claim(healed.run), "")
+    world.target.write("colour", "green")
+    with pytest.raises(Rejected, match="nothing to do"):
+        world.begin()
+
+
+def test_a_run_is_driven_on_its_own_target_and_in_its_own_direction(world: World) -> None:
+    """Another target is refused; one that cannot tell may only go back; a turned run goes not forward."""
+    run = world.begin().run
+    world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
+    world.target.asleep = True
+    with pytest.raises(Transient):
+        world.claim(run)
+    world.target.asleep = False
+    begin_roll_back(world.claim(run), "start")
+    with pytest.raises(Conflict, match="is being rolled back"):
+        world.drive(run, direction="forward")
+    world.target.asleep = True
+    claimed = world.claim(run)
+    world.target.asleep = False
+    assert isinstance(drive(claimed), Ended)
+
+    class Elsewhere(ToyMove):
+        def target(self, ports, request):
+            return type(super().target(ports, request))(kind="group", name="toy", within="other")
+
+    again = world.begin().run
+    world.move = Elsewhere()
+    with pytest.raises(Rejected, match="what answers is group toy in 'other'"):
+        world.claim(again)
+
+
+def test_evidence_is_sealed_before_the_run_is_closed(world: World) -> None:
+    """Seal, digest, state: a process that dies at the seal is followed by one that seals."""
+    run = world.begin().run
+
+    def dies(name: str, state: RunState) -> dict[str, str]:
+        raise Killed
+
+    with pytest.raises(Killed):
+        world.drive(run, seal=dies)
+    assert world.state(run) is RunState.RUNNING
+    assert world.kinds(run)[-1] is EventKind.SEALING, "what is to be sealed is journaled before"
+    sealed: list[RunState] = []
+    world.drive(run, seal=lambda _n, state: sealed.append(state) or {"sha256": "ab"})
+    assert sealed == [RunState.FINALISED]
+    assert world.kinds(run)[-2:] == [EventKind.SEALED, EventKind.CLOSED]
+
+
+def test_proofs_that_were_changed_after_they_were_journaled_are_broken(world: World) -> None:
+    """The judge holds each file against what was journaled of it."""
+    run = world.begin().run
+
+    class Meddles:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == "11 prove/judge" and point is CrashPoint.AFTER_ACT:
+                job = world.record_of(run, "prove/compare").result["spark_job"]
+                file = Path(job["output"]) / "verdict.json"
+                file.write_text(file.read_text() + " ")
+
+    with pytest.raises(Broken, match="changed since"):
+        world.drive(run, Meddles())
+
+
+def test_a_run_that_is_over_is_watched(world: World) -> None:
+    """The latest one without a name; what it came to is in the history of the closed run."""
+    with pytest.raises(Rejected, match="no run of toy is over"):
+        watch(world.move, world.tools(), world.target)
+    run = world.begin().run
+    with pytest.raises(Rejected, match="only a run of toy that is over"):
+        watch(world.move, world.tools(), world.target, run)
+    world.drive(run)
+    assert watch(world.move, world.tools(), world.target).outcome is Outcome.PASS
+    world.target.write("colour", "blue")
+    assert watch(world.move, world.tools(), world.target, run).outcome is Outcome.FAIL
+    assert world.kinds(run)[-2:] == [EventKind.JUDGED, EventKind.JUDGED]
+    assert [each.run for each in statuses(world.runs)] == [run]
+
+
+def test_the_soak_keeps_a_failure_and_its_looks(world: World) -> None:
+    """A failure in it stays one; after the point of no return there is only a stop."""
+    run = world.begin().run
+    failed = []
+
+    class Spoils:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step.endswith("soak/soak") and point is CrashPoint.AFTER_READ_BACK and not failed:
+                failed.append(world.target.write("burned", "half"))
+
+    stopped = world.drive(run, Spoils())
+    assert isinstance(stopped, Stopped)
+    assert "there is no rollback any more" in stopped.checked.detail
+    world.target.write("burned", "yes")
+    again = world.drive(run)
+    assert isinstance(again, Stopped), "the failure stays one"
+    assert world.kinds(run).count(EventKind.NOTED) == 2
