@@ -15,9 +15,7 @@ import secrets
 import select
 import socket
 import ssl
-import stringprep
 import time
-import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -184,8 +182,6 @@ def log_in(ask: Ask, messages: MessagesOf, settings: Mapping[str, Any]) -> None:
     user, password = settings["sasl_plain_username"], settings["sasl_plain_password"]
     for key, value in (("sasl.username", user), ("sasl.password", password)):
         _refuse_unsent(key, value)
-        if mechanism in _HASHES:
-            _refuse_unprepared(key, value)
     if mechanism in _HASHES:
         _scram(exchange, mechanism, user, password)
     else:
@@ -193,7 +189,8 @@ def log_in(ask: Ask, messages: MessagesOf, settings: Mapping[str, Any]) -> None:
 
 
 def _scram(exchange: Callable[[bytes], bytes], mechanism: str, user: str, password: str) -> None:
-    """RFC 5802 without channel binding; the server proves that it knows the password too."""
+    """RFC 5802 without channel binding; the server proves that it knows the password too. As Kafka's brokers
+    and librdkafka do, the texts are sent as they are (no SASLprep)."""
     scram = Scram(mechanism, user, password, nonce=secrets.token_urlsafe(_NONCE_BYTES))
     try:
         scram.verify(exchange(scram.proof(exchange(scram.first()))))
@@ -205,19 +202,6 @@ def _refuse_unsent(key: str, text: str) -> None:
     """Null characters set the parts of PLAIN apart; halves of a surrogate pair have no bytes."""
     if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
         raise LoginRefused(f"{key} has a null character or half of a surrogate pair: choose another")
-
-
-def _refuse_unprepared(key: str, text: str) -> None:
-    """SASLprep (RFC 4013) maps spaces, drops what is not seen, and normalises. Kafka's brokers and librdkafka
-    leave it out, other servers do not: a text that it changes means two different logins."""
-    mapped = "".join(
-        " " if stringprep.in_table_c12(each) else each for each in text if not stringprep.in_table_b1(each)
-    )
-    if unicodedata.ucd_3_2_0.normalize("NFKC", mapped) != text:
-        raise LoginRefused(
-            f"{key} has characters that SASLprep (RFC 4013) changes, such as ligatures or spaces that do not "
-            "break, and servers disagree whether to do so: choose another"
-        )
 
 
 class Scram:
