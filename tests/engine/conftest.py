@@ -1,16 +1,22 @@
-"""A world of the toy move with each kind of journal."""
+"""The toy move is a package of its own, as a stranger's would be; it is found by its entry point."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from toy_world import World
 
-from groupshift.adapters.sqlalchemy.runs import SqlRuns
-from groupshift.ports.runs import Runs
-from groupshift_testing.runs import MemoryRuns
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
+
+from toy_world import World  # noqa: E402
+
+from groupshift.adapters.sqlalchemy.runs import SqlRuns  # noqa: E402 - the path comes first
+from groupshift.ports.runs import Runs  # noqa: E402
+from groupshift_testing.runs import MemoryRuns  # noqa: E402
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -41,7 +41,7 @@ from groupshift.engine.move import Answer, Handler, Move, Run, RunOptions, Stand
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
-from groupshift.errors import Broken, Conflict, Rejected
+from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 from groupshift_testing.clock import ManualClock
@@ -307,6 +307,42 @@ def test_what_is_accepted_is_what_was_shown_last() -> None:
         stopped = stage.drive(accept="01 p/do")
         assert isinstance(stopped, Stopped)
     assert isinstance(stage.drive(accept="01 p/do"), Ended)
+
+
+def test_a_claim_cannot_accept_what_it_has_shown_itself() -> None:
+    """A sensor that keeps its token is no second process."""
+    step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ACCEPTABLE)
+    stage = Stage(Small(step, do=Act(said(Outcome.FAIL))))
+    stage.drive()
+    options = RunOptions(who="ann", holder="cli", accept="01 p/do")
+    same = claim(stage.move, stage.tools(), stage.done, stage.runs.find(stage.run), options, anew=False)
+    assert same.token == 1
+    assert isinstance(drive(same), Stopped)
+    assert isinstance(stage.drive(accept="01 p/do"), Ended)
+
+
+def test_a_process_that_is_overtaken_right_before_a_resumed_act_changes_nothing() -> None:
+    """The fence is read between what it asks and what it does."""
+    overtakes = []
+
+    def allowed() -> Checked:
+        if overtakes:
+            stage.runs.claim(stage.run, "other", 1, anew=True, take_over=True)
+        return PASSED
+
+    stage = Stage(Small(DO, do=Act(allowed=allowed)))
+
+    class Dies:
+        def reached(self, _step: str, point: CrashPoint) -> None:
+            if point is CrashPoint.AFTER_ACT:
+                raise Killed
+
+    with pytest.raises(Killed):
+        stage.drive(Dies())
+    overtakes.append(1)
+    with pytest.raises(Fenced):
+        stage.drive()
+    assert stage.done == ["do"]
 
 
 def test_what_was_journaled_and_told_nobody_was_not_shown() -> None:

@@ -8,24 +8,25 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from toy_move.move import ToyMove
-from toy_world import BACK, BURN, MOVED, Killed, KillOnce, World, no, nobody, until, yes
+from toy_move.move import ToyMove, ToyRequest
+from toy_world import BACK, MOVED, Killed, KillOnce, World, no, nobody, yes
 
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine import registry
-from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import require_held
 from groupshift.engine.gates import answer
 from groupshift.engine.move import Answer, Run
-from groupshift.engine.progress import Asks, Ended, Stopped, Waits
-from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.progress import Ended
+from groupshift.engine.roll_back import begin_roll_back, rollback_of
 from groupshift.engine.run import advance, drive
 from groupshift.engine.status import report_of, status_of
-from groupshift.errors import Conflict, Fenced, Rejected, Void
+from groupshift.errors import Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, Runs
+
+BURN = "16 burn/burn"
 
 
 def test_the_toy_is_found_by_its_entry_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,156 +222,89 @@ def test_it_is_taken_over_at_each_step(quick: World, number: int) -> None:
     assert len(quick.target.acts()) == 5
 
 
-def test_an_approval_becomes_void_when_the_target_changes_while_somebody_thinks(world: World) -> None:
-    """The answer is void, what changed is named, and the gate is asked again in place."""
+def test_what_repeats_is_done_by_each_process_until_the_point_of_no_return(world: World) -> None:
+    """Three processes, three looks; after the burning none."""
     run = world.begin().run
-    asked = []
+    hold = lambda q: None if "burn" in q.gate else yes(q)  # noqa: E731
+    for _ in range(3):
+        world.drive(run, decide=hold)
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == 3
+    same = world.claim(run, anew=False)
+    same.options = world.options(decide=hold)
+    drive(same)
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == 3
 
-    def slowly(question):
-        asked.append(question)
-        if len(asked) == 1:
-            world.target.write("owner", "eve")
-        return yes(question)
+    class Stop:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == BURN and point is CrashPoint.AFTER_ACT:
+                raise Killed
 
-    ended = world.drive(run, decide=slowly)
-    assert isinstance(ended, Ended)
-    assert asked[1].changes == ("owner name: ann is now eve",)
-    assert asked[0].fingerprint != asked[1].fingerprint
-    assert [each.gate for each in asked] == ["01 ask/approve plan"] * 2 + ["15 go/approve burn"]
+    with pytest.raises(Killed):
+        world.drive(run, Stop())
+    looks = world.kinds(run, "13 go/ready").count(EventKind.INTENDED)
+    world.drive(run)
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == looks == 4
+    assert world.end() == MOVED
 
 
-def test_an_approval_becomes_void_between_the_answer_and_the_act(world: World) -> None:
-    """Patience first, then the gate again; it stays void although the change is taken back."""
+def test_an_irreversible_act_that_was_only_written_down_closes_nothing(world: World) -> None:
+    """Killed before it was made: it is asked anew, and the rollback is open."""
     run = world.begin().run
-    claimed = world.claim(run)
-    until(claimed, advance, [Asks])
-    question = advance(claimed)
-    assert isinstance(question, Asks)
-    answer(claimed, question.question.gate, yes(question.question))
-    while world.record_of(run, "prepare/snapshot before") is None:
-        advance(claimed)
-    advance(claimed)
-    world.target.write("owner", "eve")
-    waits = advance(claimed)
-    assert isinstance(waits, Waits)
-    assert "owner name: ann is now eve" in waits.checked.detail
-    assert world.target.values()["colour"] == "red"
-    again = until(claimed, advance, [Asks])
-    assert isinstance(again, Asks)
-    assert again.question.gate == "01 ask/approve plan"
-    world.target.write("owner", "ann")
-    assert isinstance(advance(claimed), Asks)
-    with pytest.raises(Void, match="owner name: eve is now ann"):
-        answer(claimed, again.question.gate, yes(again.question))
-    assert isinstance(drive(claimed), Ended)
-    assert world.kinds(run).count(EventKind.VOIDED) == 2
+
+    class Stop:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == BURN and point is CrashPoint.AFTER_JOURNAL:
+                raise Killed
+
+    with pytest.raises(Killed):
+        world.drive(run, Stop())
+    before = world.kinds(run, "13 go/ready").count(EventKind.INTENDED)
+    world.drive(run, decide=nobody, phases=frozenset({"go"}))
+    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == before + 1
+    assert begin_roll_back(world.claim(run), "start")
+    world.drive(run)
+    assert world.end() == {**world.end(), **BACK}
 
 
-def test_evidence_that_was_altered_makes_an_approval_void(world: World) -> None:
-    """An approval rests on the snapshots that were there."""
+def test_the_rollback_is_closed_by_what_is_observed(world: World) -> None:
+    """Somebody else burned it: the move's own observation closes the way back."""
     run = world.begin().run
     world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
+    world.target.write("burned", "yes")
+    with pytest.raises(Rejected, match="T09: burned is yes"):
+        begin_roll_back(world.claim(run), "start")
+
+
+def test_a_run_that_was_taken_back_may_be_taken_further_back(world: World) -> None:
+    """What is undone is not undone again; the same rollback begins once."""
+    run = world.begin().run
+    world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
+    world.target.write("lamp", "on")
     claimed = world.claim(run)
-    asks = until(claimed, advance, [Asks])
-    assert isinstance(asks, Asks)
-    folder = Path(world.record_of(run, "prepare/snapshot before").result["folder"])
-    (folder / "values.json").write_text("{}")
-    with pytest.raises(Void, match="evidence 03 prepare/snapshot before"):
-        answer(claimed, asks.question.gate, yes(asks.question))
+    plan = rollback_of(claimed, "prepared")
+    assert plan is not None
+    assert [each.name for each in plan.steps] == ["back/set lamp", "settle/unset"]
+    assert begin_roll_back(claimed, "prepared")
+    assert begin_roll_back(claimed, "prepared")
+    drive(claimed)
+    assert world.end()["colour"] == "green"
+    world.target.write("lamp", "on")
+    with pytest.raises(Rejected, match="does not go back to 'moon'"):
+        begin_roll_back(world.claim(run), "moon")
+    begin_roll_back(world.claim(run), "start")
+    world.drive(run)
+    assert world.end() == {**world.end(), **BACK}
+    begun = [each.body for each in world.runs.events(run) if each.kind is EventKind.ROLLBACK_BEGUN]
+    assert [(each["number"], each["to"]) for each in begun] == [(1, "prepared"), (2, "start")]
+    assert [what for what, _ in world.target.acts()].count("started no") == 1
+    assert [what for what, _ in world.target.acts()].count("lamp off") == 2
 
 
-def test_a_void_approval_ends_the_run_where_the_move_says_so(world: World) -> None:
-    """Nothing was changed; the target is free for another plan."""
-    world.move.void_ends = True
-    run = world.begin().run
-
-    def change(question):
-        world.target.write("owner", "eve")
-        return yes(question)
-
-    ended = world.drive(run, decide=change)
-    assert isinstance(ended, Ended)
-    assert ended.closing.state is RunState.REJECTED
-    assert "owner name: ann is now eve" in ended.closing.reason
-    assert world.begin().run != run
-
-
-def test_a_no_to_the_plan_changes_nothing_and_frees_the_target(world: World) -> None:
-    """A no is always taken."""
-    run = world.begin().run
-    stopped = world.drive(run, decide=no)
-    assert isinstance(stopped, Stopped)
-    assert stopped.closing is not None
-    assert (stopped.closing.state, stopped.closing.verdict) == (RunState.REJECTED, Verdict.FAIL)
-    assert world.end()["colour"] == "red"
-    assert world.begin().run != run
-
-
-@pytest.mark.parametrize("frees", [True, False])
-def test_a_no_to_a_later_gate_stops_there(quick: World, *, frees: bool) -> None:
-    """With the rollback open; whether the target is free is the move's."""
-    quick.move.stop_frees = frees
-    run = quick.begin().run
-    stopped = quick.drive(run, decide=lambda q: no(q) if "burn" in q.gate else yes(q))
-    assert isinstance(stopped, Stopped)
-    assert quick.state(run) is (RunState.MOVED if frees else RunState.RUNNING)
-    assert quick.end()["burned"] == "no"
-    if frees:
-        assert stopped.closing is not None
-        assert stopped.closing.verdict is Verdict.INCONCLUSIVE
-    else:
-        ended = quick.drive(run)
-        assert isinstance(ended, Ended), "the next process asks again"
-    assert begin_roll_back(quick.claim(run), "start") if frees else True
-
-
-def test_nobody_there_leaves_the_run_open_and_an_answer_may_come_later(world: World) -> None:
-    """A process that stopped by itself holds the run no longer; an old no is not remembered."""
-    run = world.begin().run
-    stopped = world.drive(run, decide=nobody)
-    assert isinstance(stopped, Stopped)
-    assert stopped.waits
-    status = status_of(world.runs, run)
-    assert (status.stopped, status.question) == (True, "01 ask/approve plan")
-    assert status.waits_for == "gate 01 ask/approve plan waits for an answer"
-    gate = world.claim(run, holder="airflow", anew=False)
-    shown = [e for e in gate.events("01 ask/approve plan") if e.kind is EventKind.GATE_SHOWN][-1]
-    given = Answer(choice=Choice.APPROVE, who="bob", fingerprint=shown.body["fingerprint"])
-    answer(gate, "01 ask/approve plan", given)
-    answer(gate, "01 ask/approve plan", given)
-    ended = world.drive(run, holder="airflow", decide=lambda q: None if "plan" in q.gate else yes(q))
-    assert isinstance(ended, Ended)
-    assert world.kinds(run, "01 ask/approve plan").count(EventKind.GATE_SHOWN) == 1
-    assert world.kinds(run, "01 ask/approve plan").count(EventKind.GATE_ANSWERED) == 1
-
-
-def test_answers_that_cannot_be_used_are_refused(world: World) -> None:
-    """Wrong gate, wrong choice, nobody, never shown, too old, not by who asked."""
-    world.approvers = Approvers(names=("bob", "ann"), four_eyes=True)
-    run = world.begin().run
-    claimed = world.claim(run)
-    asks = until(claimed, advance, [Asks])
-    assert isinstance(asks, Asks)
-    gate, shown = asks.question.gate, asks.question.fingerprint
-
-    def give(choice: Choice = Choice.APPROVE, who: str = "bob", fingerprint: str = shown) -> None:
-        answer(claimed, gate, Answer(choice=choice, who=who, fingerprint=fingerprint))
-
-    with pytest.raises(Rejected, match="does not fit gate"):
-        give(Choice.GO_ON)
-    with pytest.raises(Rejected, match="names nobody"):
-        give(who="")
-    with pytest.raises(Rejected, match=r"approval\.four_eyes"):
-        give(who="ann")
-    with pytest.raises(Rejected, match="let one of them answer"):
-        give(who="carol")
-    with pytest.raises(Conflict, match="never showed that"):
-        give(fingerprint="0" * 64)
-    with pytest.raises(Conflict, match="has no gate"):
-        answer(claimed, "99 x", Answer(choice=Choice.APPROVE, who="bob", fingerprint=shown))
-    world.clock.sleep(world.move.gate_expiry_s + 10)
-    with pytest.raises(Conflict, match="longer than"):
-        give()
-    give(Choice.REJECT, who="carol")
-    stopped = drive(claimed)
-    assert isinstance(stopped, Stopped)
+def test_a_later_run_of_the_target_forbids_the_rollback_of_an_earlier_one(world: World) -> None:
+    """It is named."""
+    first = world.begin().run
+    world.drive(first, decide=lambda q: no(q) if "burn" in q.gate else yes(q))
+    later = world.begin(request=ToyRequest(colour="blue")).run
+    world.drive(later, decide=lambda q: no(q) if "burn" in q.gate else yes(q))
+    with pytest.raises(Rejected, match=later):
+        begin_roll_back(world.claim(first), "start")

@@ -22,7 +22,19 @@ from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.runs import MemoryRuns
 
-CLEAN = "go/clean"
+MOVED = {
+    "colour": "green",
+    "size": "2",
+    "plugged": "yes",
+    "started": "yes",
+    "burned": "yes",
+    "finish": "done",
+    "lamp": "off",
+    "scratch": "no",
+    "owner": "ann",
+    "items": "2",
+}
+BACK = {"colour": "red", "size": "0", "plugged": "no", "started": "no", "burned": "no", "lamp": "off"}
 
 
 class Killed(BaseException):
@@ -162,19 +174,3 @@ def until(run: Run[Target], advance: Callable[[Run[Target]], Progress], stops: I
             return progress
         run.tools.clock.sleep(1)
     raise AssertionError("the run never came there")
-
-
-BURN = "16 burn/burn"
-MOVED = {
-    "colour": "green",
-    "size": "2",
-    "plugged": "yes",
-    "started": "yes",
-    "burned": "yes",
-    "finish": "done",
-    "lamp": "off",
-    "scratch": "no",
-    "owner": "ann",
-    "items": "2",
-}
-BACK = {"colour": "red", "size": "0", "plugged": "no", "started": "no", "burned": "no", "lamp": "off"}

@@ -1,4 +1,4 @@
-"""How a run of the toy move reacts: people, differences, jobs, failures, patience, exclusion, evidence."""
+"""The toy move where something fails, is refused, or is over."""
 
 from __future__ import annotations
 
@@ -6,98 +6,21 @@ from pathlib import Path
 
 import pytest
 from toy_move.move import ToyMove, ToyRequest
-from toy_world import BACK, BURN, MOVED, Killed, World, no, nobody, yes
+from toy_world import BACK, MOVED, Killed, World, yes
 
 from groupshift.domain.reactions import Choice, Reaction
 from groupshift.domain.run import Outcome, RunState, StepState
 from groupshift.domain.verdict import Verdict
-from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, request_differences
 from groupshift.engine.closing import reject
-from groupshift.engine.progress import Ended, Moved, Paused, Stopped
-from groupshift.engine.roll_back import begin_roll_back, rollback_of
+from groupshift.engine.progress import Ended, Stopped
+from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.status import statuses
 from groupshift.engine.watch import watch
 from groupshift.errors import Broken, Conflict, Rejected, Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
-
-
-def test_a_person_is_waited_for_by_name_and_told_again(world: World) -> None:
-    """The process ends; the same text comes again; once it was done the run goes on."""
-    world.plugs = False
-    run = world.begin().run
-    for _ in range(2):
-        stopped = world.drive(run)
-        assert isinstance(stopped, Stopped)
-        assert stopped.waits
-        assert stopped.step.name == "people/ask_person"
-    assert world.told.count("write yes into plugged") == 2
-    world.target.write("plugged", "yes")
-    assert isinstance(world.drive(run), Ended)
-    assert world.end() == MOVED
-
-
-def test_a_terminal_waits_for_a_person_as_for_anything_else(world: World) -> None:
-    """As long as patience lasts."""
-    world.plugs = False
-    run = world.begin().run
-    world.clock.on_sleep.append(lambda _s: world.target.write("plugged", "yes"))
-    assert isinstance(world.drive(run, waits_for_people=True), Ended)
-
-
-def test_what_repeats_is_done_by_each_process_until_the_point_of_no_return(world: World) -> None:
-    """Three processes, three looks; after the burning none."""
-    run = world.begin().run
-    hold = lambda q: None if "burn" in q.gate else yes(q)  # noqa: E731
-    for _ in range(3):
-        world.drive(run, decide=hold)
-    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == 3
-    same = world.claim(run, anew=False)
-    same.options = world.options(decide=hold)
-    drive(same)
-    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == 3
-
-    class Stop:
-        def reached(self, step: str, point: CrashPoint) -> None:
-            if step == BURN and point is CrashPoint.AFTER_ACT:
-                raise Killed
-
-    with pytest.raises(Killed):
-        world.drive(run, Stop())
-    looks = world.kinds(run, "13 go/ready").count(EventKind.INTENDED)
-    world.drive(run)
-    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == looks == 4
-    assert world.end() == MOVED
-
-
-def test_an_irreversible_act_that_was_only_written_down_closes_nothing(world: World) -> None:
-    """Killed before it was made: it is asked anew, and the rollback is open."""
-    run = world.begin().run
-
-    class Stop:
-        def reached(self, step: str, point: CrashPoint) -> None:
-            if step == BURN and point is CrashPoint.AFTER_JOURNAL:
-                raise Killed
-
-    with pytest.raises(Killed):
-        world.drive(run, Stop())
-    before = world.kinds(run, "13 go/ready").count(EventKind.INTENDED)
-    world.drive(run, decide=nobody, phases=frozenset({"go"}))
-    assert world.kinds(run, "13 go/ready").count(EventKind.INTENDED) == before + 1
-    assert begin_roll_back(world.claim(run), "start")
-    world.drive(run)
-    assert world.end() == {**world.end(), **BACK}
-
-
-def test_the_rollback_is_closed_by_what_is_observed(world: World) -> None:
-    """Somebody else burned it: the move's own observation closes the way back."""
-    run = world.begin().run
-    world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
-    world.target.write("burned", "yes")
-    with pytest.raises(Rejected, match="T09: burned is yes"):
-        begin_roll_back(world.claim(run), "start")
 
 
 def test_somebody_who_changes_the_target_sends_the_run_back(world: World) -> None:
@@ -116,70 +39,6 @@ def test_somebody_who_changes_the_target_sends_the_run_back(world: World) -> Non
     redo = next(each for each in world.runs.events(run) if each.kind is EventKind.REDO)
     assert redo.body["to"] == "05 prepare/count"
     assert world.record_of(run, "prepare/set size").intent["former"] == "0"
-
-
-def test_a_difference_is_accepted_exactly_as_it_was_shown(world: World) -> None:
-    """By the key of its step, after an earlier claim showed it, by an approver; the run never ends green."""
-    run = world.begin().run
-    world.target.write("scratch", "yes")
-    early = world.drive(run, accept="14 go/clean")
-    assert isinstance(early, Stopped)
-    assert early.waits, "nobody has shown it yet"
-    assert "--accept '14 go/clean'" in early.checked.detail
-    other = world.drive(run, accept="13 go/ready")
-    assert isinstance(other, Stopped)
-    world.approvers = Approvers(names=("bob",))
-    with pytest.raises(Rejected, match="may not approve"):
-        world.drive(run, accept="14 go/clean")
-    ended = world.drive(run, accept="14 go/clean", who="bob")
-    assert isinstance(ended, Ended)
-    assert (ended.closing.state, ended.closing.verdict) == (RunState.FINALISED, Verdict.FAIL)
-    assert "only accepted" in ended.closing.reason
-    assert world.record_of(run, "go/clean").result["accepted_by"] == "bob"
-
-
-def test_a_job_that_left_nothing_is_submitted_once_more_and_then_asked_about(world: World) -> None:
-    """An error is measured again; then somebody decides: go on is not among the answers."""
-    run = world.begin().run
-    submitted = []
-    asked = []
-
-    def decide(question):
-        asked.append(question)
-        return yes(question) if "approve" in question.gate else None
-
-    stopped = world.drive(run, submit=submitted.append, decide=decide)
-    assert isinstance(stopped, Stopped)
-    assert len(submitted) == 2
-    assert submitted[0].output != submitted[1].output, "each attempt has a folder of its own"
-    assert asked[-1].answers == (Choice.ROLL_BACK, Choice.STOP)
-    assert isinstance(world.drive(run), Ended)
-
-
-def test_a_job_whose_submitter_died_counts_when_it_names_exactly_these_inputs(world: World) -> None:
-    """The next process submits no other one."""
-    run = world.begin().run
-
-    def dies(job):
-        world.options().submit(job)
-        raise Killed
-
-    with pytest.raises(Killed):
-        world.drive(run, submit=dies)
-    jobs = []
-    world.drive(run, submit=jobs.append)
-    assert jobs == []
-    assert world.end() == MOVED
-
-
-def test_a_caller_that_submits_jobs_itself_gets_the_job_as_data(world: World) -> None:
-    """As an Airflow task does: the job is handed out, and the next task looks."""
-    run = world.begin().run
-    handed = world.drive(run, submit=None)
-    assert isinstance(handed, Moved)
-    assert handed.work is not None
-    world.options().submit(handed.work)
-    assert isinstance(world.drive(run), Ended)
 
 
 def test_a_failure_rolls_back_and_the_run_ends_red(world: World) -> None:
@@ -246,41 +105,6 @@ def test_a_failure_in_a_rollback_stops_and_stays_open(world: World) -> None:
     assert world.end() == {**world.end(), **BACK}
 
 
-def test_a_run_that_was_taken_back_may_be_taken_further_back(world: World) -> None:
-    """What is undone is not undone again; the same rollback begins once."""
-    run = world.begin().run
-    world.drive(run, decide=lambda q: None if "burn" in q.gate else yes(q))
-    world.target.write("lamp", "on")
-    claimed = world.claim(run)
-    plan = rollback_of(claimed, "prepared")
-    assert plan is not None
-    assert [each.name for each in plan.steps] == ["back/set lamp", "settle/unset"]
-    assert begin_roll_back(claimed, "prepared")
-    assert begin_roll_back(claimed, "prepared")
-    drive(claimed)
-    assert world.end()["colour"] == "green"
-    world.target.write("lamp", "on")
-    with pytest.raises(Rejected, match="does not go back to 'moon'"):
-        begin_roll_back(world.claim(run), "moon")
-    begin_roll_back(world.claim(run), "start")
-    world.drive(run)
-    assert world.end() == {**world.end(), **BACK}
-    begun = [each.body for each in world.runs.events(run) if each.kind is EventKind.ROLLBACK_BEGUN]
-    assert [(each["number"], each["to"]) for each in begun] == [(1, "prepared"), (2, "start")]
-    assert [what for what, _ in world.target.acts()].count("started no") == 1
-    assert [what for what, _ in world.target.acts()].count("lamp off") == 2
-
-
-def test_a_later_run_of_the_target_forbids_the_rollback_of_an_earlier_one(world: World) -> None:
-    """It is named."""
-    first = world.begin().run
-    world.drive(first, decide=lambda q: no(q) if "burn" in q.gate else yes(q))
-    later = world.begin(request=ToyRequest(colour="blue")).run
-    world.drive(later, decide=lambda q: no(q) if "burn" in q.gate else yes(q))
-    with pytest.raises(Rejected, match=later):
-        begin_roll_back(world.claim(first), "start")
-
-
 def test_a_patience_that_is_over_parks_judges_or_ends_as_the_step_says(quick: World) -> None:
     """Parked: the next process acts anew."""
     run = quick.begin().run
@@ -328,15 +152,6 @@ def test_a_member_that_restarts_is_no_failure(world: World) -> None:
     world.move.handlers = {**world.move.handlers, "ready": _Refuses()}
     world.target.write("scratch", "yes")
     world.clock.on_sleep.append(lambda _s: world.target.write("scratch", "no"))
-    assert isinstance(world.drive(run), Ended)
-
-
-def test_a_process_does_some_phases_and_pauses_before_the_first_other(world: World) -> None:
-    """As an Airflow task does its part."""
-    run = world.begin().run
-    paused = world.drive(run, phases=frozenset({"ask", "prepare"}))
-    assert isinstance(paused, Paused)
-    assert paused.step.phase == "people"
     assert isinstance(world.drive(run), Ended)
 
 
