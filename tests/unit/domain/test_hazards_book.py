@@ -28,7 +28,7 @@ from groupshift.domain.hazards_text import COMMAND, markdown
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Fix, Span, Touch, Version
 
-DOCS = Path(__file__).resolve().parents[4] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 STANDINGS = {
     Action.REFUSE: Standing.REFUSED,
     Action.ASK: Standing.ASKED,
