@@ -12,9 +12,10 @@ import pytest
 
 from groupshift.adapters.drivers.command import CommandReplacement, Programs
 from groupshift.adapters.drivers.manual import ManualReplacement
-from groupshift.bootstrap.drivers import fenced, nodes_file, replacement
+from groupshift.bootstrap.drivers import driver_of, fenced, nodes_file, replacement
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.driver import Accepted, ClientFence, ForPerson, NodeState, Replacement
+from groupshift_sandbox.replacement import SandboxReplacement
 from support.replacement_suite import *  # noqa: F403 - the suite's tests are this module's tests
 from support.replacement_suite import Driven, change
 
@@ -146,6 +147,15 @@ def test_the_file_chooses_the_driver(tmp_path: Path) -> None:
     assert isinstance(replacement(nodes_file(None)), ManualReplacement)
     path.write_text('driver = "sandbox"\n[sandbox]\nhome = "here"\n')
     assert nodes_file(path).table == {"home": "here"}
+
+
+def test_an_installed_driver_gets_its_table(tmp_path: Path) -> None:
+    """That of the sandbox works in the home that the table names."""
+    path = tmp_path / "nodes.toml"
+    path.write_text(f'driver = "sandbox"\n[sandbox]\nhome = "{tmp_path}"\ncluster = "kraft"\n')
+    driver = driver_of(path)
+    assert isinstance(driver, SandboxReplacement)
+    assert driver._home.root == tmp_path
 
 
 @pytest.mark.parametrize(
