@@ -93,6 +93,7 @@ class Small(Move[list[str]]):
     name = "small"
     scope = "group"
     request = Nothing
+    ports = list
     patience_s = 10
 
     def __init__(self, *steps: Step, **handlers: Handler[list[str]]) -> None:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from groupshift.domain.reactions import Choice, OnFail
+from groupshift.domain.requests import request_of
 from groupshift.domain.run import (
     IRREVERSIBLE,
     PASSED,
@@ -384,6 +385,9 @@ class Move(Protocol[P]):
     name: str
     scope: Literal["group", "cluster", "link"]
     request: type
+    """A dataclass of options (`groupshift.domain.requests`)."""
+    ports: type[P]
+    """What the move works with (`groupshift.bootstrap.moves` fills it)."""
     handlers: Mapping[str, Handler[P]]
     back_to: tuple[str, ...] = ("start",)
     on_fail: OnFail = OnFail.ROLL_BACK
@@ -418,8 +422,8 @@ class Move(Protocol[P]):
         return {}
 
     def request_from(self, data: Json) -> Any:
-        """Return the request of its JSON. Raises `Rejected` by its own ``__post_init__``."""
-        return self.request(**data)
+        """Return the request of its JSON. Raises `Rejected` for values that it does not take."""
+        return request_of(self.request, data)
 
     def fence(self, ports: P, run: str, token: int, when: Literal["claimed", "rolling_back"]) -> None:
         """Raise the fences outside the journal: a run that is approved or further was claimed, or a rollback

@@ -10,7 +10,7 @@ from groupshift.engine.move import Move
 from groupshift.errors import Rejected
 
 GROUP = "groupshift.moves"
-_BROUGHT = ("name", "scope", "request", "handlers", "look", "assess", "plan", "target")
+_BROUGHT = ("name", "scope", "request", "ports", "handlers", "look", "assess", "plan", "target")
 
 
 def _installed() -> Iterable[EntryPoint]:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, NewType, Protocol
 
 from groupshift.domain.evidence import Manifest, Moment, Row
 from groupshift.domain.ownership_history import Tenure
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.seal import StoredFile
 from groupshift.ports.journal import ClusterRun, RunStepRecord
+
+EvidenceFolder = NewType("EvidenceFolder", Path)
+"""The folder below which runs keep their snapshots and what is sealed of them."""
 
 
 class EvidenceStore(Protocol):

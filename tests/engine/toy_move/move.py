@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from groupshift.domain.requests import option
 from groupshift.domain.run import (
     IRREVERSIBLE,
     PASSED,
@@ -50,9 +51,10 @@ class Facts:
 class ToyRequest:
     """Which file, in which cluster, and the wanted colour."""
 
-    name: str = "toy"
-    cluster: str = "c"
-    colour: str = "green"
+    name: str = option("Name of the toy.", default="toy")
+    cluster: str = option("Its cluster.", default="c")
+    colour: str = option("Wanted colour.", default="green")
+    file: str = option("The SQLite file.", default="")
 
 
 class SetValue(Handler[File]):
@@ -269,6 +271,7 @@ class ToyMove(Move[File]):
     name = "toy"
     scope = "group"
     request = ToyRequest
+    ports = File
     back_to = ("start", "prepared")
     patience_s = 30
     handlers: Mapping[str, Handler[File]] = {

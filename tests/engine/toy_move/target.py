@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from groupshift.domain.run import SparkJob
 from groupshift.errors import Transient
+from groupshift.settings import Settings
 
 BEGINNING = {
     "colour": "red",
@@ -38,6 +40,12 @@ class Target:
     folder: Path
     on_act: Callable[[str, int], None] = _nothing
     asleep: bool = False
+
+    @classmethod
+    @contextmanager
+    def opened(cls, settings: Settings, request: Any) -> Iterator[Target]:
+        """Open the file that a request names, with evidence where the settings say."""
+        yield cls(file=Path(request.file), folder=Path(settings.evidence.root))
 
     def make(self) -> None:
         """Make the file as it is at first."""

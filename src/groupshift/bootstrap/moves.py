@@ -1,0 +1,188 @@
+"""The installed moves with the ports that each names, over the real adapters.
+
+The ``ports`` of a move is a frozen dataclass. Each field has a port as its type and is filled from `OPENERS`;
+connections open at first use. The ports of a move from elsewhere may have a class method
+``opened(settings, request)``, a context manager that returns them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
+from importlib.metadata import entry_points
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, get_type_hints
+
+from groupshift.adapters.system import SystemClock
+from groupshift.bootstrap.clusters import (
+    cluster_acts,
+    commit_hashes,
+    downgrade_views,
+    offset_restoring,
+    placement_views,
+    step_crash_points,
+    topic_expansion,
+)
+from groupshift.bootstrap.connect import cluster_snapshot_store, group_snapshots
+from groupshift.bootstrap.drivers import driver_of
+from groupshift.domain.run import SparkJob
+from groupshift.engine.approvers import Approvers
+from groupshift.engine.move import Move, Tools
+from groupshift.errors import Rejected
+from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
+from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, DowngradeViews, PlacementViews
+from groupshift.ports.driver import BrokerReplacement
+from groupshift.ports.evidence import EvidenceFolder
+from groupshift.ports.log import CommitHashes, OffsetsLog
+from groupshift.ports.runs import Runs
+from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.settings import Settings
+
+P = TypeVar("P")
+JOBS = "groupshift.jobs"
+"""Entry points of Spark jobs of moves from elsewhere: the module that spark-submit runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where runs work and remember: ``nodes`` is the file of who replaces nodes (None: a person),
+    ``timeout_s`` the time of one request to a server."""
+
+    settings: Settings
+    nodes: Path | None = None
+    timeout_s: float = 30.0
+
+
+class _Closing(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Closing)
+Opener = Callable[[Place, ExitStack], object]
+
+
+def _closed(make: Callable[..., C]) -> Opener:
+    """Open with the Kafka settings and the timeout; closed with the other ports."""
+
+    def opened(place: Place, stack: ExitStack) -> C:
+        port = make(place.settings.kafka, timeout_s=place.timeout_s)
+        stack.callback(port.close)
+        return port
+
+    return opened
+
+
+def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
+    from groupshift.spark.broker_source import Brokers
+    from groupshift.spark.copied_log import DirectLog
+
+    kafka = place.settings.kafka
+    return DirectLog(
+        Brokers(
+            bootstrap_servers=kafka.bootstrap_servers,
+            properties=kafka.properties,
+            timeout_s=place.timeout_s,
+        )
+    )
+
+
+def _evidence(place: Place, _stack: ExitStack) -> Path:
+    """The folder of the evidence. Raises `Rejected` where it is no local folder."""
+    root = place.settings.evidence.root
+    if "://" in root:
+        raise Rejected(f"evidence.root {root!r} is no local folder, which a run needs; name one")
+    return Path(root)
+
+
+OPENERS: Mapping[object, Opener] = {
+    BrokerReplacement: lambda place, _stack: driver_of(place.nodes),
+    ClusterActs: _closed(cluster_acts),
+    ClusterGroups: _closed(group_snapshots),
+    ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
+    CommitHashes: lambda _place, _stack: commit_hashes(),
+    DowngradeViews: _closed(downgrade_views),
+    EvidenceFolder: _evidence,
+    OffsetRestoring: _closed(offset_restoring),
+    OffsetsLog: _offsets_log,
+    PlacementViews: _closed(placement_views),
+    TopicExpansion: _closed(topic_expansion),
+}
+"""How each port is opened, by its type."""
+
+
+@contextmanager
+def opened(move: Move[P], place: Place, request: Any) -> Iterator[P]:
+    """Open the ports of a move, and close them at the end.
+
+    Raises:
+        Rejected: an address, a file or a folder cannot be used, or the move names a port that nobody opens.
+    """
+    own = getattr(move.ports, "opened", None)
+    if own is not None:
+        with own(place.settings, request) as ports:
+            yield ports
+        return
+    wanted = {each: kind for each, kind in get_type_hints(move.ports).items() if each in _fields(move.ports)}
+    lacks = [name for name, kind in wanted.items() if kind not in OPENERS]
+    if lacks:
+        raise Rejected(f"move {move.name} names ports that nobody opens: {', '.join(lacks)}")
+    with ExitStack() as stack:
+        yield move.ports(**{name: OPENERS[kind](place, stack) for name, kind in wanted.items()})
+
+
+def _fields(ports: Any) -> frozenset[str]:
+    return frozenset(each.name for each in fields(ports))
+
+
+@contextmanager
+def journal(settings: Settings) -> Iterator[Runs]:
+    """Open the journal of runs. Raises `Rejected` for a URL that cannot be used."""
+    from groupshift.adapters.sqlalchemy.runs import SqlRuns
+
+    runs = SqlRuns(settings.journal.url)
+    try:
+        yield runs
+    finally:
+        runs.close()
+
+
+def tools_of(runs: Runs, settings: Settings) -> Tools:
+    """Return what the engine itself needs."""
+    approval = settings.approval
+    return Tools(
+        runs=runs,
+        clock=SystemClock(),
+        crash=step_crash_points(os.environ),
+        approvers=Approvers(names=approval.approvers, four_eyes=approval.four_eyes),
+    )
+
+
+def request_of_job(job: SparkJob) -> ProofRequest:
+    """Return what spark-submit is asked for: the job's file, its arguments, its output.
+
+    Raises:
+        Rejected: no installed job has this name.
+    """
+    ours = {each.name: each for each in files("groupshift").joinpath("jobs").iterdir()}
+    if f"{job.job}.py" in ours:
+        return ProofRequest(job=str(ours[f"{job.job}.py"]), arguments=job.arguments, output=job.output)
+    found = entry_points(group=JOBS, name=job.job)
+    spec = find_spec(next(iter(found)).value) if found else None
+    if spec is None or spec.origin is None:
+        raise Rejected(f"no Spark job {job.job!r} is installed; install the move that brings it")
+    return ProofRequest(job=spec.origin, arguments=job.arguments, output=job.output)
+
+
+def submit(settings: Settings) -> Callable[[SparkJob], None]:
+    """Return what runs a Spark job to its end. It raises `Transient` when the job fails."""
+
+    def run(job: SparkJob) -> None:
+        from groupshift.adapters.spark_submit.submit import SparkSubmit
+
+        SparkSubmit(settings.spark).run(request_of_job(job))
+
+    return run
