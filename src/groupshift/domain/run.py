@@ -313,12 +313,14 @@ class Instruction:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkJob:
     """A Spark job as data. ``inputs`` maps each path to the SHA-256 of its manifest; ``output`` is the folder
-    of this attempt alone: a late job of a submitter that died cannot write into a newer attempt's."""
+    of this attempt alone: a late job of a submitter that died cannot write into a newer attempt's. ``beside``
+    is what else the act came to; it is journaled beside the job and is no part of its JSON."""
 
     job: str
     arguments: tuple[str, ...] = ()
     inputs: Mapping[str, str] = field(default_factory=dict)
     output: str = ""
+    beside: Json = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the job as JSON; `spark_job_from` reads it."""

@@ -7,7 +7,6 @@ import re
 from typing import Any, TypeVar
 
 from groupshift.domain.run import APPROVE, Findings, Plan, RunState, Target, canonical
-from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
 from groupshift.errors import Conflict, Fenced, Rejected, Transient
 from groupshift.ports.runs import RunRecord, Runs
@@ -25,7 +24,7 @@ def assess(
     while True:
         facts = move.look(ports, request)
         findings = move.assess(request, facts)
-        failed = [each for each in findings if each.verdict is Verdict.FAIL]
+        failed = move.obstacles(request, facts, findings)
         heals = bool(failed) and all(each.rule in move.heals for each in failed)
         if not heals or tools.clock.now_ms() >= until:
             return facts, findings
@@ -57,7 +56,7 @@ def begin(
     if execute:
         require_free(tools.runs, target)
     facts, findings = assess(move, tools, ports, request, patience_s=options.patience_s)
-    failed = [each.with_remedy for each in findings if each.verdict is Verdict.FAIL]
+    failed = [each.with_remedy for each in move.obstacles(request, facts, findings)]
     if failed:
         raise Rejected(f"{target} is not ready, nothing was journaled: {'; '.join(failed[:_SAID])}")
     plan = move.plan(request, facts)

@@ -26,7 +26,7 @@ _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 
 def current(run: Run[P]) -> Aspects:
     """Return what an approval would be given for now: the move's aspects, the plan and the evidence."""
-    facts = run.move.look(run.ports, run.request)
+    facts = run.move.glance(run.ports, run.request)
     records = run.records
     begun = frozenset(
         each.name for each in run.there.steps if each.key in records and not records[each.key].left_out

@@ -284,8 +284,8 @@ def act_data(made: Json | Instruction | SparkJob) -> Json:
     match made:
         case Instruction(text=text):
             return {INSTRUCTION: text}
-        case SparkJob():
-            return {JOB: made.as_json()}
+        case SparkJob(beside=beside):
+            return {**beside, JOB: made.as_json()}
         case _:
             return made
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from groupshift.domain.reactions import Choice, Reaction, Response, Situation, back, forward
+from groupshift.domain.reactions import Choice, OnFail, Reaction, Response, Situation, back, forward
 from groupshift.domain.run import (
     APPROVE,
     JUDGE,
@@ -72,7 +72,8 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
     said = "; ".join(checked.sentences)
     detail = f"{said}; correct that, or accept it with: groupshift continue {run.name} --accept '{step.key}'"
     if step.on_difference is OnDifference.ACCEPTABLE:
-        return replace(checked, outcome=Outcome.PERSON, detail=detail)
+        waits = run.move.on_fail is not OnFail.STOP
+        return replace(checked, outcome=Outcome.PERSON if waits else checked.outcome, detail=detail)
     return replace(checked, only_rollback_helps=True, detail=detail)
 
 

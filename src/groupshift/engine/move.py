@@ -346,6 +346,8 @@ class Handler(Protocol[P]):
 
     touches: bool = False
     """A person who only looked could not have done it: what repeats is not asked again after it."""
+    alters: bool = False
+    """It alters the target and leaves it so: nothing undoes it, and a rollback stays open all the same."""
 
     def allowed(self, run: Run[P], step: Step) -> Checked:
         """Whether it may act, asked right before the intent, again on resume, and by `Rehearse`. PASS and
@@ -408,9 +410,17 @@ class Move(Protocol[P]):
         """Return the facts; the only one that observes."""
         ...
 
+    def glance(self, ports: P, request: Any) -> Any:
+        """Return the facts that `fingerprint` needs, looked at before every act: `look` may read too much."""
+        return self.look(ports, request)
+
     def assess(self, request: Any, facts: Any) -> Findings:
-        """Judge whether a run may begin. Pure."""
+        """Judge the target. Pure."""
         ...
+
+    def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
+        """Return the findings of `assess` for which no run may begin. Pure."""
+        return tuple(each for each in findings if each.verdict is Verdict.FAIL)
 
     def plan(self, request: Any, facts: Any) -> Plan:
         """Return the plan, by `make_plan`. Pure."""
@@ -471,9 +481,10 @@ def undo_of(plan: Plan, begun: Mapping[str, StepRecord]) -> tuple[Step, ...]:
 
 
 def changes(move: Move[P], step: Step) -> bool:
-    """Return True for a step after whose begin something may have to be undone."""
+    """Return True for a step that changes the target."""
     undone = isinstance(step.undo, Step) or step.undo is IRREVERSIBLE or bool(step.undoes)
-    return undone or handler_of(move, step).touches
+    handler = handler_of(move, step)
+    return undone or handler.touches or handler.alters
 
 
 def handler_of(move: Move[P], step: Step) -> Handler[P]:
