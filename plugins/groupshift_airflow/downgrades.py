@@ -97,8 +97,8 @@ def _wanted(params: Any) -> Any:
 
 def _request(params: Any) -> Any:
     from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.versions import Version
+    from groupshift.moves.downgrade.releases import target_of
 
     return DowngradeRequest(
         target=target_of(params["to"], _coordinator(params)),

@@ -20,9 +20,9 @@ from groupshift.application import downgrade_run, expansion_run, run_engine
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_work import RunTerms, RunTools
 from groupshift.bootstrap.clusters import cluster_runs
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.journal import ClusterRun
 from groupshift_airflow import downgrades, expansions
 from support import simulated_downgrade, simulated_expansion

@@ -12,12 +12,12 @@ from typing import Any
 from groupshift.application import downgrade_run, expansion_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_engine import RunOutcome
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.versions import Version
 from groupshift.errors import GroupshiftError
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import ForPerson, Replacement
 from groupshift.ports.journal import ClusterRun, RunState

@@ -26,12 +26,12 @@ from groupshift.bootstrap.runs import RunPlace, open_downgrade, open_expansion
 from groupshift.cli.live import Agreed, LiveListener
 from groupshift.cli.runner import Runner, claim
 from groupshift.cli.terminal import Console
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.group_protocol import Kind, Protocol, Way
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.plan import MoveName, MoveRequest, Until, WayBack
 from groupshift.domain.step import RunStep
 from groupshift.domain.versions import Version
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.settings import KafkaSettings, Settings, load
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.down import down

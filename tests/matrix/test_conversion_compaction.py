@@ -19,7 +19,7 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.cluster_changes import LiveClusterActs
 from groupshift.adapters.kafka.views import LiveProtocolViews
 from groupshift.adapters.system import SystemClock
-from groupshift.domain.downgrade.run_plan import COMPACTING
+from groupshift.application.downgrade_plan import COMPACTING
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.partitions import TopicPartition

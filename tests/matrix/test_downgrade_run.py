@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groupshift.adapters.kafka.cluster_changes import topic_configs
-from groupshift.domain.downgrade.run_plan import COMPACTING
+from groupshift.application.downgrade_plan import COMPACTING
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of

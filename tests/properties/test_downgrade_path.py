@@ -6,11 +6,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groupshift.domain.downgrade.path import Compaction, Current, Standing, path
-from groupshift.domain.downgrade.releases import LINES, Target, target_of
 from groupshift.domain.versions import LEVELS, METADATA, Span, Version, met
 from groupshift.errors import Rejected
 from groupshift.log.releases import LOADERS, Coordinator
+from groupshift.moves.downgrade.releases import LINES, Compaction, Current, Standing, Target, path, target_of
 
 NAMES = (
     "group.version",

@@ -17,9 +17,9 @@ from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import begin, go_on, plan_run, turn_back
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_engine import Ended
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.versions import Version
 from groupshift.errors import Transient
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.journal import ClusterRun
 from support.kill_once import KillOnce

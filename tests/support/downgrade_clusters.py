@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from groupshift.domain.cluster import BrokerView, ClusterView, ListedGroup, Property, QuorumView
-from groupshift.domain.downgrade.releases import line_of_version
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.versions import METADATA, Version
+from groupshift.moves.downgrade.releases import line_of_version
 
 
 def listed(

@@ -6,18 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.cluster import ClusterView
-from groupshift.domain.downgrade import preflight
-from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.inventory import Inventory
-from groupshift.domain.downgrade.log import LogFacts, log_facts
-from groupshift.domain.downgrade.path import Path
-from groupshift.domain.downgrade.releases import Target
-from groupshift.domain.downgrade.steps import DowngradeStep, steps
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded, LogRecord, decode
+from groupshift.moves.downgrade.facts import DowngradeFacts, Inventory, LogFacts, log_facts
+from groupshift.moves.downgrade.plan import DowngradeStep, steps
+from groupshift.moves.downgrade.releases import Path, Target
+from groupshift.moves.downgrade.rules import ask
 from groupshift.ports.cluster import DowngradeViews
 from groupshift.ports.log import LogProgress, OffsetsLog
 
@@ -65,7 +62,7 @@ def assess_downgrade(
         groups=facts.groups,
         path=facts.path,
         steps=steps(facts),
-        judgement=Judgement(findings=preflight.ask(facts)),
+        judgement=Judgement(findings=ask(facts)),
         records=None if read is None else read.records,
         new_types={} if read is None else read.new_types,
     )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from groupshift.application.downgrade_plan import RunPlan, from_json, way_back
 from groupshift.application.run_account import RunAccount, account
 from groupshift.application.run_stretches import Stretch, stretches_of
-from groupshift.domain.downgrade.run_plan import RunPlan, from_json
-from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.step import RunAct, RunStep
 from groupshift.ports.journal import ClusterRun, RunStepRecord
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from groupshift.application.downgrade_plan import from_json
 from groupshift.application.run_demands import demand_move
-from groupshift.domain.downgrade.run_plan import from_json
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
 from groupshift.ports.journal import ClusterRun

@@ -8,13 +8,13 @@ from typing import Any
 from groupshift.application.downgrade_work import Work
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster import ClusterView
-from groupshift.domain.downgrade.inventory import InventoryGroup, inventory
-from groupshift.domain.downgrade.releases import GROUP, SHARE, STREAMS
 from groupshift.domain.facts import sentence_list
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
 from groupshift.log.replay import LoadOutcome
+from groupshift.moves.downgrade.facts import InventoryGroup, inventory
+from groupshift.moves.downgrade.releases import GROUP, SHARE, STREAMS
 from groupshift.ports.journal import RunStepRecord
 
 _CHURN_S = 1.0

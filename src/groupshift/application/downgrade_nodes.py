@@ -7,11 +7,10 @@ from typing import Any
 
 from groupshift.application.downgrade_work import Work
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.downgrade import preflight
-from groupshift.domain.downgrade.answered import no_go
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Transient
+from groupshift.moves.downgrade.rules import ask, no_go
 from groupshift.ports.journal import RunStepRecord
 
 
@@ -44,7 +43,7 @@ def _snapshots_there(work: Work, _step: RunStep, record: RunStepRecord) -> Look:
 
 def _prove(work: Work, _step: RunStep, _intent: Mapping[str, Any]) -> Mapping[str, Any]:
     facts = work.facts()
-    findings = preflight.ask(facts)
+    findings = ask(facts)
     bad = no_go(facts, findings)
     records = 0 if facts.log is None else facts.log.records
     return {

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from groupshift.application.downgrade_plan import RunPlan
 from groupshift.application.downgrade_work import Work
 from groupshift.application.run_work import Handler, Look
 from groupshift.domain.cluster import BrokerView, ClusterView
-from groupshift.domain.downgrade.path import Standing, standing
-from groupshift.domain.downgrade.releases import Target, line_of_version, target_of
-from groupshift.domain.downgrade.run_plan import RunPlan
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.versions import Version
 from groupshift.errors import Transient
+from groupshift.moves.downgrade.releases import Standing, Target, line_of_version, standing, target_of
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.journal import RunStepRecord
 

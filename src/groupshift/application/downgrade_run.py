@@ -12,20 +12,18 @@ from groupshift.application import (
     run_snapshots,
 )
 from groupshift.application.downgrade import DowngradeRequest, look_at
+from groupshift.application.downgrade_plan import RunPlan, asked_for, from_json, run_plan, to_json, way_back
 from groupshift.application.downgrade_stands import journaled
 from groupshift.application.downgrade_work import DowngradeTools, Work
 from groupshift.application.records import findings_data
 from groupshift.application.run_engine import Move, RunOutcome, StepStatus
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.downgrade import preflight
-from groupshift.domain.downgrade.answered import obstacles
-from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.run_plan import RunPlan, asked_for, from_json, run_plan, to_json
-from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.step import RunStep, asked_with
 from groupshift.domain.verdict import Finding
 from groupshift.errors import Rejected
+from groupshift.moves.downgrade.facts import DowngradeFacts
+from groupshift.moves.downgrade.rules import ask, obstacles
 from groupshift.ports.journal import ClusterRun, ClusterRuns
 
 MOVE: Move[Work] = Move(
@@ -71,7 +69,7 @@ def plan_run(tools: DowngradeTools, asked: DowngradeRequest, *, live: bool = Fal
     if asked.said is None:
         raise Rejected("say what the brokers run with --from, such as --from 4.3.1: the way back needs it")
     facts = look_at(tools.views, tools.log, asked)
-    findings = preflight.ask(facts)
+    findings = ask(facts)
     plan = run_plan(facts, live=live)
     steps = asked_with(plan.steps, checks=findings_data(findings), live=live)
     return PlannedRun(

@@ -17,11 +17,11 @@ from groupshift.cli.downgrade_run import BrokersOnly, back, run, status
 from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, one_cluster, settings, shown
 from groupshift.cli.run_report import report_of
 from groupshift.cli.terminal import Console, Table
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.domain.versions import METADATA, Version, name_of
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.settings import KafkaSettings
 
 To = Annotated[str, typer.Option("--to", metavar="RELEASE", help="The older release, such as 3.9.2.")]

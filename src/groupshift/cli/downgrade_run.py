@@ -12,6 +12,7 @@ import typer
 from groupshift.application import downgrade_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
+from groupshift.application.downgrade_plan import from_json
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_demands import demand_forward, demand_move
 from groupshift.bootstrap.drivers import driver_of
@@ -30,11 +31,10 @@ from groupshift.cli.run_options import (
 )
 from groupshift.cli.run_show import finish, show_back, show_planned, show_run
 from groupshift.cli.terminal import Console
-from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import from_json
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.journal import ClusterRun, ClusterRuns
 
 if TYPE_CHECKING:

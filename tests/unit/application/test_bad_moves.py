@@ -13,7 +13,6 @@ from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_run import begin, plan_run
 from groupshift.bootstrap import App
 from groupshift.domain.cluster import ClusterView
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.group_protocol import (
     BrokerSettings,
     Kind,
@@ -26,6 +25,7 @@ from groupshift.domain.plan import MoveName
 from groupshift.domain.rows import ClusterState
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
+from groupshift.moves.downgrade.releases import target_of
 from groupshift_testing.offset_brokers import MemoryProtocolViews
 from support.protocol_groups import broker, classic, view
 from support.simulated_downgrade import Group, World, tools_of, two_of_43

@@ -12,11 +12,11 @@ from groupshift.application.downgrade_run import begin, go_on, plan_run, turn_ba
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_demands import demand_forward
 from groupshift.application.run_engine import Ended
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Transient
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, NodeStatus, Replacement
 from groupshift.ports.journal import ClusterRun, RunState

@@ -12,12 +12,12 @@ from groupshift.application.downgrade_run import begin, go_on, plan_run, statuse
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.step import RunAct, RunStep, Stand
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Rejected
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.journal import ClusterRun, RunState
 from support.coordinator_story import commit
 from support.coordinator_vectors import T

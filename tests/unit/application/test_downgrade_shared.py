@@ -15,13 +15,13 @@ from groupshift.application.downgrade_run import begin, go_on, plan_run, statuse
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.run_engine import Ended
 from groupshift.domain.cluster import ClusterView
-from groupshift.domain.downgrade.known_bugs import bugs
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.step import RunAct
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Version
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.rules import bugs
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.journal import ClusterRun, RunState

@@ -231,8 +231,8 @@ def test_u01_a_process_that_waits_in_a_cluster_run_stops_when_it_is_taken_over()
     """Also while it only looks: the second process is named, nothing is journaled by the first."""
     from groupshift.application.downgrade import DowngradeRequest
     from groupshift.application.downgrade_run import begin, go_on, plan_run
-    from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.versions import Version
+    from groupshift.moves.downgrade.releases import target_of
     from support.simulated_downgrade import tools_of, two_of_43, yes
 
     tools = tools_of(two_of_43())
@@ -254,8 +254,8 @@ def test_u01_a_process_that_goes_on_with_a_claim_does_so_while_nobody_else_has_i
     """Whoever stopped by himself, waiting for somebody, holds the run no longer."""
     from groupshift.application.downgrade import DowngradeRequest
     from groupshift.application.downgrade_run import begin, go_on, plan_run
-    from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.versions import Version
+    from groupshift.moves.downgrade.releases import target_of
     from support.simulated_downgrade import tools_of, two_of_43, yes
 
     tools = tools_of(two_of_43())
@@ -274,9 +274,9 @@ def test_u01_a_cluster_run_that_is_taken_over_at_its_end_is_not_sealed_by_who_lo
     """Its evidence would be another one than the new holder journals."""
     from groupshift.application.downgrade import DowngradeRequest
     from groupshift.application.downgrade_run import begin, go_on, plan_run
-    from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.step import Stand
     from groupshift.domain.versions import Version
+    from groupshift.moves.downgrade.releases import target_of
     from support.simulated_downgrade import tools_of, two_of_43, yes
 
     tools = replace(tools_of(two_of_43()), seal=lambda *_: pytest.fail("sealed"))

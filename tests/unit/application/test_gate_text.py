@@ -537,9 +537,9 @@ def _planned(move: str, **terms: bool) -> Any:
     """A run of this move that may begin, over a simulated cluster."""
     from groupshift.application import downgrade_run, expansion_run
     from groupshift.application.downgrade import DowngradeRequest
-    from groupshift.domain.downgrade.releases import target_of
     from groupshift.domain.versions import Version
     from groupshift.log.releases import Coordinator
+    from groupshift.moves.downgrade.releases import target_of
     from support.simulated_downgrade import tools_of, two_of_43
     from support.simulated_expansion import committed
     from support.simulated_expansion import tools_of as expansion_tools

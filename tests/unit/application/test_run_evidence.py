@@ -13,11 +13,11 @@ from groupshift.adapters.parquet.snapshots import CommitHashFiles, ParquetCluste
 from groupshift.application import downgrade_run, expansion_run
 from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.run_pack import seal_run
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.rows import ClusterState
 from groupshift.domain.seal import pack_from_json
 from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord, StepState
 from support import simulated_downgrade, simulated_expansion
 from support.named_pipe import named_pipe

@@ -16,10 +16,10 @@ from groupshift.application.downgrade_run import MOVE, begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
 from groupshift.cli.main import main
 from groupshift.cli.run_show import show_planned
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.journal import RunState
 from groupshift.spark.run_report.sealing import ReportAndPack
 from support.simulated_downgrade import tools_of, two_of_43, yes

@@ -16,12 +16,12 @@ from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.pack import verify_folder
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_pack import verify_run
-from groupshift.domain.downgrade.releases import target_of
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.seal import State
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
+from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.evidence import SEALED
 from groupshift.ports.journal import RunState
 from groupshift.spark.downgrade_report.document import render

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from groupshift.domain.cluster import Property
-from groupshift.domain.downgrade.releases import Target
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS
 from groupshift.domain.tables import parsed, shipped, unique
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
+from groupshift.moves.downgrade.releases import Target
 
 _V37, _V39, _V40 = (Version.parse(text) for text in ("3.7.0", "3.9.0", "4.0.0"))
 INTER_BROKER = "inter.broker.protocol.version"
@@ -23,7 +23,7 @@ INTER_BROKER = "inter.broker.protocol.version"
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})", re.ASCII)
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _PROTOCOLS_SINCE = {"classic": _V37, "consumer": _V37, "share": _V39, "streams": _V40}
-FILE = "domain/downgrade/property_names.toml"
+FILE = "moves/downgrade/property_names.toml"
 """The table of names, below the package ``groupshift``."""
 _NAME = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)+", re.ASCII)
 

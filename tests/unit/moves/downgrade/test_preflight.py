@@ -8,11 +8,6 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.cluster import Asked, ClusterView, Property
-from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.log import LogFacts, log_facts
-from groupshift.domain.downgrade.preflight import RULES, ask
-from groupshift.domain.downgrade.properties import INTER_BROKER
-from groupshift.domain.downgrade.releases import LINES, Line, target_of
 from groupshift.domain.group_protocol import ASSIGNORS, PROTOCOLS, Kind
 from groupshift.domain.hazards import BOOK
 from groupshift.domain.placement import partition_of
@@ -20,6 +15,10 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import LEVELS, Version
 from groupshift.log import Decoded
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.facts import DowngradeFacts, LogFacts, log_facts
+from groupshift.moves.downgrade.properties import INTER_BROKER
+from groupshift.moves.downgrade.releases import LINES, Line, target_of
+from groupshift.moves.downgrade.rules import RULES, ask
 from support.coordinator_story import (
     PARTITIONS,
     classic,

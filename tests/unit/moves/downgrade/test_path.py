@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from groupshift.domain.downgrade.path import Compaction, Current, Path, Standing, path
-from groupshift.domain.downgrade.releases import LINES, target_of
 from groupshift.domain.versions import Version, line_of, met
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import LINES, Compaction, Current, Path, Standing, path, target_of
 
 MV, GV = "metadata.version", "group.version"
 OLD, NEW = Coordinator.OLD, Coordinator.NEW

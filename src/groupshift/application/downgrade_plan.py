@@ -1,26 +1,21 @@
-"""The plan of a downgrade as it is executed: every step as data with what undoes it, in one order, hashed.
-
-Made of `groupshift.domain.downgrade.steps`, with what executing adds: approvals, the go/no-go, a comparison
-after each node, and the configuration of the offsets topic that is put back.
-"""
+"""The plan of a downgrade as the old engine executes it, and what undoes it."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.inventory import of_kind
-from groupshift.domain.downgrade.properties import INTER_BROKER, misfits
-from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.steps import FORWARD_ONLY, Act, DowngradeStep, steps
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.plan import parts_of, written
-from groupshift.domain.step import RunAct, RunStep, compare_step, numbered
+from groupshift.domain.step import OnDifference, RunAct, RunStep, compare_step, numbered
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.facts import DowngradeFacts, of_kind
+from groupshift.moves.downgrade.plan import FORWARD_ONLY, Act, DowngradeStep, steps
+from groupshift.moves.downgrade.properties import INTER_BROKER, misfits
+from groupshift.moves.downgrade.releases import target_of
 
 COMPACTING: Mapping[str, str] = {
     "segment.ms": "1000",
@@ -227,3 +222,35 @@ def from_json(text: str) -> RunPlan:
     for name in ("coordinator", "running"):
         data[name] = Coordinator(data[name])
     return RunPlan(**data)
+
+
+def way_back(plan: RunPlan, begun: Iterable[str]) -> tuple[RunStep, ...]:
+    """What undoes the steps with these keys, last one first, after an approval of its own; steps that are
+    forward only, or change nothing, are left out."""
+    known = frozenset(begun)
+    undoing = [undo for each in reversed(plan.steps) if each.key in known for undo in _undo(plan, each)]
+    if not undoing:
+        return ()
+    nodes = [each for each in undoing if each.act is RunAct.REPLACE]
+    compared = compare_step("D", "C0", Comparison.DOWNGRADE, OnDifference.ANEW)
+    undoing[len(nodes) : len(nodes)] = [compared] if nodes else []
+    approve = RunStep(
+        key="", act=RunAct.APPROVE, subject="back", does=f"approve to undo {len(undoing)} steps"
+    )
+    return tuple(replace(each, key=f"back {each.key}") for each in numbered([approve, *undoing]))
+
+
+def _undo(plan: RunPlan, step: RunStep) -> Iterator[RunStep]:
+    match step.act:
+        case RunAct.REPLACE:
+            does = f"stop node {step.subject} cleanly, start {plan.now} over the same folder"
+            yield replace(step, does=does, proof="it is registered and in sync", args={"back": True})
+        case RunAct.LOWER:
+            yield replace(step, act=RunAct.RAISE, does=step.inverse, args={"to": step.args["from"]})
+        case RunAct.DELETE_CONFIGS:
+            yield replace(step, act=RunAct.SET_CONFIGS, does=step.inverse)
+        case RunAct.QUICKEN:
+            settle = next(each for each in plan.steps if each.act is RunAct.SETTLE)
+            yield settle
+        case _:
+            return

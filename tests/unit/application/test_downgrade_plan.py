@@ -6,20 +6,17 @@ import json
 
 import pytest
 
+from groupshift.application.downgrade_plan import RunPlan, from_json, run_plan, to_json, way_back
 from groupshift.domain.cluster import Asked, ClusterView
-from groupshift.domain.downgrade import preflight
-from groupshift.domain.downgrade.answered import no_go, obstacles
-from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.log import log_facts
-from groupshift.domain.downgrade.properties import INTER_BROKER
-from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import RunPlan, from_json, run_plan, to_json
-from groupshift.domain.downgrade.undoing import way_back
 from groupshift.domain.group_protocol import PROTOCOLS, Kind
 from groupshift.domain.step import Journaled, RunAct, Stand, next_of
 from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded
+from groupshift.moves.downgrade.facts import DowngradeFacts, log_facts
+from groupshift.moves.downgrade.properties import INTER_BROKER
+from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.rules import ask, no_go, obstacles
 from support.coordinator_story import commit, consumer_group, log
 from support.downgrade_clusters import broker, cluster, listed
 
@@ -122,11 +119,11 @@ def test_only_what_a_step_answers_may_be_wrong_at_the_beginning() -> None:
     """Then nothing may be wrong any more but what the new files leave out."""
     for of, rules in ((lowering, {"W07", "W10", "W11", "W14"}), (compacting, {"W07", "W16", "W17"})):
         found = of()
-        findings = preflight.ask(found)
+        findings = ask(found)
         assert rules <= {each.rule for each in no_go(found, findings)} | {"W14"}
         assert obstacles(found, findings) == ()
     ready = facts(cluster(broker(properties={PROTOCOLS: "classic,streams"})), "3.9.2", "4.3.1", [])
-    assert no_go(ready, preflight.ask(ready)) == ()
+    assert no_go(ready, ask(ready)) == ()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +142,7 @@ def test_what_no_step_answers_is_an_obstacle(view: ClusterView, to: str, rule: s
     file that needs more than leaving out, a version that ZooKeeper mode needs lowered first."""
     now = "3.9.2" if not view.kraft else "4.3.1"
     found = facts(view, to, now, log(commit("g")))
-    assert rule in {each.rule for each in obstacles(found, preflight.ask(found))}
+    assert rule in {each.rule for each in obstacles(found, ask(found))}
 
 
 def test_a_fresh_step_is_done_again_by_another_process_until_a_node_is_touched() -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from groupshift.application.downgrade_plan import from_json, run_plan, to_json
 from groupshift.domain.cluster import ClusterView, QuorumView
-from groupshift.domain.downgrade.answered import obstacles
-from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.log import LogFacts
-from groupshift.domain.downgrade.preflight import ask
-from groupshift.domain.downgrade.releases import target_of
-from groupshift.domain.downgrade.run_plan import from_json, run_plan, to_json
 from groupshift.domain.step import RunAct
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.domain.versions import Version
+from groupshift.moves.downgrade.facts import DowngradeFacts, LogFacts
+from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.rules import ask, obstacles
 from support.downgrade_clusters import broker, cluster, listed
 
 APART = QuorumView(leader=101, voters=(101, 102), high_watermark=70)

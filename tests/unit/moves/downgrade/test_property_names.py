@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from groupshift.domain.downgrade.properties import FILE, FIRST_LINE, read_names
 from groupshift.domain.tables import shipped
 from groupshift.errors import Rejected
+from groupshift.moves.downgrade.properties import FILE, FIRST_LINE, read_names
 
 TABLE = shipped(FILE)
 FAULTS = (

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.cluster import ClusterView
-from groupshift.domain.downgrade.facts import DowngradeFacts
-from groupshift.domain.downgrade.inventory import of_kind
-from groupshift.domain.downgrade.path import Compaction
-from groupshift.domain.downgrade.properties import INTER_BROKER, misfits, speaks_newer
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Kind
+from groupshift.moves.downgrade.facts import DowngradeFacts, of_kind
+from groupshift.moves.downgrade.properties import INTER_BROKER, misfits, speaks_newer
+from groupshift.moves.downgrade.releases import Compaction
 
 FORWARD_ONLY = "forward only"
 

@@ -1,0 +1,1 @@
+"""The moves, a package each; none imports another one."""
