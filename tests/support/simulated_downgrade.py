@@ -21,13 +21,17 @@ from groupshift.log import LogRecord
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.log.decode import Position
 from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.move import DowngradeMove
+from groupshift.moves.downgrade.ports import DowngradePorts
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.cluster_runs import MemoryClusterRuns
 from support.coordinator_story import PARTITIONS, Line, classic, commit, consumer_group, record, to_classic
 from support.downgrade_clusters import broker, cluster, listed
+from support.driven_moves import Comparisons, Driver
 
 OWN = "groupshift-compaction-0"
 NEWER = frozenset(range(3, 9))
@@ -268,6 +272,10 @@ class Shelf:
         self._world.snapshots[str(folder)] = state
         return ClusterManifest(cluster_id="cluster", taken_at_ms=1, digest="d", files=())
 
+    def digest(self, folder: Path) -> str:
+        """See `ClusterSnapshotStore`."""
+        return "d"
+
     def __call__(self, before: Path, after: Path, comparison: Comparison, *, live: bool) -> Compared:
         """See `SnapshotCompare`."""
         self._world.compares += 1
@@ -368,3 +376,21 @@ def one_of_39() -> World:
         features={"metadata.version": 8},
         topic={"cleanup.policy": "compact", "segment.ms": "604800000"},
     )
+
+
+def driver_of(world: World) -> Driver:
+    """Processes of the engine in this world."""
+    shelf = Shelf(world)
+    comparisons = Comparisons(compare=shelf)
+    ports = DowngradePorts(
+        views=world,
+        cluster=world,
+        log=world,
+        reader=shelf,
+        store=shelf,
+        commits=Hashes(world),
+        outcomes=comparisons,
+        nodes=world,
+        evidence=EvidenceFolder(Path("evidence")),
+    )
+    return Driver(move=DowngradeMove(), ports=ports, comparisons=comparisons)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from groupshift.domain.cluster import ClusterView
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Verdict
 from groupshift.domain.versions import Version
-from groupshift.errors import Rejected
-from groupshift.log import Decoded, LogRecord, decode
-from groupshift.moves.downgrade.facts import DowngradeFacts, Inventory, LogFacts, log_facts
+from groupshift.moves.downgrade.facts import Inventory
 from groupshift.moves.downgrade.plan import DowngradeStep, steps
 from groupshift.moves.downgrade.releases import Path, Target
 from groupshift.moves.downgrade.rules import ask
+from groupshift.moves.downgrade.views import look_at
 from groupshift.ports.cluster import DowngradeViews
 from groupshift.ports.log import LogProgress, OffsetsLog
 
@@ -66,32 +65,3 @@ def assess_downgrade(
         records=None if read is None else read.records,
         new_types={} if read is None else read.new_types,
     )
-
-
-def look_at(
-    views: DowngradeViews, log: OffsetsLog | None, asked: DowngradeRequest, told: LogProgress | None = None
-) -> DowngradeFacts:
-    """What the rules look at: the cluster, then its log. Raises as `assess_downgrade`."""
-    view = views.look()
-    read = None if log is None else _log(log, view, asked, told)
-    return DowngradeFacts(
-        view=view, target=asked.target, log=read, said=asked.said, brokers_only=asked.brokers_only
-    )
-
-
-def _log(log: OffsetsLog, view: ClusterView, asked: DowngradeRequest, told: LogProgress | None) -> LogFacts:
-    if not view.partitions and not asked.copied:
-        return LogFacts()
-    end = log.position()
-    odd = sorted(set(end) ^ set(range(view.partitions)))
-    if odd:
-        raise Rejected(
-            f"the log has other partitions of __consumer_offsets than the {view.partitions} of the cluster "
-            "(first: "
-            f"{odd[0]}); give a copy of all of them"
-        )
-    return log_facts(_decoded(log.read(end, None, told), view.partitions), asked.target)
-
-
-def _decoded(records: Iterable[LogRecord], partitions: int) -> Iterator[Decoded]:
-    return (decode(each, partitions=partitions) for each in records)

@@ -11,7 +11,7 @@ from groupshift.application import (
     run_engine,
     run_snapshots,
 )
-from groupshift.application.downgrade import DowngradeRequest, look_at
+from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_plan import RunPlan, asked_for, from_json, run_plan, to_json, way_back
 from groupshift.application.downgrade_stands import journaled
 from groupshift.application.downgrade_work import DowngradeTools, Work
@@ -24,6 +24,7 @@ from groupshift.domain.verdict import Finding
 from groupshift.errors import Rejected
 from groupshift.moves.downgrade.facts import DowngradeFacts
 from groupshift.moves.downgrade.rules import ask, obstacles
+from groupshift.moves.downgrade.views import look_at
 from groupshift.ports.journal import ClusterRun, ClusterRuns
 
 MOVE: Move[Work] = Move(

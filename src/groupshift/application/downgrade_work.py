@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from groupshift.application.downgrade import DowngradeRequest, look_at
+from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_plan import RunPlan, met
 from groupshift.application.run_work import RunTools, RunWork
 from groupshift.domain.versions import Version
 from groupshift.moves.downgrade.facts import DowngradeFacts
 from groupshift.moves.downgrade.releases import target_of
+from groupshift.moves.downgrade.views import look_at
 from groupshift.ports.changes import ClusterActs
 from groupshift.ports.cluster import DowngradeViews
 

@@ -39,7 +39,7 @@ from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.log import CommitHashes, OffsetsLog
 from groupshift.ports.runs import Runs
-from groupshift.ports.spark_jobs import ProofRequest
+from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
 
 P = TypeVar("P")
@@ -90,6 +90,12 @@ def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
     )
 
 
+def _outcomes() -> ComparisonOutcomes:
+    from groupshift.adapters.parquet.comparisons import ComparisonFolders
+
+    return ComparisonFolders()
+
+
 def _evidence(place: Place, _stack: ExitStack) -> Path:
     """The folder of the evidence. Raises `Rejected` where it is no local folder."""
     root = place.settings.evidence.root
@@ -104,6 +110,7 @@ OPENERS: Mapping[object, Opener] = {
     ClusterGroups: _closed(group_snapshots),
     ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
     CommitHashes: lambda _place, _stack: commit_hashes(),
+    ComparisonOutcomes: lambda _place, _stack: _outcomes(),
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,
     OffsetRestoring: _closed(offset_restoring),

@@ -45,10 +45,10 @@ _TRUTHS: Mapping[object, bool] = {True: True, False: False, "true": True, "false
 class Option:
     """One field of a request.
 
-    ``name`` is the field's, ``flag`` how the command line spells it. ``many``: it is given any number of
-    times, and the value is a tuple. ``choices`` are the values of a closed vocabulary, in their order.
-    ``default`` is `REQUIRED` where it has to be given. ``minimum`` and ``maximum`` bound a number (None: no
-    bound); ``optional``: None is a value."""
+    ``name`` is the field's, ``flag`` how the command line spells it (``from_`` is ``--from``). ``many``: it
+    is given any number of times, and the value is a tuple. ``choices`` are the values of a closed vocabulary,
+    in their order. ``default`` is `REQUIRED` where it has to be given. ``minimum`` and ``maximum`` bound a
+    number (None: no bound); ``optional``: None is a value."""
 
     name: str
     kind: Kind
@@ -63,7 +63,7 @@ class Option:
     @property
     def flag(self) -> str:
         """The option of the command line, such as ``--brokers-only``."""
-        return f"--{self.name.replace('_', '-')}"
+        return f"--{self.name.rstrip('_').replace('_', '-')}"
 
     @property
     def required(self) -> bool:

@@ -25,8 +25,8 @@ _UNCHANGED = frozenset({RunState.PLANNED, RunState.APPROVED})
 
 
 def current(run: Run[P]) -> Aspects:
-    """Return what an approval would be given for now: the move's aspects, the plan and the evidence."""
-    facts = run.move.glance(run.ports, run.request)
+    """Return what an approval would be given for now: the plan, the evidence, and on the way there the
+    move's aspects; the plan of a rollback was made of the facts of now."""
     records = run.records
     begun = frozenset(
         each.name for each in run.there.steps if each.key in records and not records[each.key].left_out
@@ -37,7 +37,10 @@ def current(run: Run[P]) -> Aspects:
         if record is not None and record.state is StepState.DONE:
             evidence.update(handler_of(run.move, step).evidence(run, step, record))
     plan = {"hash": run.plan.hash}
-    return {**run.move.fingerprint(facts, begun), "plan": plan, EVIDENCE: evidence}
+    aspects: Aspects = {}
+    if not run.going_back:
+        aspects = run.move.fingerprint(run.move.glance(run.ports, run.request), begun)
+    return {**aspects, "plan": plan, EVIDENCE: evidence}
 
 
 def differences(then: Aspects, now: Aspects) -> tuple[str, ...]:

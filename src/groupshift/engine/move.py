@@ -399,6 +399,8 @@ class Move(Protocol[P]):
     """A void approval of a plan that changed nothing ends the run; else it is asked again."""
     patience_s: int = 1800
     gate_expiry_s: int = 86_400
+    rolls_back_unseen: bool = False
+    """A rollback may begin although nothing answers: it starts what is dead. Then its facts are None."""
     heals: frozenset[str] = frozenset()
     """Rules of `assess` whose failure time may heal."""
 

@@ -33,7 +33,7 @@ def rollback_of(run: Run[P], to: str) -> Plan | None:
     if state is RunState.ROLLING_BACK and last and last[0].body["to"] == to:
         return None
     _require_last(run)
-    facts = run.move.look(run.ports, run.request)
+    facts = _facts(run)
     _require_open(run, facts)
     return run.move.roll_back_plan(run, begun_of(run), facts, to)
 
@@ -60,6 +60,15 @@ def begun_of(run: Run[P]) -> dict[str, StepRecord]:
         for each in run.there.steps
         if each.key in records and not records[each.key].left_out
     }
+
+
+def _facts(run: Run[P]) -> Any:
+    try:
+        return run.move.look(run.ports, run.request)
+    except Transient:
+        if not run.move.rolls_back_unseen:
+            raise
+        return None
 
 
 def _data(plan: Plan) -> Any:

@@ -101,6 +101,11 @@ class ClusterSnapshotStore(Protocol):
         Raises `Rejected` as `refuse`, `Transient` when it cannot be written (disk full)."""
         ...
 
+    def digest(self, folder: Path) -> str:
+        """Return the SHA-256 (hex) of a snapshot's manifest as it is now. Raises `Broken` where none can be
+        read."""
+        ...
+
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """The offsets of a snapshot, as they were written. Raises `Broken` when the manifest is not the one
         with this SHA-256 (hex), or a file is not as that says."""

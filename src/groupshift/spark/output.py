@@ -24,7 +24,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from groupshift.errors import Rejected, Transient
-from groupshift.foreign_files import made_anew, opened
+from groupshift.foreign_files import made_anew
 
 _ARROW = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "bool": pa.bool_()}
 
@@ -47,17 +47,6 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mappin
     schema = pa.schema([pa.field(name, _ARROW[kind]) for name, kind in columns.items()])
     with _beside(path) as part:
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), part)
-
-
-def files_of(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder, by path with the folder's own name, for the journal."""
-    found: dict[str, str] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            with opened(path, below=folder) as file:
-                named = path.relative_to(folder.parent).as_posix()
-                found[named] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 
 from groupshift.adapters.parquet import compare_inputs
+from groupshift.adapters.parquet.comparisons import files_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, Transient
 from groupshift.ports.spark_jobs import Compared
@@ -29,7 +30,7 @@ from groupshift.spark.batches.records import Keep
 from groupshift.spark.broker_source import Brokers, fetched_into
 from groupshift.spark.compare import differences
 from groupshift.spark.coordinator_log import decoding
-from groupshift.spark.output import files_of, room_in, write_text
+from groupshift.spark.output import room_in, write_text
 from groupshift.spark.session import large_session
 
 DIFFERENCES, VERDICT = "differences", "verdict.json"

@@ -71,9 +71,10 @@ def test_the_command_line_spells_it_with_dashes() -> None:
     @dataclass
     class Long:
         brokers_only: bool = option("Only brokers.", default=False)
+        from_: str = option("Where from.", default="")
 
-    Long.__annotations__ = {"brokers_only": bool}
-    assert options_of(Long)[0].flag == "--brokers-only"
+    Long.__annotations__ = {"brokers_only": bool, "from_": str}
+    assert [each.flag for each in options_of(Long)] == ["--brokers-only", "--from"]
 
 
 @pytest.mark.parametrize(

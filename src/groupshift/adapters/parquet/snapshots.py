@@ -65,6 +65,10 @@ class ParquetClusterSnapshots:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise Rejected(f"{folder} is not an empty folder: a snapshot is never overwritten; name another")
 
+    def digest(self, folder: Path) -> str:
+        """See the port."""
+        return hashlib.sha256(_bytes_of(folder / MANIFEST, FILE_BYTES)).hexdigest()
+
     def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
         """See the port."""
         document = load_object(_as_written(folder / MANIFEST, digest), "it", at_most=FILE_BYTES)
@@ -83,13 +87,17 @@ _FILE_LIMIT = 4 << 30
 _TOLD = frozenset(each.name for each in fields(OffsetRow))
 
 
-def _as_written(path: Path, digest: str) -> bytes:
+def _bytes_of(path: Path, at_most: int) -> bytes:
     try:
-        data = read(path, _FILE_LIMIT, below=path.parent)
+        return read(path, at_most, below=path.parent)
     except (OSError, ValueError) as failed:
         raise Broken(
             f"{path} of a snapshot cannot be read ({failed}): bring it back, nothing was changed"
         ) from failed
+
+
+def _as_written(path: Path, digest: str) -> bytes:
+    data = _bytes_of(path, _FILE_LIMIT)
     if hashlib.sha256(data).hexdigest() != digest:
         raise Broken(f"{path} was altered since the snapshot was taken: bring it back, nothing was changed")
     return data

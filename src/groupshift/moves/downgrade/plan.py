@@ -1,22 +1,41 @@
-"""The ordered plan of a downgrade as data: what is done, what must be seen before the next step, and what
-undoes it.
+"""The plan of a downgrade as data: the steps as an assessment shows them, the plan that the engine walks, and
+what undoes it.
 
-Nothing here acts. Source of the order: specs/group-coordinator.md §6.1; consumers come before brokers,
-since only the newer coordinator writes the tombstones of its own records.
+Nothing here acts. Consumers come before brokers: only the newer coordinator writes the tombstones of its own
+records (KIP-915).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from groupshift.domain.cluster import ClusterView
+from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.foreign_text import shell
 from groupshift.domain.group_protocol import Kind
+from groupshift.domain.run import (
+    NOTHING,
+    Json,
+    NoUndo,
+    OnDifference,
+    Plan,
+    Step,
+    StepRecord,
+    findings_data,
+    make_plan,
+    make_rollback,
+)
+from groupshift.engine.move import undo_of
+from groupshift.engine.snapshots import compare_step, snapshot_step
+from groupshift.errors import Rejected
+from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.facts import DowngradeFacts, of_kind
 from groupshift.moves.downgrade.properties import INTER_BROKER, misfits, speaks_newer
 from groupshift.moves.downgrade.releases import Compaction
+from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.rules import ask
 
 FORWARD_ONLY = "forward only"
 
@@ -206,3 +225,226 @@ def _nodes(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
             f"groupshift compare C0 C{node} --move downgrade has no difference",
             inverse="stop it cleanly, start the release of now over the same folder",
         )
+
+
+COMPACTING: Mapping[str, str] = {
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.001",
+    "delete.retention.ms": "100",
+    "min.compaction.lag.ms": "0",
+}
+"""What makes the offsets topic compact soon; measured with real brokers (docs/downgrade.md)."""
+APPROVE_BACK = "back"
+BEFORE_NODES, LEFT = "C0", "A"
+"""Snapshots before the first node is replaced, and of what is left."""
+BEGUN = ("convert", "compact", "features", "replace")
+"""Phases whose begun steps change what the plan was approved for."""
+
+
+def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
+    """Return the plan that the engine walks; it has no steps where there is no way.
+
+    Raises:
+        Rejected: nobody said what the brokers run: a rollback needs it.
+    """
+    if not request.from_:
+        raise Rejected("say what the brokers run with --from, such as --from 4.3.1: a rollback needs it")
+    found = steps(facts)
+    newest = max((each.coordinator for each in facts.view.brokers), default=Coordinator.OLD, key=_is_new)
+    about = {
+        "cluster_id": facts.view.cluster_id,
+        "release": facts.target.release,
+        "coordinator": facts.target.coordinator.value,
+        "now": str(facts.said or ""),
+        "running": newest.value,
+        "brokers": [each.node_id for each in facts.view.brokers],
+        "checks": findings_data(ask(facts)),
+    }
+    return make_plan(_executed(found, facts, request) if found else (), about)
+
+
+def _is_new(coordinator: Coordinator) -> bool:
+    return coordinator is Coordinator.NEW
+
+
+def met(facts: DowngradeFacts) -> dict[str, dict[str, str]]:
+    """Return what an approval is given for: consumer groups, features and brokers."""
+    groups = {
+        each.group: "consumer, " + ("without members" if each.empty else "with members")
+        for each in of_kind(facts.groups, Kind.CONSUMER)
+    }
+    brokers = {str(each.node_id): f"{each.line}, {each.coordinator.value}" for each in facts.view.brokers}
+    features = {name: str(level) for name, level in facts.view.finalised.items()}
+    return {"group": groups, "feature": features, "broker": brokers}
+
+
+def _executed(
+    found: tuple[DowngradeStep, ...], facts: DowngradeFacts, request: DowngradeRequest
+) -> Iterator[Step]:
+    base = ""
+    yield Step(phase="approve", kind="approve", subject="plan", does=f"approve this plan{_staying(facts)}")
+    for each in found:
+        if each.act is Act.SNAPSHOT and not base:
+            base = LEFT
+            yield snapshot_step("prepare", base, does=f"snapshot {base} of all groups")
+        elif each.act is Act.SNAPSHOT:
+            yield _prove(facts)
+            yield compare_step(
+                "go", (BEFORE_NODES, base), Comparison.DOWNGRADE, live=request.live, repeat=True
+            )
+        elif each.act is Act.COMPARE:
+            yield compare_step("convert", ("B", base), Comparison.PROTOCOL_BACK, live=request.live)
+            base = "B"
+        else:
+            yield from _one(each, facts, request)
+    if request.soak_s:
+        yield Step(
+            phase="soak",
+            kind="soak",
+            args={"seconds": request.soak_s, "every_s": 60},
+            does=f"look for {request.soak_s} s whether every group answers what it had",
+            proof="no offset is lower than before the first node",
+        )
+
+
+def _staying(facts: DowngradeFacts) -> str:
+    """Which nodes keep their release, where only brokers are replaced."""
+    nodes = ", ".join(map(str, facts.controllers))
+    return (
+        f": only brokers are replaced, controllers ({nodes}) keep their release" if facts.brokers_only else ""
+    )
+
+
+def _one(each: DowngradeStep, facts: DowngradeFacts, request: DowngradeRequest) -> Iterator[Step]:
+    match each.act:
+        case Act.COMPACT:
+            yield from _compacting(each)
+        case Act.DELETE_CONFIGS:
+            configs = dict(facts.view.group_configs[each.subject])
+            undo = Step(phase="features", kind="set-configs", subject=each.subject, does=each.inverse)
+            yield _step("features", each, args={"configs": configs}, undo=undo)
+        case Act.LOWER if each.subject == INTER_BROKER:
+            return  # with ZooKeeper: no run begins before it is lowered (W14)
+        case Act.LOWER:
+            level = next(lowered for lowered in facts.path.lowered if lowered.feature == each.subject)
+            undo = Step(
+                phase="features",
+                kind="raise",
+                subject=each.subject,
+                does=each.inverse,
+                args={"to": level.level},
+            )
+            yield _step("features", each, args={"to": level.to}, undo=undo)
+        case Act.EDIT_PROPERTIES:
+            return  # told to whoever replaces the node
+        case Act.REPLACE:
+            yield _replace(each, facts)
+            pair = (f"C{each.subject}", BEFORE_NODES)
+            yield compare_step("replace", pair, Comparison.DOWNGRADE, live=request.live)
+        case Act.AWAIT_SNAPSHOT:
+            yield _step("features", each)
+        case _:
+            yield _step("convert", each)
+
+
+def _replace(each: DowngradeStep, facts: DowngradeFacts) -> Step:
+    undo = Step(
+        phase="replace",
+        kind="replace",
+        subject=each.subject,
+        args={"back": True, "without": []},
+        does=f"stop node {each.subject} cleanly, start {facts.said} over the same folder",
+        proof="it is registered and in sync",
+    )
+    return _step("replace", each, args={"back": False, "without": _unknown(facts, each.subject)}, undo=undo)
+
+
+def _step(
+    phase: str, shown: DowngradeStep, *, args: Json | None = None, undo: Step | NoUndo = NOTHING
+) -> Step:
+    return Step(
+        phase=phase,
+        kind=shown.act.value,
+        subject=shown.subject,
+        args=args or {},
+        undo=undo,
+        does=shown.does,
+        proof=shown.proof,
+    )
+
+
+def _prove(facts: DowngradeFacts) -> Step:
+    return Step(
+        phase="go",
+        kind="prove",
+        subject=facts.target.release,
+        does=f"ask every rule again and replay the log as {facts.target} would",
+        proof="no rule fails: the first broker may be touched",
+        repeat=True,
+    )
+
+
+def _compacting(shown: DowngradeStep) -> Iterator[Step]:
+    said = ", ".join(f"{name}={value}" for name, value in COMPACTING.items())
+    topic = shown.subject
+    settle = Step(
+        phase="compact",
+        kind="settle-compaction",
+        subject=topic,
+        does="set it back to what was written down; delete groupshift's own groups",
+        proof="the broker tells what it told before; no broker lists those groups",
+    )
+    gate = "compact/approve forward-only"
+    yield Step(
+        phase="compact",
+        kind="approve",
+        subject="forward-only",
+        does=f"approve compacting {topic}: {FORWARD_ONLY}",
+    )
+    yield Step(
+        phase="compact",
+        kind="quicken-compaction",
+        subject=topic,
+        args={"wanted": dict(COMPACTING)},
+        undo=settle,
+        gate=gate,
+        does=f"write down what {topic} is configured with, then set {said}",
+        proof="the broker tells them",
+    )
+    yield Step(
+        phase="compact",
+        kind="compact",
+        subject=topic,
+        gate=gate,
+        does="commit to every partition, by groups of groupshift's own, until the cleaner is through",
+        proof="the log, read whole, holds no key of type 3 or above",
+    )
+    yield replace(settle, gate=gate)
+
+
+def _unknown(facts: DowngradeFacts, node: str) -> list[str]:
+    """Properties of a node's file that the older release does not take."""
+    files = [each.properties for each in facts.view.brokers if str(each.node_id) == node]
+    return [each.name for properties in files for each in misfits(properties, facts.target)]
+
+
+def rollback(there: Plan, begun: Mapping[str, StepRecord], number: int) -> Plan:
+    """Return what undoes the begun steps, last one first, after an approval of its own; conversions and a
+    compaction stay. What the nodes have then is compared before features are raised: a difference is a
+    person's to accept."""
+    undone = undo_of(there, begun)
+    if not undone:
+        return make_rollback((), number)
+    nodes = [each for each in undone if each.kind == "replace"]
+    compared = compare_step(
+        "replace", ("D", BEFORE_NODES), Comparison.DOWNGRADE, live=True, then=OnDifference.ACCEPTABLE
+    )
+    walked = [*nodes, *([compared] if nodes else []), *undone[len(nodes) :]]
+    approve = Step(
+        phase="approve",
+        kind="approve",
+        subject=APPROVE_BACK,
+        does=f"approve to undo {len(walked)} steps",
+    )
+    gate = f"approve/approve {APPROVE_BACK}"
+    return make_rollback((approve, *(replace(each, gate=gate) for each in walked)), number)

@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from groupshift.adapters.parquet.comparisons import files_of
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.spark_jobs import Compared
 from groupshift.spark.compare import comparing
-from groupshift.spark.output import files_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

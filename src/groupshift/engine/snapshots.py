@@ -1,0 +1,368 @@
+"""Steps that take all groups of a cluster, and that compare them with what they were. Whatever the move.
+
+A comparison takes a snapshot, and a Spark job compares it with an earlier one. The bytes of live commits are
+read with every snapshot: a record that nobody committed again is the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from groupshift.domain.equality_rules import FIELDS, PREFIX, Comparison, Field
+from groupshift.domain.rows import LISTED_TOO, ProblemRow
+from groupshift.domain.run import (
+    PASSED,
+    Checked,
+    Findings,
+    Json,
+    OnDifference,
+    Outcome,
+    SparkJob,
+    Step,
+    StepRecord,
+    findings_data,
+    spark_job_from,
+)
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.handlers import JOB
+from groupshift.engine.move import Handler, Run, Snapshot, Standing
+from groupshift.errors import Rejected, Transient
+from groupshift.log.commit_hashes import LiveCommit, differences, live_commits
+from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore
+from groupshift.ports.evidence import EvidenceFolder
+from groupshift.ports.log import CommitHashes, OffsetsLog
+from groupshift.ports.spark_jobs import Compared, ComparisonOutcomes
+
+RECORDS = "E90"
+"""The rule that live commits are the same, byte for byte."""
+FALLEN = "E92"
+"""The rule that groups still answer what a snapshot has of them."""
+WHOLE = "E91"
+"""The rule that a snapshot has no problems."""
+_SETS = (Field.GROUPS, Field.COMMITTED)
+"""Fields that are sets: of group ids, and of committed offsets."""
+_RESTARTING = frozenset({Comparison.PROTOCOL, Comparison.PROTOCOL_BACK})
+"""Members are restarted in between: they commit where they are when they stop."""
+_SAID = 10
+"""How many sentences are journaled; all are in the folder of the outcome."""
+
+
+class ClusterPorts(Protocol):
+    """The ports that these steps need."""
+
+    @property
+    def log(self) -> OffsetsLog:
+        """The log of the offsets topic."""
+
+    @property
+    def reader(self) -> ClusterGroups:
+        """Reads all groups."""
+
+    @property
+    def store(self) -> ClusterSnapshotStore:
+        """Keeps snapshots."""
+
+    @property
+    def commits(self) -> CommitHashes:
+        """Keeps the hashes of live commits beside them."""
+
+    @property
+    def outcomes(self) -> ComparisonOutcomes:
+        """Reads what a comparison left."""
+
+    @property
+    def evidence(self) -> EvidenceFolder:
+        """The folder of all runs."""
+
+
+C = TypeVar("C", bound=ClusterPorts)
+
+
+class Exceptions(Protocol[C]):
+    """What a move lets pass. The defaults let nothing pass but what is left of a topic that is gone."""
+
+    def has_log(self, run: Run[C]) -> bool:
+        """Return whether there is an offsets topic to read."""
+        return True
+
+    def harmless(self, run: Run[C], problem: ProblemRow) -> bool:
+        """Return True for a problem of a snapshot that needs nobody."""
+        return problem.of_leftover
+
+    def keeps(self, run: Run[C], commit: LiveCommit) -> bool:
+        """Return True for a record that has to stay where it is in the log."""
+        return True
+
+    def dropped(self, run: Run[C]) -> frozenset[tuple[str, str, int]]:
+        """Return the offsets (group, topic, partition) that a person let go of."""
+        return frozenset()
+
+    def residue(self, run: Run[C]) -> str:
+        """Return why groups may be listed twice, with the cure; empty: they may not."""
+        return ""
+
+
+class NoExceptions(Exceptions[C]):
+    """Lets nothing more pass."""
+
+
+class TakeClusterSnapshot(Handler[C]):
+    """Takes the snapshot ``step.subject`` of all groups, with the bytes of their live commits."""
+
+    def __init__(self, exceptions: Exceptions[C] | None = None) -> None:
+        self.exceptions: Exceptions[C] = exceptions or NoExceptions()
+
+    def act(self, run: Run[C], step: Step, intent: Json) -> Json | SparkJob:
+        """See `Handler`."""
+        return self.take(run, step)
+
+    def take(self, run: Run[C], step: Step) -> dict[str, Any]:
+        """Take it into a folder that no other attempt has; returns what is journaled of it. Raises as the
+        ports."""
+        ports = run.ports
+        folder = ports.evidence / run.name / run.attempt(step)
+        ports.store.refuse(folder)
+        state = ports.reader.take(None)
+        manifest = ports.store.write(folder, state)
+        problems = [each for each in state.problems if not self.exceptions.harmless(run, each)]
+        commits = self._commits(run)
+        path = folder.with_name(f"{folder.name}.commits.json")
+        return {
+            "folder": str(folder),
+            "groups": len(state.groups),
+            "manifest_sha256": manifest.digest,
+            "problems": [each.problem for each in problems[:_SAID]],
+            "offsets_known": all(each.of_listing or each.group is None for each in problems),
+            "commits": str(path),
+            "commits_sha256": ports.commits.write(path, commits),
+            "records": len(commits),
+        }
+
+    def _commits(self, run: Run[C]) -> tuple[LiveCommit, ...]:
+        if not self.exceptions.has_log(run):
+            return ()
+        log = run.ports.log
+        return live_commits(log.read(log.position()))
+
+    def check(self, run: Run[C], step: Step, record: StepRecord) -> Checked:
+        """Whether it is whole; one with problems is an error, and is taken anew."""
+        return self.whole(step, record) or PASSED
+
+    def whole(self, step: Step, record: StepRecord) -> Checked | None:
+        """Return what is wrong with a snapshot that has problems; None: it is whole."""
+        problems = record.result["problems"]
+        if not problems:
+            return None
+        reason = f"snapshot {step.subject} has problems: {'; '.join(problems)}"
+        found = Finding(rule=WHOLE, verdict=Verdict.ERROR, reason=reason, hint="cure that and run it again")
+        return Checked(outcome=Outcome.ERROR, findings=(found,))
+
+    def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
+        """See `Handler`."""
+        folder = Path(record.result["folder"])
+        return {step.key: run.ports.store.digest(folder)}
+
+
+class CompareClusters(TakeClusterSnapshot[C]):
+    """Takes the snapshot ``step.subject`` and compares it with ``args["base"]`` by the rules of
+    ``args["move"]``; with ``args["live"]`` commits went on in between.
+
+    A snapshot that is not whole is only compared where a person may accept that (`Exceptions.residue`)."""
+
+    def stands(self, run: Run[C], step: Step, record: StepRecord) -> Standing:
+        """Made when its Spark job left an outcome of exactly these snapshots, whoever submitted it."""
+        if JOB not in record.result or "folder" not in record.result:
+            return Standing.AS_MET
+        return Standing.MADE if self._outcome(run, step, record) is not None else Standing.AS_MET
+
+    def act(self, run: Run[C], step: Step, intent: Json) -> Json | SparkJob:
+        """Take the snapshot, and compare: in this process where it can submit jobs, else the caller does."""
+        record = run.records[step.key]
+        if self.stands(run, step, record) is Standing.MADE:
+            return dict(record.result)
+        taken = self.take(run, step)
+        if taken["problems"] and not (taken["offsets_known"] and self._acceptable(run, step)):
+            return taken
+        job = self._job(run, step, taken)
+        if run.options.submit is None:
+            return replace(job, beside=taken)
+        run.options.submit(job)
+        return {**taken, JOB: job.as_json()}
+
+    def _acceptable(self, run: Run[C], step: Step) -> bool:
+        return step.on_difference is not OnDifference.STOP and bool(self.exceptions.residue(run))
+
+    def _job(self, run: Run[C], step: Step, taken: Mapping[str, Any]) -> SparkJob:
+        base, move = run.snapshot(str(step.args["base"])), str(step.args["move"])
+        output = f"{taken['folder']}-{move}"
+        live = ("--live",) if step.args.get("live") else ()
+        return SparkJob(
+            job="compare",
+            arguments=(base.folder, str(taken["folder"]), "--output", output, "--move", move, *live),
+            inputs={
+                base.folder: base.manifest_sha256,
+                str(taken["folder"]): str(taken["manifest_sha256"]),
+            },
+            output=output,
+        )
+
+    def _outcome(self, run: Run[C], step: Step, record: StepRecord) -> Compared | None:
+        """What the job left, None where that is not about the snapshots of now."""
+        found = run.ports.outcomes.read(Path(spark_job_from(record.result[JOB]).output))
+        inputs = (run.snapshot(str(step.args["base"])).manifest_sha256, record.result["manifest_sha256"])
+        return found if found is not None and found.inputs == inputs else None
+
+    def check(self, run: Run[C], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        lacks = self.whole(step, record)
+        if lacks is not None and JOB not in record.result:
+            return lacks
+        found = self._outcome(run, step, record)
+        if found is None:
+            job = spark_job_from(record.result[JOB])
+            return Checked(
+                outcome=Outcome.ERROR,
+                detail=f"job {job.job} left no answer in {job.output} of these snapshots",
+            )
+        return self._judged(run, step, record, found, lacks.findings if lacks else ())
+
+    def _judged(
+        self, run: Run[C], step: Step, record: StepRecord, found: Compared, lacks: Findings
+    ) -> Checked:
+        findings, verdict = found.findings, found.verdict
+        if verdict is Verdict.FAIL and self._only_dropped(run, step, record, findings):
+            findings, verdict = _passed(findings), Verdict.PASS
+        findings = (*findings, *self._unlike(run, step, record))
+        if any(each.rule == RECORDS for each in findings):
+            verdict = Verdict.FAIL
+        outcome, detail = Outcome(verdict.value), ""
+        if lacks and outcome is Outcome.PASS:
+            residue = self.exceptions.residue(run)
+            listed = any(LISTED_TOO in each.reason for each in lacks)
+            outcome, detail = Outcome.FAIL, residue if listed else ""
+        if outcome is not Outcome.PASS and not detail:
+            detail = f"snapshot {step.subject} is not equal to {step.args['base']}"
+        result = {"outcome": dict(found.files), "findings": findings_data((*findings, *lacks))}
+        return Checked(outcome=outcome, findings=(*findings, *lacks), detail=detail, result=result)
+
+    def _only_dropped(self, run: Run[C], step: Step, record: StepRecord, findings: Findings) -> bool:
+        """Whether nothing differs but offsets that a person let go of, and groups that had no others."""
+        dropped = self.exceptions.dropped(run)
+        move = Comparison(step.args["move"])
+        sets = {f"{PREFIX[move]}{FIELDS[each].number:02d}" for each in _SETS}
+        if not dropped or any(each.verdict is Verdict.FAIL and each.rule not in sets for each in findings):
+            return False
+        base = run.snapshot(str(step.args["base"]))
+        after = Snapshot(
+            name=step.subject,
+            folder=str(record.result["folder"]),
+            manifest_sha256=str(record.result["manifest_sha256"]),
+            step=step.key,
+        )
+        before, now = (_offsets(run, each) for each in (base, after))
+        return before - now <= dropped and not now - before
+
+    def _unlike(self, run: Run[C], step: Step, record: StepRecord) -> Findings:
+        """One finding where live commits are not byte for byte as in the base. Records that were committed
+        again differ nowhere where commits go on, or members are restarted in between.
+
+        Raises `Broken` for files that were altered."""
+        base = self._result_of(run, str(step.args["base"]))
+        anew = bool(step.args.get("live")) or step.args["move"] in _RESTARTING
+        before, after = (
+            run.ports.commits.read(Path(each["commits"]), each["commits_sha256"])
+            for each in (base, record.result)
+        )
+        found = differences(before, after, anew=anew)
+        said = [str(each) for each in found if self.exceptions.keeps(run, each.now)]
+        if not said:
+            return ()
+        more = f"; and {len(said) - _SAID} more" if len(said) > _SAID else ""
+        reason = f"{'; '.join(said[:_SAID])}{more}"
+        return (Finding(rule=RECORDS, verdict=Verdict.FAIL, reason=reason),)
+
+    def _result_of(self, run: Run[C], name: str) -> Json:
+        """What is journaled of the snapshot of this name. Raises `Conflict` where there is none."""
+        return run.records[run.snapshot(name).step].result
+
+    def evidence(self, run: Run[C], step: Step, record: StepRecord) -> Mapping[str, str]:
+        """See `Handler`."""
+        found = self._outcome(run, step, record) if JOB in record.result else None
+        files = found.files if found is not None else {}
+        return {
+            **super().evidence(run, step, record),
+            **{f"{step.key} {name}": sha256 for name, sha256 in files.items()},
+        }
+
+
+def _offsets(run: Run[C], snapshot: Snapshot) -> frozenset[tuple[str, str, int]]:
+    rows = run.ports.store.offsets(Path(snapshot.folder), snapshot.manifest_sha256)
+    return frozenset((row.group, row.topic, row.partition) for row in rows)
+
+
+def _passed(findings: Iterable[Finding]) -> Findings:
+    return tuple(replace(each, verdict=Verdict.PASS) for each in findings)
+
+
+def snapshot_step(phase: str, name: str, *, does: str, gate: str = "") -> Step:
+    """Return the step that takes a snapshot."""
+    return Step(phase=phase, kind="snapshot", subject=name, does=does, proof="it has no problems", gate=gate)
+
+
+def compare_step(
+    phase: str,
+    pair: tuple[str, str],
+    move: Comparison,
+    *,
+    live: bool = False,
+    repeat: bool = False,
+    then: OnDifference = OnDifference.STOP,
+) -> Step:
+    """Return the step that takes a snapshot and compares it; ``pair`` is (its name, that of its base).
+
+    Raises `Rejected` for a snapshot that is compared with itself."""
+    name, base = pair
+    if name == base:
+        raise Rejected(f"snapshot {name} would be compared with itself")
+    return Step(
+        phase=phase,
+        kind="compare",
+        subject=name,
+        args={"base": base, "move": move.value, "live": live},
+        repeat=repeat,
+        on_difference=then,
+        does=f"snapshot {name} of all groups, compared with {base} by the rules of {move}",
+        proof="no problem and no difference",
+    )
+
+
+def fallen_offsets(run: Run[C], name: str) -> Findings:
+    """Judge whether every group answers now at least the offsets that a snapshot of the run has.
+
+    Raises:
+        Transient: a group does not answer.
+        Broken: the snapshot was altered.
+    """
+    snapshot = run.snapshot(name)
+    rows = run.ports.store.offsets(Path(snapshot.folder), snapshot.manifest_sha256)
+    kept = {(each.group, each.topic, each.partition): each.offset for each in rows if each.offset >= 0}
+    state = run.ports.reader.take(sorted({group for group, _, _ in kept}))
+    silent = [each.problem for each in state.problems if not (each.of_listing or each.of_leftover)]
+    if silent:
+        raise Transient(f"not every group answers: {silent[0]}; run it again")
+    now = {(each.group, each.topic, each.partition): each.offset for each in state.offsets}
+    said = [
+        f"group {group}, {topic}-{partition}: {offset} then, {now.get((group, topic, partition), 'none')} now"
+        for (group, topic, partition), offset in sorted(kept.items())
+        if now.get((group, topic, partition), -1) < offset
+    ]
+    if not said:
+        reason = f"{len(kept)} committed offsets of snapshot {name} are answered, none is lower"
+        return (Finding(rule=FALLEN, verdict=Verdict.PASS, reason=reason),)
+    more = f"; and {len(said) - _SAID} more" if len(said) > _SAID else ""
+    hint = "see who reset or deleted them, before clients read their records again"
+    reason = f"{'; '.join(said[:_SAID])}{more}"
+    return (Finding(rule=FALLEN, verdict=Verdict.FAIL, reason=reason, hint=hint),)

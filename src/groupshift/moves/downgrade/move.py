@@ -1,0 +1,98 @@
+"""The move ``downgrade``: brokers get an older release, or the old group coordinator, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from groupshift.domain.reactions import OnFail
+from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
+from groupshift.engine.handlers import Soak, own_handlers
+from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
+from groupshift.moves.downgrade import nodes, steps
+from groupshift.moves.downgrade.facts import DowngradeFacts
+from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, planned, rollback
+from groupshift.moves.downgrade.ports import DowngradePorts, Downgrading
+from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.downgrade.rules import ask, obstacles
+from groupshift.moves.downgrade.views import look_at
+
+
+class _Exceptions(Exceptions[DowngradePorts]):
+    def has_log(self, run: Downgrading) -> bool:
+        """Whether there is an offsets topic."""
+        return bool(run.ports.views.look().partitions)
+
+
+def _still_answered(run: Downgrading, _step: Step | None = None) -> Checked:
+    """Whether every group answers at least what it had before the first node."""
+    findings = fallen_offsets(run, BEFORE_NODES)
+    bad = [each for each in findings if each.verdict.value != "pass"]
+    return Checked(outcome=Outcome.FAIL if bad else Outcome.PASS, findings=findings)
+
+
+class DowngradeMove(Move[DowngradePorts]):
+    """See the module."""
+
+    name = "downgrade"
+    scope: Literal["group", "cluster", "link"] = "cluster"
+    request = DowngradeRequest
+    ports = DowngradePorts
+    on_fail = OnFail.STOP
+    stop_frees = False
+    void_ends = True
+    rolls_back_unseen = True
+    handlers: Mapping[str, Handler[DowngradePorts]] = {
+        **own_handlers(),
+        "snapshot": TakeClusterSnapshot(_Exceptions()),
+        "compare": CompareClusters(_Exceptions()),
+        "soak": Soak(_still_answered),
+        **steps.HANDLERS,
+        **nodes.HANDLERS,
+    }
+
+    def target(self, ports: DowngradePorts, request: DowngradeRequest) -> Target:
+        """See `Move`."""
+        return Target(kind="cluster", name=ports.reader.cluster_id())
+
+    def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
+        """See `Move`: the cluster, and all of its offsets log."""
+        return look_at(ports.views, ports.log, request)
+
+    def glance(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
+        """See `Move`: the cluster alone."""
+        return look_at(ports.views, None, request)
+
+    def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
+        """See `Move`."""
+        return ask(facts)
+
+    def obstacles(self, request: DowngradeRequest, facts: DowngradeFacts, findings: Findings) -> Findings:
+        """See `Move`: what no step answers."""
+        return obstacles(facts, findings)
+
+    def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
+        """See `Move`."""
+        return planned(request, facts)
+
+    def fingerprint(self, facts: DowngradeFacts, begun: Collection[str]) -> Aspects:
+        """See `Move`: what the plan was made for, until the run itself changes it."""
+        return {} if any(each.partition("/")[0] in BEGUN for each in begun) else met(facts)
+
+    def roll_back_plan(
+        self, run: Downgrading, begun: Mapping[str, StepRecord], facts: DowngradeFacts | None, to: str
+    ) -> Plan:
+        """See `Move`."""
+        return rollback(run.there, begun, len(run.rollbacks()) + 1)
+
+    def watch(self, run: Run[DowngradePorts]) -> Checked:
+        """See `Move`."""
+        return _still_answered(run)
+
+    def closing(self, run: Run[DowngradePorts], state: RunState) -> tuple[str, str]:
+        """See `Move`."""
+        if state is not RunState.MOVED:
+            return "", ""
+        about = run.there.about
+        return f"the brokers run {about['release']} with the {about['coordinator']} coordinator", ""

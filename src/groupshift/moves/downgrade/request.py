@@ -1,0 +1,44 @@
+"""What a downgrade is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupshift.domain.requests import option
+from groupshift.domain.versions import Version
+from groupshift.log.releases import Coordinator
+from groupshift.moves.downgrade.releases import Target, target_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DowngradeRequest:
+    """Raises `Rejected` for a release that is not known, or no version."""
+
+    to: str = option("The older release, such as 3.9.2.")
+    from_: str = option("What the brokers run, where they tell only its line.", default="")
+    coordinator: Coordinator | None = option(
+        "The group coordinator that the older release will run; without it its default.", default=None
+    )
+    live: bool = option("Consumers commit while the brokers are replaced.", default=False)
+    brokers_only: bool = option("Controllers of their own keep their release.", default=False)
+    soak_s: int = option(
+        "Seconds to look on whether every group answers what it had.", default=0, minimum=0, maximum=604_800
+    )
+
+    def __post_init__(self) -> None:
+        _ = (self.target, self.said)
+
+    @property
+    def target(self) -> Target:
+        """The release to go to."""
+        return target_of(self.to, self.coordinator)
+
+    @property
+    def copied(self) -> bool:
+        """A run reads the log at the brokers."""
+        return False
+
+    @property
+    def said(self) -> Version | None:
+        """What the brokers run, None where nobody said it."""
+        return Version.parse(self.from_, "--from") if self.from_ else None
