@@ -280,13 +280,14 @@ def test_the_soak_keeps_a_failure_and_its_looks(world: World) -> None:
     """A failure in it stays one; after the point of no return there is only a stop."""
     run = world.begin().run
     failed = []
+    usual = world.options().tell
 
-    class Spoils:
-        def reached(self, step: str, point: CrashPoint) -> None:
-            if step.endswith("soak/soak") and point is CrashPoint.AFTER_READ_BACK and not failed:
-                failed.append(world.target.write("burned", "half"))
+    def spoil(step, text) -> None:
+        usual(step, text)
+        if text.startswith("soaks for") and not failed:
+            failed.append(world.target.write("burned", "half"))
 
-    stopped = world.drive(run, Spoils())
+    stopped = world.drive(run, tell=spoil)
     assert isinstance(stopped, Stopped)
     assert "there is no rollback any more" in stopped.checked.detail
     world.target.write("burned", "yes")

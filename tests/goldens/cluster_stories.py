@@ -103,6 +103,19 @@ class Told:
         tools = self.recorded()
         self.move.turn_back(tools, yes(), tools.runs.find(run.run))
 
+    def take_over(self, run: Any) -> None:
+        """Another process claims the run."""
+        self.tools.runs.claim(run.run, "another", 1)
+
+    def latest(self) -> Any:
+        """The run that was begun last."""
+        return self.tools.runs.recent(1)[0]
+
+    @property
+    def last_act(self) -> str:
+        """The last act that can be undone."""
+        return LAST[self.move]
+
     def _decide(self, question: Any) -> bool:
         subject = question.step.subject
         answer = subject not in self.no
@@ -302,10 +315,7 @@ def _failed_and_back(prepare: Callable[[Any], None], repair: Callable[[Any], Non
 def _taken_over(told: Told) -> None:
     run = told.begin()
 
-    def take_over() -> None:
-        told.tools.runs.claim(run.run, "another", 1)
-
-    told.at["plan"] = take_over
+    told.at["plan"] = lambda: told.take_over(run)
     told_refusal(told, lambda: told.go_on(run))
 
 
@@ -342,14 +352,14 @@ def turned_back(told: Told, before: str = "") -> None:
     back when gone on with."""
     run = told.begin()
     with suppress(Killed):
-        told.go_on(run, before=before or LAST[told.move])
+        told.go_on(run, before=before or told.last_act)
     told.turn_back(run)
 
 
 def there_and_back(told: Told, before: str = "") -> None:
     """As `turned_back`, and all the way back."""
     turned_back(told, before)
-    told.go_on(told.tools.runs.recent(1)[0])
+    told.go_on(told.latest())
 
 
 def _killed_and_changed(before: str, change: Callable[[Any], None]) -> Story:
@@ -448,4 +458,4 @@ def _walked(told: Told, walk: Story) -> ClusterRun:
     if walk is there:
         return told.begin()
     walk(told)
-    return told.tools.runs.recent(1)[0]
+    return told.latest()

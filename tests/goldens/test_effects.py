@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from goldens import cluster_stories, group_stories
+from goldens import cluster_stories, driven_stories, group_stories
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, MoveName, Until
@@ -55,6 +55,15 @@ STORIES: dict[str, dict[str, Callable[[], Recorder]]] = {
 }
 
 
+_DRIVEN = {cluster_stories.from_43: driven_stories.from_43, cluster_stories.from_39: driven_stories.from_39}
+ENGINE: dict[str, dict[str, Callable[[], Recorder]]] = {
+    "downgrade": {
+        name: _of_cluster(_DRIVEN[make], story) for name, (make, story) in cluster_stories.DOWNGRADE.items()
+    },
+}
+"""Moves that the one engine drives, too, until it drives all."""
+
+
 def _retired(bench: group_stories.Told) -> str:
     return bench.plan(until=Until.RETIRE)
 
@@ -91,6 +100,13 @@ KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
 }
 
 
+ENGINE_KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
+    "downgrade to 3.9 there": lambda: cluster_stories.killed(driven_stories.from_43),
+    "downgrade to 3.4 there": lambda: cluster_stories.killed(driven_stories.from_39),
+    "downgrade back": lambda: cluster_stories.killed(driven_stories.from_43, cluster_stories.turned_back),
+}
+
+
 def _story_names() -> list[tuple[str, str]]:
     return [(move, name) for move, stories in STORIES.items() for name in stories]
 
@@ -102,13 +118,30 @@ def test_a_move_does_and_decides_what_it_did(move: str, name: str) -> None:
     assert deviations(kept(move)[name], STORIES[move][name](), RENAMES) == []
 
 
+@pytest.mark.parametrize(
+    ("move", "name"), [(move, name) for move, stories in ENGINE.items() for name in stories]
+)
+def test_the_engine_does_and_decides_what_the_move_did(move: str, name: str) -> None:
+    """As the old engine."""
+    assert deviations(kept(move)[name], ENGINE[move][name](), RENAMES) == []
+
+
 @pytest.mark.parametrize("name", KILLED)
 def test_a_move_that_was_killed_does_what_it_did(name: str) -> None:
     """At each crash point of each act, and then gone on with by another process."""
+    _hold_kills(name, KILLED[name]())
+
+
+@pytest.mark.parametrize("name", ENGINE_KILLED)
+def test_what_was_killed_on_the_engine_does_what_it_did(name: str) -> None:
+    """At each crash point of each act, and then gone on with by another process."""
+    _hold_kills(name, ENGINE_KILLED[name]())
+
+
+def _hold_kills(name: str, now: Mapping[str, list[str]]) -> None:
     done: dict[str, list[str]] = {}
     for each in kept("killed")[name]:
         done |= dict.fromkeys(each["at"], each["do"])
-    now = KILLED[name]()
     wanted = {renamed(at, RENAMES): [{"do": do, "reads": []} for do in lines] for at, lines in done.items()}
     assert wanted.keys() <= now.keys()
     wrong = {

@@ -13,7 +13,7 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import APPROVE, Checked, RunState, Step, StepState, canonical
 from groupshift.engine.closing import end
 from groupshift.engine.move import Answer, Aspects, Question, Run, changes, handler_of
-from groupshift.errors import Conflict, Rejected, Void
+from groupshift.errors import Conflict, GroupshiftError, Rejected, Void
 from groupshift.ports.runs import Event, EventKind, NewEvent
 
 P = TypeVar("P")
@@ -39,7 +39,7 @@ def current(run: Run[P]) -> Aspects:
     plan = {"hash": run.plan.hash}
     aspects: Aspects = {}
     if not run.going_back:
-        aspects = run.move.fingerprint(run.move.glance(run.ports, run.request), begun)
+        aspects = run.move.fingerprint(run.move.glance(run.ports, run.request, begun), begun)
     return {**aspects, "plan": plan, EVIDENCE: evidence}
 
 
@@ -133,21 +133,35 @@ def answer(run: Run[P], gate: str, given: Answer) -> None:
         Void: what was shown changed since. The gate is asked again, or, where the move says so and nothing
             was changed, the run is over.
     """
-    state = run.refresh().state
+    try:
+        counted = _takes(run, gate, given)
+    except GroupshiftError:
+        run.refresh()  # whoever lost the run is told that first
+        raise
+    run.refresh()  # the fence is read last: comparing takes its time
+    if counted:
+        return
+    body = {"choice": given.choice.value, "who": given.who, "fingerprint": given.fingerprint}
+    run.write(NewEvent(kind=EventKind.GATE_ANSWERED, step=gate, body=body))
+
+
+def _takes(run: Run[P], gate: str, given: Answer) -> bool:
+    """Whether the answer counts already. Raises as `answer` where it may not be taken."""
     step = run.plan.step(gate)
-    if step is None or not state.is_open:
-        raise Conflict(f"run {run.name} is {state} and has no gate {gate!r} to answer; nothing was changed")
+    if step is None or not run.record.state.is_open:
+        raise Conflict(
+            f"run {run.name} is {run.record.state} and has no gate {gate!r} to answer; nothing was changed"
+        )
     shown = [e for e in run.events(gate) if e.kind is EventKind.GATE_SHOWN]
     named = [e for e in shown if e.body["fingerprint"] == given.fingerprint]
     _require_usable(step, given, (named or shown)[-1:])
     last = answer_of(run, gate)
     if last and (last.body["choice"], last.body["fingerprint"]) == (given.choice.value, given.fingerprint):
-        return
+        return True
     if given.choice.value in _YES:
         run.require_approver(gate, given.who)
         _require_fresh(run, step, named)
-    body = {"choice": given.choice.value, "who": given.who, "fingerprint": given.fingerprint}
-    run.write(NewEvent(kind=EventKind.GATE_ANSWERED, step=gate, body=body))
+    return False
 
 
 def _require_usable(step: Step, given: Answer, shown: list[Event]) -> None:

@@ -46,7 +46,8 @@ def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
     """Look once and react. `Transient` counts as not settled."""
     checked = asked(lambda: handler_of(run.move, step).check(run, step, record), Outcome.WAIT)
     checked = _weighed(run, step, checked)
-    run.tools.crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
+    if checked.outcome is not Outcome.WAIT:
+        run.tools.crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
     if checked.detail:
         run.options.tell(step, checked.detail)
     if checked.redo_from and checked.outcome is not Outcome.ERROR:

@@ -412,8 +412,8 @@ class Move(Protocol[P]):
         """Return the facts; the only one that observes."""
         ...
 
-    def glance(self, ports: P, request: Any) -> Any:
-        """Return the facts that `fingerprint` needs, looked at before every act: `look` may read too much."""
+    def glance(self, ports: P, request: Any, begun: Collection[str]) -> Any:
+        """Return the facts that `fingerprint` needs, before every act: `look` may read too much for that."""
         return self.look(ports, request)
 
     def assess(self, request: Any, facts: Any) -> Findings:

@@ -8,7 +8,7 @@ from groupshift.domain.run import IRREVERSIBLE, Plan, RunState, StepRecord, Step
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run, Standing, handler_of
 from groupshift.errors import Rejected, Transient
-from groupshift.ports.runs import EventKind, NewEvent
+from groupshift.ports.runs import EventKind, NewEvent, RunRecord
 
 P = TypeVar("P")
 _NOTHING_DONE = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.APPROVED, RunState.REJECTED})
@@ -36,6 +36,15 @@ def rollback_of(run: Run[P], to: str) -> Plan | None:
     facts = _facts(run)
     _require_open(run, facts)
     return run.move.roll_back_plan(run, begun_of(run), facts, to)
+
+
+def require_begun(record: RunRecord) -> None:
+    """Raise `Rejected` for a run that was rejected or only planned: there is nothing to roll back."""
+    if record.state in {RunState.REJECTED, RunState.PREVIEW}:
+        raise Rejected(
+            f"run {record.run} is {record.state}: there is nothing to roll back; plan a new one with: "
+            f"groupshift {record.move} run --execute"
+        )
 
 
 def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:

@@ -23,6 +23,7 @@ from groupshift.domain.run import (
     SparkJob,
     Step,
     StepRecord,
+    StepState,
     findings_data,
     spark_job_from,
 )
@@ -174,15 +175,12 @@ class CompareClusters(TakeClusterSnapshot[C]):
 
     def stands(self, run: Run[C], step: Step, record: StepRecord) -> Standing:
         """Made when its Spark job left an outcome of exactly these snapshots, whoever submitted it."""
-        if JOB not in record.result or "folder" not in record.result:
+        if record.state is not StepState.ACTED or JOB not in record.result:
             return Standing.AS_MET
         return Standing.MADE if self._outcome(run, step, record) is not None else Standing.AS_MET
 
     def act(self, run: Run[C], step: Step, intent: Json) -> Json | SparkJob:
         """Take the snapshot, and compare: in this process where it can submit jobs, else the caller does."""
-        record = run.records[step.key]
-        if self.stands(run, step, record) is Standing.MADE:
-            return dict(record.result)
         taken = self.take(run, step)
         if taken["problems"] and not (taken["offsets_known"] and self._acceptable(run, step)):
             return taken

@@ -32,6 +32,10 @@ def _still_answered(run: Downgrading, _step: Step | None = None) -> Checked:
     return Checked(outcome=Outcome.FAIL if bad else Outcome.PASS, findings=findings)
 
 
+def _changing(begun: Collection[str]) -> bool:
+    return any(each.partition("/")[0] in BEGUN for each in begun)
+
+
 class DowngradeMove(Move[DowngradePorts]):
     """See the module."""
 
@@ -60,9 +64,11 @@ class DowngradeMove(Move[DowngradePorts]):
         """See `Move`: the cluster, and all of its offsets log."""
         return look_at(ports.views, ports.log, request)
 
-    def glance(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
-        """See `Move`: the cluster alone."""
-        return look_at(ports.views, None, request)
+    def glance(
+        self, ports: DowngradePorts, request: DowngradeRequest, begun: Collection[str]
+    ) -> DowngradeFacts | None:
+        """See `Move`: nothing once the run changes what was approved."""
+        return None if _changing(begun) else self.look(ports, request)
 
     def assess(self, request: DowngradeRequest, facts: DowngradeFacts) -> Findings:
         """See `Move`."""
@@ -76,9 +82,9 @@ class DowngradeMove(Move[DowngradePorts]):
         """See `Move`."""
         return planned(request, facts)
 
-    def fingerprint(self, facts: DowngradeFacts, begun: Collection[str]) -> Aspects:
+    def fingerprint(self, facts: DowngradeFacts | None, begun: Collection[str]) -> Aspects:
         """See `Move`: what the plan was made for, until the run itself changes it."""
-        return {} if any(each.partition("/")[0] in BEGUN for each in begun) else met(facts)
+        return {} if facts is None else met(facts)
 
     def roll_back_plan(
         self, run: Downgrading, begun: Mapping[str, StepRecord], facts: DowngradeFacts | None, to: str
