@@ -272,6 +272,10 @@ class Shelf:
         self._world.snapshots[str(folder)] = state
         return ClusterManifest(cluster_id="cluster", taken_at_ms=1, digest="d", files=())
 
+    def offsets(self, folder: Path, digest: str) -> tuple[OffsetRow, ...]:
+        """See `ClusterSnapshotStore`."""
+        return tuple(self._world.snapshots[str(folder)].offsets)
+
     def digest(self, folder: Path) -> str:
         """See `ClusterSnapshotStore`."""
         return "d"

@@ -47,6 +47,7 @@ _SETS = (Field.GROUPS, Field.COMMITTED)
 """Fields that are sets: of group ids, and of committed offsets."""
 _RESTARTING = frozenset({Comparison.PROTOCOL, Comparison.PROTOCOL_BACK})
 """Members are restarted in between: they commit where they are when they stop."""
+_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 _SAID = 10
 """How many sentences are journaled; all are in the folder of the outcome."""
 
@@ -242,7 +243,8 @@ class CompareClusters(TakeClusterSnapshot[C]):
             listed = any(LISTED_TOO in each.reason for each in lacks)
             outcome, detail = Outcome.FAIL, residue if listed else ""
         if outcome is not Outcome.PASS and not detail:
-            detail = f"snapshot {step.subject} is not equal to {step.args['base']}"
+            bad = [f"{each.rule}: {each.reason}" for each in (*findings, *lacks) if each.verdict in _BAD]
+            detail = f"snapshot {step.subject} is not equal to {step.args['base']}: {'; '.join(bad)}"
         result = {"outcome": dict(found.files), "findings": findings_data((*findings, *lacks))}
         return Checked(outcome=outcome, findings=(*findings, *lacks), detail=detail, result=result)
 
