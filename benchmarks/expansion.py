@@ -32,9 +32,9 @@ from groupshift.adapters.drivers.manual import ManualReplacement
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.application import run_engine
+from groupshift.application.expansion_plan import ExpansionPlan, run_plan
 from groupshift.application.expansion_run import MOVE, go_on
 from groupshift.application.expansion_work import ExpansionTools
-from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.application.run_engine import Ended
 from groupshift.application.run_work import RunTerms
 from groupshift.bootstrap.runs import RunPlace, open_expansion
@@ -46,13 +46,13 @@ from groupshift.domain.cluster import (
     QuorumView,
     TopicView,
 )
-from groupshift.domain.expansion.counts import Mover
-from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.run_plan import ExpansionPlan, run_plan
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.step import RunAct
+from groupshift.moves.expansion.assess import PlannedExpansion, plan_expansion
+from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.load import Mover
 from groupshift.ports.journal import ClusterRun
 from groupshift.settings import KafkaSettings
 from groupshift_sandbox.artifacts import SIMPLE_LOGGING, TOOLS, class_path

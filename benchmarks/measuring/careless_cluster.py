@@ -12,8 +12,8 @@ from groupshift.adapters.kafka.group_changes import commit_rows
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.system import SystemClock
-from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.domain.rows import OffsetRow
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.elections import lead_as_preferred

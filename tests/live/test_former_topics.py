@@ -14,12 +14,12 @@ from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.group_changes import LiveOffsetRestoring
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.system import SystemClock
-from groupshift.application.restore_offsets import restore_offsets
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import encode_key, encode_value
+from groupshift.moves.expansion.restore import restore_offsets
 from groupshift_sandbox.committing import commit
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kafka import create_topic

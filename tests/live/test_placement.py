@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.application.placement import PlacementAudit
 from groupshift.cli.main import main
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
+from groupshift.moves.expansion.assess import PlacementAudit
 from groupshift_sandbox.elections import lead_as_preferred
 from groupshift_sandbox.home import Home
 from groupshift_sandbox.kraft import KraftOptions, start_kraft

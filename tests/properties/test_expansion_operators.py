@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from groupshift.application.expansion_run import begin, go_on, plan_run, turn_back
 from groupshift.application.expansion_work import ExpansionTools
-from groupshift.application.placement import audit_placement
 from groupshift.application.run_engine import RunOutcome
 from groupshift.errors import GroupshiftError
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.assess import audit_placement
 from groupshift.ports.journal import RunState
 from support.simulated_downgrade import KillAt, Killed, yes
 from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of

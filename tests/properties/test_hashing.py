@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.domain.expansion.counts import Hashed
 from groupshift.domain.placement import java_hash, partition_of
+from groupshift.moves.expansion.load import Hashed
 
 NAMES = st.text(st.characters(), max_size=40)
 COUNT = st.integers(1, 5_000)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord, encode_key, encode_value
+from groupshift.moves.expansion.facts import disagreements
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.compare.differences import committed
 from groupshift.spark.coordinator_log import commits, decoding

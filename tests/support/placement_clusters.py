@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from groupshift.domain.cluster import COUNT, BrokerView, ListedGroup, PlacementView, TopicView
-from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.placement import Answers, expected, partition_of, probe_names
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord, encode_key, encode_value
 from groupshift.log.decode import Position
+from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.load import LogReading
+from groupshift.moves.expansion.rules import Use, ask
 from support.downgrade_clusters import broker, cluster
 
 NODES = (1, 2, 3)

@@ -18,11 +18,11 @@ from groupshift.adapters.kafka.requests import named_by
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.kafka.views import LivePlacementViews
 from groupshift.adapters.system import SystemClock
-from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.cli.main import main
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 from groupshift_sandbox.committing import commit

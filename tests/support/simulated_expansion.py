@@ -13,7 +13,6 @@ from groupshift.application.expansion_work import ExpansionTools
 from groupshift.domain.cluster import COUNT, ListedGroup, PlacementView, Property
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.evidence import ClusterManifest
-from groupshift.domain.expansion.agreement import disagreements
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.rows import (
     LISTED_TOO,
@@ -26,6 +25,7 @@ from groupshift.domain.rows import (
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.facts import disagreements
 from groupshift.ports.changes import unheld
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from groupshift.ports.spark_jobs import Compared

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from groupshift.application.expansion_plan import ExpansionPlan, from_json, way_back
 from groupshift.application.expansion_work import COUNTED
 from groupshift.application.run_account import RunAccount, account, result_of
 from groupshift.application.run_stretches import Stretch, stretches_of
-from groupshift.domain.expansion.run_plan import ExpansionPlan, from_json, way_back
 from groupshift.domain.step import RunAct, Stand
 from groupshift.ports.journal import ClusterRun, RunStepRecord
 

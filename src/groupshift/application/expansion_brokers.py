@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from groupshift.application.expansion_groups import await_listed, movers_now, undrained
+from groupshift.application.expansion_plan import SNAPSHOT, ExpansionPlan
 from groupshift.application.expansion_work import COUNTED, Expanding, naming
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster import COUNT
-from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement

@@ -10,19 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from groupshift.application.expansion_plan import SNAPSHOT, against, run_plan
 from groupshift.application.expansion_work import Expanding, naming, sized
-from groupshift.application.restore_offsets import demand_answers, unlike
 from groupshift.application.run_snapshots import changes
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.cluster import PlacementView
-from groupshift.domain.expansion.agreement import agreement
-from groupshift.domain.expansion.counts import Hashed
-from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.rules import Use, ask
-from groupshift.domain.expansion.rules_groups import busy_groups, transacting
-from groupshift.domain.expansion.run_plan import SNAPSHOT, against, run_plan
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.errors import Conflict, Transient
+from groupshift.moves.expansion.facts import agreement
+from groupshift.moves.expansion.load import Hashed, LogReading
+from groupshift.moves.expansion.restore import demand_answers, unlike
+from groupshift.moves.expansion.rules import Use, ask, busy_groups, transacting
 from groupshift.ports.journal import RunStepRecord
 
 _SAID = 10

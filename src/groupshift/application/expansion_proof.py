@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from groupshift.application.expansion_counts import still_placed
+from groupshift.application.expansion_plan import against
 from groupshift.application.expansion_work import Expanding
-from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.application.run_work import HOLDS, Handler, Look
-from groupshift.domain.expansion.run_plan import against
 from groupshift.domain.step import RunAct, RunStep, Seen
 from groupshift.domain.verdict import Verdict
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
 from groupshift.ports.journal import RunStepRecord
 
 _SAID = 10

@@ -12,15 +12,14 @@ from typing import Any
 
 from groupshift.application.expansion_counts import placing, still_placed
 from groupshift.application.expansion_work import COUNTED, DROPPED, Expanding, batches
-from groupshift.application.restore_offsets import NotRestored, demand_answers, read_back, unlike
 from groupshift.application.run_work import HOLDS, Handler, Look
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.expansion.agreement import disagreements
-from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.places import Elsewhere
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.step import RunAct, RunStep, Seen
+from groupshift.moves.expansion.facts import disagreements
+from groupshift.moves.expansion.load import Elsewhere, LogReading
+from groupshift.moves.expansion.restore import NotRestored, demand_answers, read_back, unlike
 from groupshift.ports.changes import refusal_of
 from groupshift.ports.journal import RunStepRecord
 

@@ -13,19 +13,19 @@ from groupshift.application import (
     run_engine,
     run_snapshots,
 )
+from groupshift.application import expansion_plan as plans
 from groupshift.application.expansion_counts import still_placed
 from groupshift.application.expansion_fence import fence_of
+from groupshift.application.expansion_plan import ExpansionPlan
 from groupshift.application.expansion_work import Expanding, ExpansionTools, journaled
-from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.application.records import findings_data
 from groupshift.application.run_demands import demand_move
 from groupshift.application.run_engine import Move, RunOutcome, StepStatus
 from groupshift.application.run_work import RunTerms
-from groupshift.domain.expansion import run_plan as plans
-from groupshift.domain.expansion.run_plan import ExpansionPlan
 from groupshift.domain.step import RunAct, RunStep, asked_with
 from groupshift.domain.verdict import Finding
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.expansion.assess import PlannedExpansion, plan_expansion
 from groupshift.ports.journal import ClusterRun, ClusterRuns
 from groupshift.ports.log import LogProgress
 

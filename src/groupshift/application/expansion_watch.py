@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from groupshift.application import expansion_plan as plans
 from groupshift.application.expansion_work import ExpansionTools, dropped_by
-from groupshift.application.placement import PlacementAudit, audit_placement
-from groupshift.application.restore_offsets import demand_answers
 from groupshift.domain.cluster import retention_ms
-from groupshift.domain.expansion import run_plan as plans
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
+from groupshift.moves.expansion.restore import demand_answers
 from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState
 from groupshift.ports.log import LogProgress
 

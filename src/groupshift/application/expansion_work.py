@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from groupshift.application.placement import plan_expansion
+from groupshift.application.expansion_plan import SNAPSHOT, ExpansionPlan, run_plan
 from groupshift.application.run_work import Key, RunTools, RunWork
 from groupshift.domain.cluster_run.proofs import unproven
-from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.run_plan import SNAPSHOT, ExpansionPlan, run_plan
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow, ProblemRow
 from groupshift.domain.step import Journaled, RunAct, RunStep, Stand
+from groupshift.moves.expansion.assess import plan_expansion
+from groupshift.moves.expansion.facts import PlacementFacts
 from groupshift.ports.changes import OffsetRestoring, TopicExpansion
 from groupshift.ports.cluster import PlacementViews
 from groupshift.ports.journal import RunStepRecord

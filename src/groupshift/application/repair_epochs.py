@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from groupshift.application.restore_offsets import NotRestored, Restored, read_back, unlike
 from groupshift.domain.commit_places import EPOCHS, Stray
 from groupshift.domain.group_protocol import EMPTY
 from groupshift.domain.rows import GONE, ClusterState, OffsetRow, ProblemRow
+from groupshift.moves.expansion.restore import NotRestored, Restored, read_back, unlike
 from groupshift.ports.changes import OffsetRestoring
 from groupshift.ports.cluster import ClusterGroups, GroupSnapshots
 

@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from groupshift.application.placement import PlacementAudit, audit_placement
-from groupshift.application.restore_offsets import NotRestored, Restored, restore_offsets, unlike
 from groupshift.domain.cluster import retention_ms
-from groupshift.domain.expansion.repair import Mend, Repair, repairs
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.log.other_writers import sentence
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
+from groupshift.moves.expansion.repair import Mend, Repair, repairs
+from groupshift.moves.expansion.restore import NotRestored, Restored, restore_offsets, unlike
 from groupshift.ports.changes import OffsetRestoring
 from groupshift.ports.cluster import ClusterGroups, GroupSnapshots, PlacementViews
 from groupshift.ports.log import LogProgress, OffsetsLog

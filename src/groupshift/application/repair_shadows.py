@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from groupshift.application.repair_placement import PlannedRepair, Repaired
-from groupshift.application.restore_offsets import NotRestored, Restored
-from groupshift.domain.expansion.agreement import logged_offsets
-from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.repair import Mend
-from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.domain.rows import OffsetRow
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.expansion.facts import logged_offsets
+from groupshift.moves.expansion.load import LogReading
+from groupshift.moves.expansion.repair import Mend
+from groupshift.moves.expansion.restore import NotRestored, Restored
+from groupshift.moves.expansion.rules import busy_groups
 from groupshift.ports.changes import OffsetRestoring
 from groupshift.ports.cluster import PlacementViews
 from groupshift.ports.log import LogErasing, OffsetsLog

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.application.placement import PlannedExpansion, plan_expansion
 from groupshift.bootstrap.clusters import placement_views
 from groupshift.cli import output
 from groupshift.cli.downgrade_log import log_at, needing_spark
 from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, shown
 from groupshift.cli.placement import All, NoLog, brokers_of, cluster_of, counting_table, show_findings
 from groupshift.cli.terminal import Console, Table
-from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.verdict import counted
+from groupshift.moves.expansion.assess import PlannedExpansion, plan_expansion
+from groupshift.moves.expansion.load import PartitionLoad
 
 To = Annotated[int, typer.Option("--to", metavar="M", help="How many partitions there are to be.", min=1)]
 Report = Annotated[

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from groupshift.application import expansion_run
+from groupshift.application.expansion_plan import from_json
 from groupshift.application.expansion_run import MOVE, PlannedRun
 from groupshift.application.expansion_watch import watch_expansion, watched_run
 from groupshift.application.run_demands import demand_forward, demand_move
@@ -31,7 +32,6 @@ from groupshift.cli.run_options import (
 from groupshift.cli.run_report import report_of
 from groupshift.cli.run_show import finish, show_back, show_planned, show_run
 from groupshift.cli.terminal import Console
-from groupshift.domain.expansion.run_plan import from_json
 from groupshift.errors import Rejected
 from groupshift.ports.journal import ClusterRun, ClusterRuns, RunState
 

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from groupshift.application.placement import PlacementAudit, audit_placement
 from groupshift.bootstrap.clusters import placement_views
 from groupshift.cli import output
 from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, one_cluster, settings, shown
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.cluster import configured
-from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.rules_groups import busy_groups
 from groupshift.domain.verdict import Verdict, counted
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
+from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.rules import busy_groups
 from groupshift.settings import KafkaSettings
 
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed too.")]

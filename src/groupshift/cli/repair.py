@@ -32,9 +32,9 @@ from groupshift.cli.options import (
 from groupshift.cli.placement import cluster_of
 from groupshift.cli.terminal import Console, Table, styled
 from groupshift.domain.commit_places import Stray
-from groupshift.domain.expansion.repair import Mend, Repair
 from groupshift.domain.foreign_text import command
 from groupshift.errors import Rejected
+from groupshift.moves.expansion.repair import Mend, Repair
 from groupshift.settings import KafkaSettings
 
 _SHOWN = 40

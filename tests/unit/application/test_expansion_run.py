@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from groupshift.application.expansion_plan import from_json
 from groupshift.application.expansion_run import begin, demand_same, go_on, plan_run, statuses, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
 from groupshift.application.run_work import RunTerms
 from groupshift.domain.cluster import COUNT
-from groupshift.domain.expansion.run_plan import from_json
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.domain.step import RunAct, Stand

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from groupshift.domain.expansion.counts import Mover
-from groupshift.domain.expansion.run_plan import ExpansionPlan
+from groupshift.application.expansion_plan import ExpansionPlan
+from groupshift.moves.expansion.load import Mover
 from groupshift.spark import picture as colours
 from groupshift.spark.expansion_report.bars import Row, bars
 from groupshift.spark.html import Markup, join, table, tag

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from groupshift.application.placement import PlannedExpansion
 from groupshift.domain.cluster import configured
-from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.expansion.assess import PlannedExpansion
+from groupshift.moves.expansion.load import PartitionLoad
 from groupshift.spark import picture as colours
 from groupshift.spark.expansion_report.bars import Row, bars
 from groupshift.spark.expansion_report.movers import movers_table

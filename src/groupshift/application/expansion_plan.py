@@ -13,13 +13,13 @@ from functools import cached_property
 
 from groupshift.domain.cluster import COUNT
 from groupshift.domain.equality_rules import Comparison
-from groupshift.domain.expansion.counts import Mover
-from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.rules_brokers import TOPIC
 from groupshift.domain.plan import parts_of, written
 from groupshift.domain.step import OnDifference, RunAct, RunStep, compare_step, numbered
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.load import Mover
+from groupshift.moves.expansion.rules import TOPIC
 
 MOVE = "expansion"
 SNAPSHOT, BEFORE_DELETE, VERIFIED, BACK = "S", "S0", "V", "D"

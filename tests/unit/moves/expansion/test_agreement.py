@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from groupshift.domain.expansion.agreement import Agreement, agreement, disagreements
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import encode_value
+from groupshift.moves.expansion.facts import Agreement, agreement, disagreements
 from support.placement_clusters import commit
 
 HOME = partition_of("g", 5)

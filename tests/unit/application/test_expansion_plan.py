@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.domain.expansion.run_plan import from_json, run_plan, to_json, way_back
+from groupshift.application.expansion_plan import from_json, run_plan, to_json, way_back
 from groupshift.domain.step import RunAct
 from groupshift.errors import Rejected
 from support.placement_clusters import at, facts, view

@@ -1,21 +1,198 @@
-"""The log of ``__consumer_offsets`` as an expansion sees it: load by partition, and what lies elsewhere than
-the count in force says.
+"""What the log of ``__consumer_offsets`` adds up to for an expansion: load by partition, commits that lie
+elsewhere than the count in force says, and which groups another count moves.
 
 Only keys are read of records at home, unless times are asked for; values are decoded of what lies elsewhere.
-Source: specs/group-coordinator.md §1.7 and §3.1.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from groupshift.domain.expansion.counts import Hashed
-from groupshift.domain.expansion.places import Elsewhere, LoggedCommit, LoggedPlaces, PartitionLoad
-from groupshift.domain.placement import partition_of
+from groupshift.domain.commit_places import ZERO_ID
+from groupshift.domain.placement import java_hash, partition_of, share_that_stays
+from groupshift.domain.rows import OffsetRow
+from groupshift.errors import Rejected
 from groupshift.log import DecodeStatus, LogRecord, decode
 from groupshift.log.other_writers import other_writers
+
+_UNKNOWN_COUNT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLoad:
+    """One partition: all ``records`` and ``bytes`` (keys and values, uncompressed) as they lie there, what
+    of it is ``live`` (the newest of its key and no tombstone), and how many groups have anything live."""
+
+    partition: int
+    groups: int = 0
+    records: int = 0
+    bytes: int = 0
+    live_records: int = 0
+    live_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """A live commit that lies at ``found`` although the group belongs to ``home``. ``offset`` is what it
+    says, ``at_home`` what the newest record at home says (None: nothing, or it is a tombstone); ``newer``
+    whether it was committed later than that (None: it cannot be told); ``record_offset`` and
+    ``home_record_offset`` are places in the log: OLD coordinators keep the higher one, whatever the times;
+    ``readable`` whether all of its value is understood; ``expires_ms`` an expiry of its own (-1: none) and
+    ``deleted_ms`` when a tombstone of this key was written last, in whatever partition (-1: none is);
+    ``topic_id`` is the one in the record (empty: none)."""
+
+    group: str
+    topic: str
+    partition: int
+    found: int
+    home: int
+    offset: int | None
+    committed_ms: int
+    record_offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    topic_id: str = ""
+    readable: bool = True
+    expires_ms: int = -1
+    deleted_ms: int = -1
+    at_home: int | None = None
+    home_record_offset: int | None = None
+    newer: bool | None = None
+
+    @property
+    def row(self) -> OffsetRow:
+        """What was committed, as it would be committed again."""
+        return OffsetRow(
+            group=self.group,
+            topic=self.topic,
+            partition=self.partition,
+            offset=_UNKNOWN_COUNT if self.offset is None else self.offset,
+            leader_epoch=None if self.leader_epoch == _UNKNOWN_COUNT else self.leader_epoch,
+            metadata=self.metadata,
+            topic_id=None if self.topic_id in {"", ZERO_ID} else self.topic_id,
+        )
+
+    @property
+    def lost(self) -> bool:
+        """Whether the coordinator at home answers -1, or something older than this commit."""
+        return self.home_record_offset is None or self.newer is True
+
+    @property
+    def shadows(self) -> bool:
+        """Whether an OLD coordinator that leads both partitions prefers this one to a newer commit."""
+        where = self.home_record_offset
+        return where is not None and self.newer is False and self.record_offset > where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCommit:
+    """A live commit in its group's partition; ``topic_id`` is empty for a record without one (before 4.1)."""
+
+    group: str
+    topic: str
+    partition: int
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedPlaces:
+    """A whole log, held against ``count``. ``groups`` are those with anything live, by the partitions where
+    they have it; ``newest`` is time (epoch ms) and partition of each group's newest commit; ``others`` counts
+    live records elsewhere that are no commits, by group; ``strays`` are partition and key of everything live
+    elsewhere, by group; ``erased_ms`` is when something elsewhere was deleted last (epoch ms; None: nothing);
+    ``unreadable`` keys name no group; ``commits`` are the live ones at home, where they were asked for;
+    ``others_wrote`` the types whose values Apache Kafka did not write: then nothing follows from all this."""
+
+    count: int
+    loads: tuple[PartitionLoad, ...] = ()
+    groups: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    newest: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    elsewhere: tuple[Elsewhere, ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict)
+    strays: Mapping[str, tuple[tuple[int, bytes], ...]] = field(default_factory=dict)
+    erased_ms: int | None = None
+    unreadable: int = 0
+    records: int = 0
+    commits: tuple[LoggedCommit, ...] = ()
+    others_wrote: tuple[str, ...] = ()
+
+    @property
+    def residue(self) -> frozenset[str]:
+        """Groups with anything live outside their partition."""
+        return frozenset(each.group for each in self.elsewhere) | frozenset(self.others)
+
+
+_LOWEST = -(1 << 31)
+_MULTIPLES = (2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mover:
+    """A group that changes its partition of ``__consumer_offsets``."""
+
+    group: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What going to ``count`` partitions costs: ``moving`` of ``groups`` groups move; ``stays`` is the share
+    of all possible names that does not (N / lcm(N, M)); ``multiple`` says whether it is one of the count now.
+    """
+
+    count: int
+    stays: float
+    moving: int
+    groups: int
+    multiple: bool
+
+
+class Hashed:
+    """Group names with their hashes, made once for any number of counts: 500,000 names are a matter of
+    seconds, and nothing is kept beyond this object."""
+
+    def __init__(self, groups: Iterable[str]) -> None:
+        self.groups: Sequence[str] = tuple(sorted(set(groups)))
+        self._hashes = tuple(_absolute(java_hash(group)) for group in self.groups)
+
+    def movers(self, before: int, after: int) -> tuple[Mover, ...]:
+        """Groups whose partition differs between the two counts, by name."""
+        return tuple(
+            Mover(group=group, before=hashed % before, after=hashed % after)
+            for group, hashed in zip(self.groups, self._hashes, strict=True)
+            if hashed % before != hashed % after
+        )
+
+    def cost(self, before: int, after: int) -> Cost:
+        """What going from ``before`` to ``after`` partitions costs. Raises `Rejected` for counts below 1."""
+        stays = share_that_stays(before, after)
+        moving = sum(hashed % before != hashed % after for hashed in self._hashes)
+        multiple = after % before == 0
+        return Cost(count=after, stays=stays, moving=moving, groups=len(self.groups), multiple=multiple)
+
+    def places(self, count: int) -> tuple[int, ...]:
+        """The partition of each of `groups`, in their order. Raises `Rejected` for a count below 1."""
+        if count < 1:
+            raise Rejected(
+                f"a topic of {count} partitions holds no group; give the partition count, 1 or more"
+            )
+        return tuple(hashed % count for hashed in self._hashes)
+
+
+def worth_comparing(before: int, after: int) -> tuple[int, ...]:
+    """Counts to show beside ``after``: small multiples of ``before``, and the multiple next to ``after``."""
+    above = -(-after // before) * before
+    counts: Collection[int] = {after, above, *(before * each for each in _MULTIPLES)}
+    return tuple(sorted(counts))
+
+
+def _absolute(hashed: int) -> int:
+    """Java's Math.abs as Kafka uses it: the lowest number has no positive one and counts as 0."""
+    return 0 if hashed == _LOWEST else abs(hashed)
+
 
 _COMMITS = frozenset({b"\0\0", b"\0\1"})
 _CLASSIC = _COMMITS | {b"\0\2"}

@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 
 from groupshift.domain.cluster import ListedGroup, QuorumView, TopicView
-from groupshift.domain.expansion.facts import PlacementFacts
-from groupshift.domain.expansion.rules import RULES, Use
-from groupshift.domain.expansion.rules_groups import transacting
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.log import LogRecord
+from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.rules import RULES, Use, transacting
 from support.downgrade_clusters import listed
 from support.placement_clusters import answering, at, changed, commit, complaints, facts, leading, view
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupshift.domain.expansion.log import LogReading, counts_by_newest
-from groupshift.domain.expansion.places import PartitionLoad
 from groupshift.domain.placement import partition_of
 from groupshift.log import LogRecord, decode, encode_key, encode_value
 from groupshift.log.state import materialise
+from groupshift.moves.expansion.load import LogReading, PartitionLoad, counts_by_newest
 from support.placement_clusters import at, commit
 
 GROUPS = [f"g{number}" for number in range(40)]

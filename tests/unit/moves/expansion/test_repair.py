@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.repair import Mend, Repair, repairs
 from groupshift.domain.placement import partition_of
 from groupshift.domain.rows import OffsetRow
 from groupshift.log import LogRecord, encode_value
+from groupshift.moves.expansion.load import LogReading
+from groupshift.moves.expansion.repair import Mend, Repair, repairs
 from support.coordinator_vectors import U
 from support.placement_clusters import commit
 

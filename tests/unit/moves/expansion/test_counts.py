@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from groupshift.domain.expansion.counts import Hashed, Mover, worth_comparing
 from groupshift.domain.placement import partition_of
 from groupshift.errors import Rejected
+from groupshift.moves.expansion.load import Hashed, Mover, worth_comparing
 
 NAMED = {"my-group": (12, 62), "a": (47, 97), "polygenelubricants": (0, 0), "группа": (8, 58)}
 """Partition of 50 and of 100 (specs/group-coordinator.md §2)."""

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from groupshift.application.placement import audit_placement, plan_expansion
 from groupshift.domain.cluster import PlacementView, TopicView
 from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
+from groupshift.moves.expansion.assess import audit_placement, plan_expansion
 from groupshift.spark.expansion_report.plan import render
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from support.downgrade_clusters import listed

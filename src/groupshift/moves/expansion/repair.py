@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.expansion.places import Elsewhere
 from groupshift.domain.rows import OffsetRow
+from groupshift.moves.expansion.load import Elsewhere
 
 _UNKNOWN = -1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groupshift.domain.expansion.known_bugs import bugs
+from groupshift.moves.expansion.rules import bugs
 from support.placement_clusters import at, facts, view
 
 

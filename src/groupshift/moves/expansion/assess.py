@@ -1,5 +1,6 @@
 """Where the groups of a cluster are coordinated: an audit of what is, and a plan for another partition count.
-Nothing is changed."""
+Nothing is changed.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +9,19 @@ from dataclasses import dataclass, replace
 
 from groupshift.domain.cluster import PlacementView
 from groupshift.domain.commit_places import Topics
-from groupshift.domain.expansion.counts import Cost, Mover, worth_comparing
-from groupshift.domain.expansion.facts import PlacementFacts, fitting, in_force, told_counts
-from groupshift.domain.expansion.known_bugs import bugs
-from groupshift.domain.expansion.log import LogReading
-from groupshift.domain.expansion.places import LoggedPlaces, PartitionLoad
-from groupshift.domain.expansion.rules import Use, ask
 from groupshift.domain.judgement import Judgement
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
+from groupshift.moves.expansion.facts import PlacementFacts, fitting, in_force, told_counts
+from groupshift.moves.expansion.load import (
+    Cost,
+    LoggedPlaces,
+    LogReading,
+    Mover,
+    PartitionLoad,
+    worth_comparing,
+)
+from groupshift.moves.expansion.rules import Use, ask, bugs
 from groupshift.ports.cluster import PlacementViews
 from groupshift.ports.log import LogProgress, OffsetsLog
 
