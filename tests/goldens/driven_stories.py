@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from goldens.cluster_stories import _expansion_ports as expansion_ports
 from goldens.cluster_stories import _restarted, _verdict
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import RunState, SparkJob
@@ -19,12 +20,16 @@ from groupshift.engine.move import Answer, Question, RunOptions, Tools
 from groupshift.engine.progress import Progress, Stopped
 from groupshift.engine.roll_back import begin_roll_back, require_begun
 from groupshift.engine.run import drive
+from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.request import DowngradeRequest
+from groupshift.moves.expansion.request import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import Entry, RunRecord
 from support.driven_moves import Driver, name_of, where
 from support.effects import Recorded, Recorder, settings
 from support.simulated_downgrade import Killed, World, driver_of, one_of_39, two_of_43
+from support.simulated_expansion import committed
+from support.simulated_expansion import driver_of as expanding
 
 _SNAPSHOT = re.compile(r"-([A-Z][A-Z0-9]*)-[0-9a-f]{8}-")
 _STATES = {
@@ -209,3 +214,24 @@ def from_43() -> Driven:
 def from_39() -> Driven:
     """One node of 3.9.2, to 3.4.0: the log has to be compacted."""
     return _downgrade(one_of_39(), "3.4.0", "3.9.2")
+
+
+def _verified(result: Any, snapshot: Path, *_rest: object) -> str:
+    return f"compare {_named(snapshot)} with the offsets log: {_verdict(result)}"
+
+
+def _expansion_ports(ports: Any, recorder: Recorder) -> Mapping[str, object]:
+    verify = Recorded(ports.verify, recorder, acts={"__call__": _verified})
+    return {**expansion_ports(ports, recorder), "verify": verify}
+
+
+def expansion(kind: Coordinator = Coordinator.NEW, to: int = 8) -> Driven:
+    """A cluster with 24 groups whose offsets topic has 5 partitions, with a plan for more."""
+    world = committed(kind)
+    return Driven(
+        world=world,
+        driver=expanding(world),
+        request=ExpansionRequest(to=to),
+        last_act="create-partitions",
+        wrap=_expansion_ports,
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 
@@ -17,6 +18,7 @@ from goldens import cluster_stories, driven_stories, group_stories
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, MoveName, Until
+from groupshift.log.releases import Coordinator
 from support.effects import KEPT, RENAMES, Recorder, deviations, differences, document, kept, renamed
 
 
@@ -56,9 +58,19 @@ STORIES: dict[str, dict[str, Callable[[], Recorder]]] = {
 
 
 _DRIVEN = {cluster_stories.from_43: driven_stories.from_43, cluster_stories.from_39: driven_stories.from_39}
+_OLD_COORDINATORS = "from 5 to 8 partitions, old coordinators"
 ENGINE: dict[str, dict[str, Callable[[], Recorder]]] = {
     "downgrade": {
         name: _of_cluster(_DRIVEN[make], story) for name, (make, story) in cluster_stories.DOWNGRADE.items()
+    },
+    "expansion": {
+        name: _of_cluster(
+            partial(
+                driven_stories.expansion, Coordinator.OLD if name == _OLD_COORDINATORS else Coordinator.NEW
+            ),
+            story,
+        )
+        for name, (_, story) in cluster_stories.EXPANSION.items()
     },
 }
 """Moves that the one engine drives, too, until it drives all."""
@@ -104,6 +116,8 @@ ENGINE_KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
     "downgrade to 3.9 there": lambda: cluster_stories.killed(driven_stories.from_43),
     "downgrade to 3.4 there": lambda: cluster_stories.killed(driven_stories.from_39),
     "downgrade back": lambda: cluster_stories.killed(driven_stories.from_43, cluster_stories.turned_back),
+    "expansion there": lambda: cluster_stories.killed(driven_stories.expansion),
+    "expansion back": lambda: cluster_stories.killed(driven_stories.expansion, cluster_stories.turned_back),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.reactions import Choice
-from groupshift.domain.run import SparkJob, Step, canonical, plan_from
+from groupshift.domain.run import Outcome, SparkJob, Step, canonical, plan_from
 from groupshift.domain.verdict import Finding
 from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
@@ -145,7 +145,8 @@ def where(progress: Progress) -> tuple[str, str]:
     """How a process ended, and the kind and subject of the step at which it did."""
     match progress:
         case Stopped(step=step, waits=waits, checked=checked):
-            how = "waiting" if waits else "declined" if checked.outcome.value == "declined" else "failed"
+            late = waits or checked.outcome is Outcome.WAIT
+            how = "waiting" if late else "declined" if checked.outcome is Outcome.DECLINED else "failed"
             return how, f"{step.kind} {step.subject}".strip()
         case Asks(step=step):
             return "asks", f"{step.kind} {step.subject}".strip()

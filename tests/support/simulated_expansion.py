@@ -26,12 +26,16 @@ from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.facts import disagreements
+from groupshift.moves.expansion.move import ExpansionMove
+from groupshift.moves.expansion.ports import ExpansionPorts
 from groupshift.ports.changes import unheld
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
+from groupshift.ports.evidence import EvidenceFolder
 from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.cluster_runs import MemoryClusterRuns
 from groupshift_testing.offset_brokers import OffsetBrokers
+from support.driven_moves import Comparisons, Driver
 from support.simulated_downgrade import Hashes, KillAt
 from support.simulated_downgrade import World as DowngradeWorld
 from support.simulated_placement import Placed
@@ -206,6 +210,10 @@ class Expansible(Placed):
         """See the port."""
         return tuple(self.snapshots[str(folder)].offsets)
 
+    def digest(self, folder: Path) -> str:
+        """See the port."""
+        return "d"
+
     def verify(self, snapshot: Path, digest: str, count: int, output: Path) -> Compared:
         """See the port `LogVerification`, without Spark."""
         found = disagreements(self.snapshots[str(snapshot)].offsets, self.read(self.position()), count)
@@ -262,3 +270,22 @@ def tools_of(world: Expansible, *, kill_at: int = 0) -> ExpansionTools:
 def equal(world: Expansible) -> bool:
     """Whether every group answers what was acknowledged last."""
     return all(world.answered(group) == offset for group, offset in world.told.items())
+
+
+def driver_of(world: Expansible) -> Driver:
+    """Processes of the engine in this world."""
+    comparisons = Comparisons(compare=world)
+    ports = ExpansionPorts(
+        views=world,
+        topic=world,
+        restoring=world,
+        verify=world.verify,
+        log=world,
+        reader=world,
+        store=world,
+        commits=Hashes(DowngradeWorld(groups={}, releases={}, features={})),
+        outcomes=comparisons,
+        nodes=world,
+        evidence=EvidenceFolder(Path("evidence")),
+    )
+    return Driver(move=ExpansionMove(), ports=ports, comparisons=comparisons)

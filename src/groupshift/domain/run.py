@@ -76,6 +76,8 @@ class OnDifference(StrEnum):
     """It is a failure like any other."""
     ACCEPTABLE = "acceptable"
     """A person may accept exactly what was shown."""
+    ASKED = "asked"
+    """A person may accept exactly what was shown; the run waits for that."""
     ONLY_ROLLBACK_HELPS = "only rollback helps"
     """Doing it again comes to the same. A person may accept it all the same."""
     EVIDENCE = "evidence"

@@ -46,7 +46,7 @@ def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
     """Look once and react. `Transient` counts as not settled."""
     checked = asked(lambda: handler_of(run.move, step).check(run, step, record), Outcome.WAIT)
     checked = _weighed(run, step, checked)
-    if checked.outcome is not Outcome.WAIT:
+    if checked.outcome is not Outcome.WAIT or not patient(run, step, "settled"):
         run.tools.crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
     if checked.detail:
         run.options.tell(step, checked.detail)
@@ -59,7 +59,9 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
     """What the plan makes of a difference: evidence only, or what somebody may accept."""
     if step.on_difference is OnDifference.EVIDENCE and checked.outcome not in {Outcome.WAIT, Outcome.PERSON}:
         return replace(checked, outcome=Outcome.PASS)
-    if checked.outcome is not Outcome.FAIL or step.on_difference is OnDifference.STOP:
+    if checked.outcome is not Outcome.FAIL or checked.only_rollback_helps:
+        return checked
+    if step.on_difference is OnDifference.STOP:
         return checked
     if run.accepted(step, checked.sentences):
         words = run.words[-1]
@@ -72,8 +74,8 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
         return replace(checked, outcome=Outcome.PASS, result=result)
     said = "; ".join(checked.sentences)
     detail = f"{said}; correct that, or accept it with: groupshift continue {run.name} --accept '{step.key}'"
-    if step.on_difference is OnDifference.ACCEPTABLE:
-        waits = run.move.on_fail is not OnFail.STOP
+    if step.on_difference in {OnDifference.ACCEPTABLE, OnDifference.ASKED}:
+        waits = run.move.on_fail is not OnFail.STOP or step.on_difference is OnDifference.ASKED
         return replace(checked, outcome=Outcome.PERSON if waits else checked.outcome, detail=detail)
     return replace(checked, only_rollback_helps=True, detail=detail)
 

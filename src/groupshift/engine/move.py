@@ -295,10 +295,11 @@ class Run(Generic[P]):
                 found.clear()
         return tuple(found)
 
-    def accepted(self, step: Step, shown: Iterable[str] = ()) -> bool:
+    def accepted(self, step: Step, shown: Iterable[str] = (), *, verdict: Verdict = Verdict.PASS) -> bool:
         """Return True when somebody accepts exactly this of this step, and an earlier claim has shown it.
 
-        Nothing in ``shown``: a word about what only a person can see; it needs no approver.
+        Nothing in ``shown``: a word about what only a person can see; it needs no approver. ``verdict`` is
+        that of what is accepted: of a failure the run does not end green.
         Raises `Rejected` when who accepts may not approve."""
         texts = "\n".join(shown)
         sha256 = hashlib.sha256(texts.encode()).hexdigest() if texts else ""
@@ -309,7 +310,7 @@ class Run(Generic[P]):
         if texts:
             self.require_approver(step.key)
         del self.asked[step.key]
-        body = {"who": self.options.who, "sha256": sha256, "verdict": Verdict.PASS.value}
+        body = {"who": self.options.who, "sha256": sha256, "verdict": verdict.value}
         self.words = [each for each in self.words if each.step != step.key]
         self.words.append(NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body))
         return True

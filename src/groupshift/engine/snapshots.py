@@ -6,7 +6,7 @@ read with every snapshot: a record that nobody committed again is the same, byte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -339,8 +339,11 @@ def compare_step(
     )
 
 
-def fallen_offsets(run: Run[C], name: str) -> Findings:
-    """Judge whether every group answers now at least the offsets that a snapshot of the run has.
+def fallen_offsets(
+    run: Run[C], name: str, dropped: Collection[tuple[str, str, int]] = frozenset()
+) -> Findings:
+    """Judge whether every group answers now at least the offsets that a snapshot of the run has, but for
+    those that a person let go of (``dropped``).
 
     Raises:
         Transient: a group does not answer.
@@ -349,6 +352,7 @@ def fallen_offsets(run: Run[C], name: str) -> Findings:
     snapshot = run.snapshot(name)
     rows = run.ports.store.offsets(Path(snapshot.folder), snapshot.manifest_sha256)
     kept = {(each.group, each.topic, each.partition): each.offset for each in rows if each.offset >= 0}
+    kept = {place: offset for place, offset in kept.items() if place not in dropped}
     state = run.ports.reader.take(sorted({group for group, _, _ in kept}))
     silent = [each.problem for each in state.problems if not (each.of_listing or each.of_leftover)]
     if silent:

@@ -1,0 +1,340 @@
+"""Steps of an expansion that make partitions, restart brokers, and ask each by which count it coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from groupshift.domain.cluster import COUNT
+from groupshift.domain.run import PASSED, Checked, Instruction, Json, Outcome, Step, StepRecord, StepState
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.handlers import INSTRUCTION
+from groupshift.engine.move import Handler, Standing
+from groupshift.errors import Conflict, Transient
+from groupshift.moves.expansion.ports import (
+    COUNTED,
+    SNAPSHOT,
+    Counts,
+    Expanding,
+    ExpansionPorts,
+    count_of,
+    counts_of,
+    hidden,
+    movers_now,
+    naming,
+    undrained,
+)
+from groupshift.moves.expansion.steps import back, waits
+from groupshift.ports.driver import ForPerson, NodeState, NodeStatus, Replacement
+
+_GROWN = "grown"
+_ACCEPTED = (COUNTED, "accepted_by", "reasons")
+_KEPT = (*_ACCEPTED, _GROWN)
+
+
+def _other(run: Expanding, plan: Counts, count: int) -> str:
+    """What to do about a count of somebody else, while no broker counts it."""
+    return (
+        f"the offsets topic has {count} partitions, neither {plan.partitions} nor {plan.to}: somebody else "
+        f"changed it; restart no broker, take the run back with {back(run)}, and plan anew from what there is"
+    )
+
+
+def require_drained(run: Expanding) -> None:
+    """Raise `Conflict` while somebody uses a group, `Transient` where a broker does not list all its
+    groups."""
+    view = run.ports.views.look()
+    if why := hidden(run, view):
+        raise Transient(f"{why}; run it again")
+    if busy := undrained(run, view):
+        raise Conflict(f"{busy}, then run it again: while brokers restart two of them may serve one group")
+
+
+class _Listed(Handler[ExpansionPorts]):
+    """A step for which every broker has to list all its groups."""
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """See `Handler`."""
+        why = hidden(run, run.ports.views.look())
+        return waits(why) if why else PASSED
+
+
+class CreatePartitions(_Listed):
+    """Makes the partitions: the last act that a rollback is open before."""
+
+    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
+        """By the topic itself."""
+        made = run.ports.views.look().count == counts_of(run.there).to
+        return Standing.MADE if made else Standing.AS_MET
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`. Raises `Conflict` when somebody else gave the topic another count."""
+        count, plan = run.ports.views.look().count, counts_of(run.there)
+        if count == plan.to:
+            if plan.partitions == plan.to:  # made long before the run: brokers take it up when they restart
+                self._require_nothing_new(run)
+            return {}
+        if count != plan.partitions:
+            raise Conflict(_other(run, plan, count))
+        self._require_nothing_new(run)
+        run.hold(step)
+        run.ports.topic.expand(plan.to)
+        return {}
+
+    def _require_nothing_new(self, run: Expanding) -> None:
+        """The last look before there is only the way forward. Raises `Conflict` when somebody is there, or
+        committed for a group that moves since these were deleted."""
+        view = run.ports.views.look()
+        if busy := undrained(run, view):
+            raise Conflict(f"{busy}, then run it again")
+        if new := movers_now(run, view):
+            raise Conflict(
+                f"{naming(new)} came or committed since groups were deleted, and would move: no broker uses "
+                f"{counts_of(run.there).to} partitions yet; stop these clients, take the run back with "
+                f"{back(run)}, and begin anew"
+            )
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        view, plan = run.ports.views.look(), counts_of(run.there)
+        if view.count > plan.to:
+            detail = _other(run, plan, view.count)
+            return Checked(outcome=Outcome.FAIL, detail=detail, only_rollback_helps=True)
+        if view.count != plan.to or view.differing:
+            odd = (
+                f"broker {', '.join(map(str, view.differing))} tells another count" if view.differing else ""
+            )
+            return waits(odd or f"the offsets topic has {view.count} partitions, not {plan.to}")
+        lacks = run.ports.topic.lacks(plan.brokers)
+        return waits(lacks) if lacks else PASSED
+
+
+def _change(run: Expanding, change_id: str, node: int, count: int) -> Replacement:
+    return Replacement(
+        change_id=change_id.replace(" ", "_"),
+        node_id=node,
+        properties={COUNT: str(count)},
+        fence=run.name,
+        token=run.token,
+    )
+
+
+def require_whole(run: Expanding) -> None:
+    """Raise `Transient` while a replica of any topic is not in sync: no broker is restarted then."""
+    if lacks := run.ports.topic.cluster_lacks(counts_of(run.there).brokers):
+        raise Transient(
+            f"the cluster is not whole, no broker is restarted: {lacks}; bring up what does not run, then "
+            "run it again"
+        )
+
+
+def _down(run: Expanding) -> list[int]:
+    brokers = counts_of(run.there).brokers
+    return [node for node in brokers if run.ports.nodes.observe(node).state is NodeState.DOWN]
+
+
+def _deviating(run: Expanding, count: int) -> list[int]:
+    """Every broker that by its own answers coordinates by another count, also one that joined meanwhile. What
+    fits several counts is told by where commits go, right after."""
+    counted = run.ports.views.look().counted
+    nodes = sorted({*counts_of(run.there).brokers, *counted})
+    return [node for node in nodes if count not in counted.get(node, ())]
+
+
+class Restart(Handler[ExpansionPorts]):
+    """Restarts a broker with the count in its file. The first restart closes the rollback."""
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """Whether the cluster is whole and drained; a broker that is down is started at once: nobody can wait
+        for it. Raises `Conflict` while the rollback is open and somebody else gave the topic another
+        count."""
+        if run.ports.nodes.observe(int(step.subject)).state is NodeState.DOWN:
+            return PASSED
+        plan, records = counts_of(run.there), run.records
+        closed = any(each.kind == "restart" and each.key in records for each in run.there.steps)
+        if not closed:
+            count = run.ports.views.look().count
+            if count != plan.to:
+                raise Conflict(_other(run, plan, count))
+        if _down(run):
+            return PASSED  # what died is started again first, by the act
+        lacks = run.ports.topic.cluster_lacks(plan.brokers) or hidden(run, run.ports.views.look())
+        if lacks:
+            return waits(
+                f"the cluster is not whole, no broker is restarted: {lacks}; bring up what does not run"
+            )
+        return PASSED
+
+    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
+        """By the driver; where it cannot know, a restart that was written down may have been made."""
+        if record.state is not StepState.INTENDED or record.result:
+            return Standing.MADE
+        status = run.ports.nodes.observe(int(step.subject))
+        if status.state is NodeState.UNKNOWN:
+            return Standing.OTHER
+        made = status.change_id == _change(run, f"{run.name}/{step.key}", 0, 0).change_id
+        return Standing.MADE if made else Standing.AS_MET
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json | Instruction:
+        """See `Handler`. A driver makes a change once: what died since is started by another one."""
+        node, change_id = int(step.subject), f"{run.name}/{step.key}"
+        plan, status = counts_of(run.there), run.ports.nodes.observe(int(step.subject))
+        down = status.state is NodeState.DOWN
+        change = _change(run, f"{change_id}/{run.token}" if down else change_id, node, plan.to)
+        self._start_others(run, step)
+        if not down and status.change_id != change.change_id:
+            require_whole(run)
+            require_drained(run)
+        run.hold(step)
+        started = run.ports.nodes.start(change)
+        if isinstance(started, ForPerson):
+            return Instruction(text=started.instruction)
+        return {"change_id": started.change_id}
+
+    def _start_others(self, run: Expanding, step: Step) -> None:
+        """Brokers of the plan that died meanwhile are started again, those before their own restart, too: the
+        count is in their file then, or is read from the topic."""
+        for node in (each for each in _down(run) if each != int(step.subject)):
+            run.hold(step)
+            change_id = f"{run.name}/{step.key}/{node}/{run.token}"
+            run.ports.nodes.start(_change(run, change_id, node, counts_of(run.there).to))
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """By the driver and by the cluster; where the driver cannot know, by the count that the broker uses
+        now, and where its answers fit several counts, by a person."""
+        node, plan = int(step.subject), counts_of(run.there)
+        status, asked_for = run.ports.nodes.observe(node), record.result.get(INSTRUCTION)
+        if status.state is NodeState.DOWN and not asked_for:
+            said = f"broker {node} does not run: {status.trouble or 'no reason'}"
+            detail = f"{said}; bring it up, or run it again: it is started again"
+            return Checked(outcome=Outcome.FAIL, detail=detail)
+        lacks = self._lacks(run, status, str(record.result.get("change_id", "")))
+        if not lacks and (asked_for or status.state is NodeState.UNKNOWN):
+            view = run.ports.views.look()
+            counts = view.counted.get(node, ())
+            if not {plan.to, view.count}.intersection(counts):
+                lacks = f"broker {node} counts {' or '.join(map(str, counts)) or 'otherwise'}"
+            elif len(counts) > 1 and not run.accepted(step):
+                said = (
+                    f"what broker {node} answers fits several counts: say that it was started again with: "
+                    f"groupshift continue {run.name} --accept '{step.key}'"
+                )
+                return Checked(outcome=Outcome.PERSON, detail=f"{asked_for} ({said})" if asked_for else said)
+        if not lacks:
+            return PASSED
+        return Checked(outcome=Outcome.PERSON, detail=f"{asked_for} ({lacks})") if asked_for else waits(lacks)
+
+    def _lacks(self, run: Expanding, status: NodeStatus, change_id: str) -> str:
+        node = status.node_id
+        if status.state is NodeState.CHANGING:
+            return f"broker {node} is being restarted"
+        if status.state is NodeState.RUNNING and status.change_id != change_id:
+            return f"broker {node} runs, not by this change"
+        try:
+            loading = [each.node_id for each in run.ports.views.look().cluster.brokers if each.loading]
+            if loading:
+                return f"broker {loading[0]} loads"
+            return run.ports.topic.lacks(counts_of(run.there).brokers)
+        except Transient as silent:
+            return str(silent)
+
+
+class Place(Handler[ExpansionPorts]):
+    """Asks each broker directly by which count it coordinates; each claim starts one broker again: one that
+    is down at once, else the first that deviates."""
+
+    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
+        """A claim that comes later looks for what deviates again."""
+        return Standing.AS_MET if record.state is StepState.INTENDED else Standing.MADE
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        down = _down(run)
+        agreed = self._agreed(run, step, down)
+        count = int(agreed.get(COUNTED, count_of(run)))
+        brokers = counts_of(run.there).brokers
+        if _GROWN in agreed and not down:
+            return {"restarted": [], **agreed}
+        known = [node for node in ([] if down else _deviating(run, count)) if node in brokers]
+        if not down and not known:
+            return {"restarted": [], **agreed}
+        node = (down or known)[0]
+        if not down:
+            require_whole(run)
+            require_drained(run)
+        run.hold(step)
+        started = run.ports.nodes.start(
+            _change(run, f"{run.name}/{step.key}/{node}/{run.token}", node, count)
+        )
+        asked_for = {INSTRUCTION: started.instruction} if isinstance(started, ForPerson) else {}
+        return {"restarted": [node], **asked_for, **agreed}
+
+    def _agreed(self, run: Expanding, step: Step, down: Collection[int]) -> Json:
+        """What is journaled of the count that brokers are to use, where it is not the plan's: somebody gave
+        the topic more, and a person accepts that, or did. Raises `Transient` where none can be asked, unless
+        it is because some are ``down``."""
+        record = run.records[step.key]
+        try:
+            found = run.ports.views.look().count
+        except Transient:
+            if not down:
+                raise
+            return {name: record.result[name] for name in _KEPT if name in record.result}
+        if found <= count_of(run):
+            return {name: record.result[name] for name in _ACCEPTED if COUNTED in record.result}
+        reason = (
+            f"the offsets topic has {found} partitions, not {counts_of(run.there).to}: somebody else changed "
+            f"it when there was only the way forward, and brokers that start again count {found}"
+        )
+        if run.accepted(step, [reason], verdict=Verdict.FAIL):
+            return {COUNTED: found, "accepted_by": run.options.who, "reasons": [reason]}
+        if down:
+            run.asked.pop(step.key, None)  # nothing is shown while a broker is down
+            return {name: record.result[name] for name in _KEPT if name in record.result}
+        return {_GROWN: found, "reasons": [reason]}
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        if down := _down(run):
+            trouble = run.ports.nodes.observe(down[0]).trouble or "no reason"
+            detail = (
+                f"broker {down[0]} does not run: {trouble}; bring it up, or run it again: it is started again"
+            )
+            return Checked(outcome=Outcome.FAIL, detail=detail)
+        if found := record.result.get(_GROWN):
+            reason = record.result["reasons"][0]
+            run.accepted(step, [reason])
+            detail = (
+                f"{reason}; more groups move then, snapshot {SNAPSHOT} has them; no client may start; to go "
+                f"on to {found}: groupshift continue {run.name} --accept '{step.key}'"
+            )
+            return Checked(outcome=Outcome.PERSON, detail=detail)
+        return self._placed(run, record)
+
+    def _placed(self, run: Expanding, record: StepRecord) -> Checked:
+        brokers, count = counts_of(run.there).brokers, count_of(run)
+        lacks = run.ports.topic.lacks(brokers)
+        deviating = [] if lacks else _deviating(run, count)
+        if not lacks and not deviating:
+            return PASSED
+        said = (
+            lacks
+            or f"broker {', '.join(map(str, deviating))} still uses another partition count than {count}"
+        )
+        if asked_for := record.result.get(INSTRUCTION):
+            return Checked(outcome=Outcome.PERSON, detail=f"{said}: {asked_for}")
+        made = 0 if lacks else run.ports.views.look().count
+        if lacks or (deviating == record.result["restarted"] and made <= count):
+            return waits(f"{said}; keep clients stopped")
+        joined = set(deviating) - set(brokers)
+        how = "one that joined since the plan is restarted by hand; " if joined else ""
+        how += f"the offsets topic has {made} partitions by now; " if made > count else ""
+        detail = f"{said}; keep clients stopped; {how}run it again for the next one"
+        return Checked(outcome=Outcome.FAIL, detail=detail)
+
+
+HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
+    "create-partitions": CreatePartitions(),
+    "restart": Restart(),
+    "place": Place(),
+}
+"""By the kind of a step."""

@@ -1,0 +1,145 @@
+"""The move ``expansion``: the offsets topic gets more partitions, and groups that move keep their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from groupshift.domain.reactions import OnFail
+from groupshift.domain.rows import ProblemRow
+from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, StepRecord, Target
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.handlers import own_handlers
+from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
+from groupshift.errors import Transient
+from groupshift.log.commit_hashes import LiveCommit
+from groupshift.moves.expansion import brokers, offsets, steps
+from groupshift.moves.expansion.assess import audit_placement, plan_expansion
+from groupshift.moves.expansion.plan import BEGUN, ExpansionFacts, met, planned, rollback
+from groupshift.moves.expansion.ports import (
+    SNAPSHOT,
+    Expanding,
+    ExpansionPorts,
+    Key,
+    count_of,
+    counts_of,
+    dropped,
+    moves,
+)
+from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.moves.expansion.steps import Prove, against, fence_of
+
+
+class _Exceptions(Exceptions[ExpansionPorts]):
+    def harmless(self, run: Expanding, problem: ProblemRow) -> bool:
+        """Residue of a group that stays where it is, too (NEW coordinators let it expire)."""
+        group = problem.group
+        if problem.of_leftover:
+            return True
+        return problem.of_listing and group is not None and not moves(run, group, count_of(run))
+
+    def keeps(self, run: Expanding, commit: LiveCommit) -> bool:
+        """What moves is committed anew by the run itself, from its rehearsal on."""
+        records = run.records
+        rehearsed = any(each.kind == "rehearse" and each.key in records for each in run.there.steps)
+        return not (rehearsed and moves(run, commit.group, count_of(run)))
+
+    def dropped(self, run: Expanding) -> frozenset[Key]:
+        """See `groupshift.moves.expansion.ports.dropped`."""
+        return dropped(run)
+
+    def residue(self, run: Expanding) -> str:
+        """Groups that moved without being deleted, and what was committed while they did."""
+        return (
+            "what was not deleted may be listed where it was, too: groupshift repair placement --execute "
+            "cures that on OLD coordinators, a NEW one deletes it when it expires"
+        )
+
+
+class ExpansionMove(Move[ExpansionPorts]):
+    """See the module."""
+
+    name = "expansion"
+    scope: Literal["group", "cluster", "link"] = "cluster"
+    request = ExpansionRequest
+    ports = ExpansionPorts
+    on_fail = OnFail.STOP
+    stop_frees = False
+    void_ends = True
+    handlers: Mapping[str, Handler[ExpansionPorts]] = {
+        **own_handlers(),
+        "snapshot": TakeClusterSnapshot(_Exceptions()),
+        "compare": offsets.CompareSnapshots(_Exceptions()),
+        **steps.HANDLERS,
+        "prove": Prove(met),
+        **brokers.HANDLERS,
+        **offsets.HANDLERS,
+    }
+
+    def target(self, ports: ExpansionPorts, request: ExpansionRequest) -> Target:
+        """See `Move`."""
+        return Target(kind="cluster", name=ports.reader.cluster_id())
+
+    def look(self, ports: ExpansionPorts, request: ExpansionRequest) -> ExpansionFacts:
+        """See `Move`: the brokers, and all of the offsets log."""
+        found = plan_expansion(ports.views, ports.log, request.to)
+        return ExpansionFacts(planned=found, fenced=fence_of(ports.nodes) is not None)
+
+    def glance(
+        self, ports: ExpansionPorts, request: ExpansionRequest, begun: Collection[str]
+    ) -> ExpansionFacts | None:
+        """See `Move`: nothing once the run changes what was approved."""
+        changing = any(each.partition("/")[0] in BEGUN for each in begun)
+        return None if changing else self.look(ports, request)
+
+    def assess(self, request: ExpansionRequest, facts: ExpansionFacts) -> Findings:
+        """See `Move`."""
+        return facts.planned.judgement.findings
+
+    def obstacles(self, request: ExpansionRequest, facts: ExpansionFacts, findings: Findings) -> Findings:
+        """See `Move`."""
+        return against(findings)
+
+    def plan(self, request: ExpansionRequest, facts: ExpansionFacts) -> Plan:
+        """See `Move`."""
+        return planned(facts)
+
+    def fingerprint(self, facts: ExpansionFacts | None, begun: Collection[str]) -> Aspects:
+        """See `Move`."""
+        return {} if facts is None else met(facts.planned.facts, facts.planned.to)
+
+    def may_roll_back(self, run: Expanding, facts: ExpansionFacts | None) -> Finding:
+        """See `Move`: once brokers may use the new partitions, what was committed at the former coordinators
+        would be lost, and every step forward can be repeated."""
+        plan, view = counts_of(run.there), run.ports.views.look()
+        if view.differing:
+            raise Transient("brokers tell different counts of the offsets topic now; run it again")
+        making = any(each.kind == "create-partitions" and each.key in run.records for each in run.there.steps)
+        if making and view.count == plan.to != plan.partitions:
+            return Finding(
+                rule="R01",
+                verdict=Verdict.FAIL,
+                reason=f"partitions never become fewer, and there are {view.count}",
+                hint=f"go on with: groupshift continue {run.name} --execute",
+            )
+        return Finding(rule="R01", verdict=Verdict.PASS, reason="no broker uses the new partitions")
+
+    def roll_back_plan(
+        self, run: Expanding, begun: Mapping[str, StepRecord], facts: ExpansionFacts | None, to: str
+    ) -> Plan:
+        """See `Move`."""
+        return rollback(run.there, begun, len(run.rollbacks()) + 1)
+
+    def watch(self, run: Run[ExpansionPorts]) -> Checked:
+        """See `Move`: placement, and whether every group answers what it had."""
+        audit = audit_placement(run.ports.views, run.ports.log)
+        findings = (*audit.judgement.findings, *fallen_offsets(run, SNAPSHOT, dropped(run)))
+        bad = against(findings)
+        return Checked(outcome=Outcome.FAIL if bad else Outcome.PASS, findings=findings)
+
+    def closing(self, run: Run[ExpansionPorts], state: RunState) -> tuple[str, str]:
+        """See `Move`."""
+        if state is not RunState.FINALISED:
+            return "", ""
+        return f"every broker uses {count_of(run)} partitions of the offsets topic", ""

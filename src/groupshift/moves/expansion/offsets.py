@@ -1,0 +1,381 @@
+"""Steps of an expansion that commit what the snapshot has, once where it is already and then where it
+belongs, and that prove the end. What somebody else committed is never overwritten."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from groupshift.domain.commit_places import Topics
+from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.domain.run import PASSED, Checked, Json, Outcome, Step, StepRecord, StepState
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.move import Handler, Standing
+from groupshift.engine.snapshots import CompareClusters
+from groupshift.errors import Conflict
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement
+from groupshift.moves.expansion.facts import disagreements
+from groupshift.moves.expansion.load import Elsewhere, LogReading
+from groupshift.moves.expansion.ports import (
+    COUNTED,
+    DROPPED,
+    Expanding,
+    ExpansionPorts,
+    Key,
+    batches,
+    count_of,
+    counts_of,
+    dropped,
+    kept,
+    moves,
+)
+from groupshift.moves.expansion.proofs import unproven
+from groupshift.moves.expansion.restore import NotRestored, demand_answers, read_back, unlike
+from groupshift.moves.expansion.steps import against
+from groupshift.ports.changes import refusal_of
+
+_SAID = 10
+"""How many sentences are journaled."""
+_STATIC = "X08"
+OFFSETS, LOGGED, PLACED = "E93", "E94", "E95"
+"""Rules: offsets are as in the snapshot; the log holds what coordinators answer; groups lie where they
+belong."""
+_REMEDY = (
+    "stop the members where it says 25, let this login read group and topic where it says 29 or 30, set what "
+    "clients committed, restart the brokers that are named; then run it again, or leave these offsets as "
+    "they are"
+)
+
+
+def placing(run: Expanding) -> tuple[int, ...]:
+    """Return the counts by which groups may be placed now, to be tried in this order. There are two in a
+    rollback where somebody else changed the topic and all that brokers answer fits both: the log tells.
+
+    Raises `Conflict` where somebody restarted some brokers and not all."""
+    if not run.going_back:
+        return (count_of(run),)
+    view, before = run.ports.views.look(), counts_of(run.there).before
+    took_up = [node for node, counts in view.counted.items() if view.count in counts and before not in counts]
+    left = sorted(node for node, counts in view.counted.items() if view.count not in counts)
+    if not took_up:
+        return (before,) if left or view.count == before else (before, view.count)
+    if not left:
+        return (view.count,)
+    named = ", ".join(map(str, left))
+    raise Conflict(
+        f"the offsets topic has {view.count} partitions, and somebody restarted a broker, which counts them; "
+        f"broker {named} does not: let no client start, restart broker {named}, then run it again, and every "
+        "group gets back what the snapshot has, where that count puts it"
+    )
+
+
+def still_placed(run: Expanding) -> Checked:
+    """Return whether brokers count as they did when it was asked for; else that step, and all after it, are
+    done again."""
+    kind = "restore" if run.going_back else "place"
+    asked = next((each for each in run.plan.steps if each.kind == kind), None)
+    record = run.records.get(asked.key) if asked is not None else None
+    if asked is None or record is None or record.state is not StepState.DONE:
+        return PASSED
+    plan = counts_of(run.there)
+    known = int(record.result.get(COUNTED, plan.before if run.going_back else plan.to))
+    counts = placing(run) if run.going_back else (max(run.ports.views.look().count, known),)
+    if known in counts:  # forward the topic tells: a broker that tells fewer is only late
+        return PASSED
+    detail = (
+        f"groups are placed by {counts[0]} partitions, not by {known}: somebody else changed the topic "
+        f"since step {asked.key} was done; it is done again"
+    )
+    return Checked(outcome=Outcome.WAIT, detail=detail, redo_from=asked.key)
+
+
+def _sentences(said: Sequence[str]) -> dict[str, object]:
+    """What is journaled of sentences: their number, the first ones, and a digest of all, so that who accepts
+    them accepts exactly these."""
+    digest = hashlib.sha256("\n".join(said).encode()).hexdigest()[:12]
+    return {"left": len(said), "reasons": list(said[:_SAID]), "digest": digest}
+
+
+def _differs(rule: str, result: Json, why: str) -> Checked:
+    """What is not as it should be."""
+    more = f"; and {result['left'] - _SAID} more" if result["left"] > _SAID else ""
+    reason = f"{why}: {'; '.join(result['reasons'])}{more} (digest of all: {result['digest']})"
+    found = Finding(rule=rule, verdict=Verdict.FAIL, reason=reason, hint=_REMEDY)
+    return Checked(outcome=Outcome.FAIL, findings=(found,))
+
+
+class _Committing(Handler[ExpansionPorts]):
+    """What rehearsal and restoring have in common."""
+
+    everything = False
+    """Whether what is answered already is committed, too."""
+
+    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
+        """What another claim found and nobody read back is looked for again."""
+        return Standing.AS_MET
+
+    def counted(self, rows: Sequence[OffsetRow], said: Sequence[str]) -> dict[str, object]:
+        """Return what is journaled: how many offsets are as in the snapshot, and what is not."""
+        return {
+            "offsets": len(rows),
+            "equal": len(rows) - min(len(said), len(rows)),
+            **_sentences(said),
+        }
+
+    def left(self, record: StepRecord) -> Checked:
+        """Return a pass, or what is not as in the snapshot."""
+        result = record.result
+        if not result["left"]:
+            return PASSED
+        why = f"{result['left']} of {result['offsets']} offsets are not as in the snapshot"
+        return _differs(OFFSETS, result, why)
+
+    def committed(
+        self, run: Expanding, step: Step, rows: Sequence[OffsetRow], former: Mapping[Key, Elsewhere]
+    ) -> list[str]:
+        """Commit those of ``rows`` that are not answered, or all where all are; read back. In batches, each
+        of which is looked at and fenced right before. Returns what is not as wanted. Raises `Fenced`."""
+        by_group: dict[str, list[OffsetRow]] = defaultdict(list)
+        for row in rows:
+            by_group[row.group].append(row)
+        said: list[str] = []
+        for groups in batches(sorted(by_group)):
+            chosen = [row for group in groups for row in by_group[group]]
+            run.hold(step)
+            said += [_sentence(each, former) for each in self._batch(run, chosen, former)]
+        return sorted(said)
+
+    def _batch(
+        self, run: Expanding, rows: Sequence[OffsetRow], former: Mapping[Key, Elsewhere]
+    ) -> tuple[NotRestored, ...]:
+        """What is not as wanted afterwards, what somebody else committed among it."""
+        differing = _unlike(run, rows)
+        theirs = tuple(
+            each for each in differing if each.found is not None or _differing(former, each.wanted)
+        )
+        keep, missing = ({_key(each.wanted) for each in found} for found in (theirs, differing))
+        wanted = [row for row in rows if _key(row) not in keep]
+        missing |= {_key(row) for row in wanted if _cached(former, row)}
+        refused = run.ports.restoring.commit(
+            [row for row in wanted if self.everything or _key(row) in missing]
+        )
+        if self.everything:  # what was refused is there, and would not be committed again
+            return (*(_refused(row, refused) for row in wanted if refusal_of(refused, row)), *theirs)
+        return (*read_back(run.ports.reader, wanted, refused, whole=True).differing, *theirs)
+
+
+class Rehearse(_Committing):
+    """Commits what the snapshot has once where it is already: may this login, and does every coordinator take
+    it. What nobody can commit again is named, and asked about."""
+
+    everything = True
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        rows = kept(run)
+        lasting = self._lasting(run, rows)
+        free = [row for row in rows if _key(row) not in lasting]
+        said = [*self.committed(run, step, free, {}), *lasting.values()]
+        changed = sorted({each.wanted.group for each in _unlike(run, rows)})
+        result = {**self.counted(rows, said), "changed": changed[:_SAID]}
+        gone = [[*_key(row), row.offset, lasting[_key(row)]] for row in rows if _key(row) in lasting]
+        return {**result, DROPPED: gone} if gone else result
+
+    def _lasting(self, run: Expanding, rows: Sequence[OffsetRow]) -> dict[Key, str]:
+        """Offsets that cannot be committed again, whoever asks: the topic has no such partition, or another
+        topic has its name now. By the snapshot and what brokers tell now."""
+        topics = run.ports.views.topics(sorted({row.topic for row in rows})) if rows else Topics()
+        found = {_key(row): topics.unrestorable(row.topic, row.partition, row.topic_id) for row in rows}
+        return {
+            (group, topic, partition): f"{group!r} {topic}-{partition}: it cannot be committed again ({why})"
+            for (group, topic, partition), why in found.items()
+            if why
+        }
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        changed = record.result["changed"]
+        if changed:
+            names = ", ".join(changed)
+            detail = f"offsets of {names} changed since the snapshot; take the run back, and begin anew"
+            return Checked(outcome=Outcome.FAIL, detail=detail, only_rollback_helps=True)
+        return self.left(record)
+
+
+class Restore(_Committing):
+    """Commits what the snapshot has and nobody committed since; what somebody did is left to a person. Then
+    the log is asked where it lies: a broker whose answers fit several counts may put it elsewhere."""
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """See `Handler`."""
+        return still_placed(run)
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        result: Json = {}
+        for count in placing(run):
+            result, astray = self._restored_by(run, step, count)
+            if not astray:
+                break
+        return result
+
+    def _restored_by(self, run: Expanding, step: Step, count: int) -> tuple[Json, bool]:
+        """What is journaled where groups are placed by this count, and whether the log has another one."""
+        plan = counts_of(run.there)
+        other = {COUNTED: count} if run.going_back and count != plan.before else {}
+        moved = other.get(COUNTED, plan.to if run.going_back else count_of(run))
+        gone = dropped(run)
+        rows = [row for row in kept(run, moved) if _key(row) not in gone]
+        said = self.committed(run, step, rows, self._elsewhere(run, count, moved))
+        astray = self._astray(run, count, frozenset(row.group for row in rows))
+        return {**self.counted(rows, [*said, *astray]), **other}, bool(astray)
+
+    def _astray(self, run: Expanding, count: int, groups: frozenset[str]) -> list[str]:
+        """What coordinators answer of these groups and the log does not have where ``count`` puts it, with
+        who is to be restarted. Raises `Transient` where a group does not answer."""
+        state, log = run.ports.reader.take(sorted(groups)), run.ports.log
+        demand_answers(state)
+        leaders = run.ports.views.look().topic.leaders
+        found = disagreements(state.offsets, log.read(log.position()), count)
+        return [
+            f"{said}: broker {leaders[partition_of(group, count)]} uses no {count} partitions; restart it"
+            for group, said in found
+            if group in groups
+        ]
+
+    def _elsewhere(self, run: Expanding, count: int, moved: int) -> Mapping[Key, Elsewhere]:
+        """What groups that move (to ``moved`` partitions) committed elsewhere than ``count`` puts them, at a
+        former coordinator, since they were deleted."""
+        log = run.ports.log
+        found = LogReading().take(log.read(log.position())).places(count, 0, newest=False)
+        return {
+            (each.group, each.topic, each.partition): each
+            for each in sorted(found.elsewhere, key=lambda each: each.committed_ms)  # the newest counts
+            if moves(run, each.group, moved)
+        }
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        return self.left(record)
+
+
+def _unlike(run: Expanding, rows: Iterable[OffsetRow]) -> tuple[NotRestored, ...]:
+    """Raises `Transient` where a group does not answer: that is not the same as no offset."""
+    return read_back(run.ports.reader, rows, whole=True).differing
+
+
+def _differing(former: Mapping[Key, Elsewhere], row: OffsetRow) -> bool:
+    """Whether something else was committed elsewhere: an offset, an epoch or metadata."""
+    found = former.get(_key(row))
+    return found is not None and unlike(found.row, row)
+
+
+def _cached(former: Mapping[Key, Elsewhere], row: OffsetRow) -> bool:
+    """Whether it may be answered, and lies only where another count puts it."""
+    found = former.get(_key(row))
+    return found is not None and found.lost and not unlike(found.row, row)
+
+
+def _refused(row: OffsetRow, refused: Mapping[str, str]) -> NotRestored:
+    return NotRestored(wanted=row, found=None, reason=refusal_of(refused, row))
+
+
+def _sentence(found: NotRestored, former: Mapping[Key, Elsewhere]) -> str:
+    wanted, there = found.wanted, found.found
+    said = f"{wanted.group!r} {wanted.topic}-{wanted.partition}: {wanted.offset} in the snapshot"
+    elsewhere = former.get(_key(wanted))
+    if there is not None:
+        return f"{said}, {_what(there, wanted)} was committed since"
+    if elsewhere is not None:
+        return f"{said}, {_what(elsewhere.row, wanted)} was committed at its former coordinator since"
+    return f"{said}, not committed ({found.reason or 'it is not answered'})"
+
+
+def _what(found: OffsetRow, wanted: OffsetRow) -> str:
+    same = found.offset == wanted.offset
+    return f"{found.offset} with another epoch or other metadata" if same else str(found.offset)
+
+
+def _key(row: OffsetRow) -> Key:
+    return row.group, row.topic, row.partition
+
+
+class CompareSnapshots(CompareClusters[ExpansionPorts]):
+    """Compares as every cluster's comparison, where brokers count as they did."""
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """See `Handler`."""
+        return still_placed(run)
+
+
+class Verify(Handler[ExpansionPorts]):
+    """Compares a snapshot, what coordinators answer, with the bytes of the log: a cache may hide what lies
+    there."""
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """See `Handler`."""
+        return still_placed(run)
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        taken = run.snapshot(step.subject)
+        folder = run.ports.evidence / run.name / run.attempt(step)
+        found = run.ports.verify(Path(taken.folder), taken.manifest_sha256, count_of(run), folder)
+        return {
+            "verification": str(folder),
+            "verdict": found.verdict.value,
+            "outcome": dict(found.files),
+            **_sentences(found.reasons),
+        }
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        if record.result["verdict"] == Verdict.PASS:
+            return PASSED
+        why = f"the log is not as snapshot {step.subject}, {record.result['left']} offsets"
+        return _differs(LOGGED, record.result, why)
+
+
+class Audit(Handler[ExpansionPorts]):
+    """Reads the whole log: every group's records lie in its own partition, one broker serves it."""
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """See `Handler`."""
+        return still_placed(run)
+
+    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
+        """What another claim found and nobody read back is looked for again."""
+        return Standing.AS_MET
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        found = audit_placement(run.ports.views, run.ports.log)
+        said = [each.with_remedy for each in against(found.judgement.findings)]
+        planned = not run.going_back and count_of(run) == counts_of(run.there).to
+        said += [*(_unset(found) if planned else ()), *unproven(run, step)]
+        records = found.facts.log.records if found.facts.log else 0
+        return {"records": records, **_sentences(said)}
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        return _differs(PLACED, record.result, "keep clients stopped") if record.result["left"] else PASSED
+
+
+def _unset(found: PlacementAudit) -> list[str]:
+    """Brokers that were restarted without the count in their file: what was to be set is read back."""
+    findings = found.judgement.findings
+    return [
+        each.with_remedy for each in findings if each.rule == _STATIC and each.verdict is not Verdict.PASS
+    ]
+
+
+HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
+    "rehearse": Rehearse(),
+    "restore": Restore(),
+    "verify": Verify(),
+    "audit": Audit(),
+}
+"""By the kind of a step."""

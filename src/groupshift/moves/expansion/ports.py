@@ -1,0 +1,218 @@
+"""What the steps of an expansion work with, and what they know of the plan and of what was done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from groupshift.domain.cluster import PlacementView
+from groupshift.domain.placement import partition_of
+from groupshift.domain.rows import OffsetRow
+from groupshift.domain.run import Plan, StepRecord
+from groupshift.engine.move import Run
+from groupshift.moves.expansion.assess import plan_expansion
+from groupshift.moves.expansion.facts import PlacementFacts
+from groupshift.moves.expansion.load import Hashed, LogReading
+from groupshift.moves.expansion.rules import busy_groups, transacting
+from groupshift.ports.changes import OffsetRestoring, TopicExpansion
+from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, PlacementViews
+from groupshift.ports.driver import BrokerReplacement
+from groupshift.ports.evidence import EvidenceFolder
+from groupshift.ports.log import CommitHashes, LogVerification, OffsetsLog
+from groupshift.ports.spark_jobs import ComparisonOutcomes
+
+Key = tuple[str, str, int]
+"""Group, topic, partition."""
+SNAPSHOT, BEFORE_DELETE, VERIFIED, BACK = "S", "S0", "V", "D"
+"""The snapshots of a run: after the drain, right before groups are deleted, at the end, of a rollback."""
+DROPPED = "dropped"
+"""What the rehearsal journals of offsets that cannot be committed again: group, topic, partition, offset and
+why, each."""
+COUNTED = "counted"
+"""What is journaled of the count that brokers use, where it is not the plan's."""
+_ALL = "groupshift audit placement --json"
+_NAMED = 20
+_AT_A_TIME = 500
+_TOMBSTONE, _TOMBSTONES = 32, 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpansionPorts:
+    """Every port that an expansion needs."""
+
+    views: PlacementViews
+    topic: TopicExpansion
+    restoring: OffsetRestoring
+    verify: LogVerification
+    log: OffsetsLog
+    reader: ClusterGroups
+    store: ClusterSnapshotStore
+    commits: CommitHashes
+    outcomes: ComparisonOutcomes
+    nodes: BrokerReplacement
+    evidence: EvidenceFolder
+
+
+Expanding = Run[ExpansionPorts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What a plan says. ``before`` is the count by which brokers coordinate, ``partitions`` how many the
+    topic has (more where somebody changed it and restarted nobody), ``to`` how many it is to have.
+    ``brokers`` serve clients; ``moving`` are the groups that move."""
+
+    before: int
+    partitions: int
+    to: int
+    brokers: tuple[int, ...]
+    moving: frozenset[str]
+
+
+def counts_of(plan: Plan) -> Counts:
+    """Return what the plan of a run says."""
+    about = plan.about
+    return Counts(
+        before=about["before"],
+        partitions=about["partitions"],
+        to=about["to"],
+        brokers=tuple(about["brokers"]),
+        moving=frozenset(group for group, _, _ in about["movers"]),
+    )
+
+
+def facts_now(run: Expanding) -> PlacementFacts:
+    """Return cluster and log now, on the way to the plan's count. Raises as `plan_expansion`."""
+    return plan_expansion(run.ports.views, run.ports.log, counts_of(run.there).to).facts
+
+
+def done_of(run: Expanding, kind: str) -> StepRecord | None:
+    """Return what is journaled of the step of this kind in the plan that is walked, None before it began."""
+    records = run.records
+    return next(
+        (records[each.key] for each in run.plan.steps if each.kind == kind and each.key in records), None
+    )
+
+
+def count_of(run: Expanding) -> int:
+    """Return how many partitions brokers are to count: the plan's number, or a higher one that somebody gave
+    the topic when there was only the way forward, and that a person accepted; or which brokers took up while
+    the run goes back."""
+    asked = (done_of(run, kind) for kind in ("place", "restore"))
+    found = (each.result.get(COUNTED) for each in asked if each is not None)
+    return next((int(each) for each in found if each), counts_of(run.there).to)
+
+
+def moves(run: Expanding, group: str, count: int) -> bool:
+    """Return whether a group is at another place when brokers count so many, or was deleted to be."""
+    plan = counts_of(run.there)
+    if count == plan.to or group in plan.moving:
+        return group in plan.moving
+    return partition_of(group, plan.before) != partition_of(group, count)
+
+
+def kept(run: Expanding, count: int | None = None) -> tuple[OffsetRow, ...]:
+    """Return the offsets of the groups that move (to ``count`` partitions, or else to as many as brokers are
+    to count), by the snapshot. Raises `Broken` when it was altered."""
+    taken = run.snapshot(SNAPSHOT)
+    rows = run.ports.store.offsets(Path(taken.folder), taken.manifest_sha256)
+    count = count or count_of(run)
+    moving = {group for group in {row.group for row in rows} if moves(run, group, count)}
+    return tuple(row for row in rows if row.group in moving and row.offset >= 0)
+
+
+def dropped(run: Expanding) -> frozenset[Key]:
+    """Return the offsets that a person let go of at the rehearsal: not restored, and not missed
+    afterwards."""
+    records = run.records
+    found = [
+        records[each.key].result
+        for each in run.there.steps
+        if each.kind == "rehearse" and each.key in records
+    ]
+    return frozenset(
+        (str(group), str(topic), int(partition))
+        for result in found
+        if "accepted_by" in result
+        for group, topic, partition, *_ in result.get(DROPPED, ())
+    )
+
+
+def hidden(run: Expanding, view: PlacementView) -> str:
+    """Return why brokers may not list all groups now, so that an empty list proves nothing; empty when they
+    do."""
+    cluster = view.cluster
+    loading = [str(each.node_id) for each in cluster.brokers if each.loading]
+    absent = sorted(set(counts_of(run.there).brokers) - {each.node_id for each in cluster.brokers})
+    leaderless = [number for number, node in enumerate(view.topic.leaders) if node < 0]
+    if loading:
+        return f"broker {', '.join(loading)} still loads coordinator partitions and does not list all groups"
+    if absent:
+        nodes = ", ".join(map(str, absent))
+        return f"broker {nodes} is not registered, and lists no groups: bring one of that id up"
+    if leaderless:
+        return f"partition {leaderless[0]} of the offsets topic has no leader, its groups are not listed"
+    return ""
+
+
+def undrained(run: Expanding, view: PlacementView) -> str:
+    """Return who still uses groups, and why that may not be all; empty when nobody does."""
+    if unseen := hidden(run, view):
+        return unseen
+    busy = busy_groups(view.cluster)
+    if busy:
+        return f"members are in {naming(busy, _ALL)}; stop them"
+    return transacting(view)
+
+
+def movers_now(run: Expanding, view: PlacementView) -> frozenset[str]:
+    """Return the groups that a broker lists or the log has, and that the plan's counts move: more than the
+    plan's where some came since."""
+    plan = counts_of(run.there)
+    listed = {each.group for broker in view.cluster.brokers for each in broker.groups}
+    found = Hashed(listed | live_in_log(run, view)).movers(plan.before, plan.to)
+    return frozenset(each.group for each in found)
+
+
+def live_in_log(run: Expanding, view: PlacementView) -> frozenset[str]:
+    """Return the groups of which the log, as far as all replicas have it, holds anything live that
+    coordinators load.
+
+    An OLD coordinator answers a deletion before followers have its tombstones: a broker that is stopped right
+    then hands its partitions to one without them, and they are gone (docs/expansion.md)."""
+    log, before = run.ports.log, counts_of(run.there).before
+    found = LogReading().take(log.read(log.position())).places(before, before, newest=False, old=view.old)
+    return frozenset(found.groups)
+
+
+def naming(groups: Iterable[str], everything: str = "") -> str:
+    """Return their number and the first names; ``everything`` is what names all."""
+    names = sorted(set(groups))
+    where = f" ({everything} names all)" if everything else ""
+    more = f" and {len(names) - _NAMED} more{where}" if len(names) > _NAMED else ""
+    return f"{len(names)} group{'s' if len(names) != 1 else ''}: {', '.join(names[:_NAMED])}{more}"
+
+
+def sized(groups: Sequence[str], rows: Iterable[OffsetRow]) -> Iterator[Sequence[str]]:
+    """Yield `batches`, cut where deleting the groups would write more than `_TOMBSTONES` bytes of ``rows``'
+    keys: a coordinator writes the tombstones of one request to a partition as one batch, which has a limit
+    (1 MiB by default)."""
+    bytes_: Counter[str] = Counter()
+    for row in rows:
+        bytes_[row.group] += _TOMBSTONE + len((row.group + row.topic).encode())
+    for some in batches(groups):
+        begun, size = 0, 0
+        for at, group in enumerate(some):
+            if at > begun and size + bytes_[group] > _TOMBSTONES:
+                yield some[begun:at]
+                begun, size = at, 0
+            size += bytes_[group]
+        yield some[begun:]
+
+
+def batches(groups: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield some at a time: a process that another one overtook stops between two of them."""
+    for start in range(0, len(groups), _AT_A_TIME):
+        yield groups[start : start + _AT_A_TIME]

@@ -1,0 +1,248 @@
+"""Steps of an expansion that wait for groups, prove that it may begin, keep clients out, and take groups
+away."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from pathlib import Path
+
+from groupshift.domain.run import PASSED, Checked, Json, Outcome, Step, StepRecord, StepState
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.gates import differences
+from groupshift.engine.move import Aspects, Handler, Standing
+from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.moves.expansion.facts import agreement
+from groupshift.moves.expansion.ports import (
+    SNAPSHOT,
+    Expanding,
+    ExpansionPorts,
+    counts_of,
+    facts_now,
+    hidden,
+    kept,
+    live_in_log,
+    movers_now,
+    naming,
+    sized,
+    undrained,
+)
+from groupshift.moves.expansion.proofs import unproven
+from groupshift.moves.expansion.restore import demand_answers, unlike
+from groupshift.moves.expansion.rules import Use, ask
+from groupshift.ports.driver import ClientFence
+
+_SAID = 10
+"""How many sentences are journaled."""
+_REFUSED = (
+    "stop the members where it says 68, let this login delete groups where it says 29 or 30; where it says "
+    "-1 or 10 its coordinator could not write the tombstones: read its log, and max.message.bytes of the "
+    "offsets topic"
+)
+_BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
+
+
+def waits(why: str) -> Checked:
+    """Return a look that has to be repeated."""
+    return Checked(outcome=Outcome.WAIT, detail=why)
+
+
+def back(run: Expanding) -> str:
+    """Return the command that rolls the run back."""
+    return f"groupshift roll-back {run.name} --execute"
+
+
+class Drain(Handler[ExpansionPorts]):
+    """Waits until nobody uses a group. Nothing is changed here: whoever was stopped may start again."""
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        left = undrained(run, run.ports.views.look())
+        return waits(f"{left} (nothing was changed: clients may also start again)") if left else PASSED
+
+
+class Agree(Handler[ExpansionPorts]):
+    """Compares what brokers answered with what the log has."""
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        taken, log, plan = run.snapshot(SNAPSHOT), run.ports.log, counts_of(run.there)
+        rows = run.ports.store.offsets(Path(taken.folder), taken.manifest_sha256)
+        brokers = run.ports.views.look().cluster.brokers
+        listed = {each.group for broker in brokers for each in broker.groups}
+        found = agreement(rows, log.read(log.position()), plan.before)
+        moving = {row.group for row in rows} & plan.moving
+        # a group that no broker lists and that stays was not asked for: rule X15 warned of it
+        differing = [said for group, said in found.differing if group in listed | plan.moving]
+        expiring = [group for group in found.expiring if group in moving]
+        return {
+            "offsets": len(rows),
+            "groups_that_move": len(moving),
+            "differing": len(differing),
+            "expiring": len(expiring),
+            "of": sorted(set(expiring))[:_SAID],
+            "reasons": differing[:_SAID],
+        }
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        if not record.result["differing"]:
+            return PASSED
+        said = "; ".join(record.result["reasons"])
+        detail = (
+            f"{record.result['differing']} offsets differ between brokers and log: {said}; take the run back "
+            f"({back(run)}), look with groupshift audit placement, begin anew"
+        )
+        return Checked(outcome=Outcome.FAIL, detail=detail, only_rollback_helps=True)
+
+
+def against(findings: Collection[Finding]) -> tuple[Finding, ...]:
+    """Return the findings for which nothing may begin."""
+    return tuple(each for each in findings if each.verdict in _BAD)
+
+
+class Prove(Handler[ExpansionPorts]):
+    """The go/no-go: whether each step before it was done, the plan is still that of the cluster, all topics
+    are in sync, and the controller would make the partitions: before anything is taken away. ``met`` gives
+    what a plan is approved for, of facts."""
+
+    def __init__(self, met: object) -> None:
+        self._met = met
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`. Raises `Rejected` in the controller's words."""
+        facts, plan = facts_now(run), counts_of(run.there)
+        said = [each.with_remedy for each in against(ask(facts, Use.PLAN))]
+        void = self._void(run, facts)
+        said += [*void, *unproven(run, step)]
+        said += [each for each in (undrained(run, facts.view), self._lacks(run)) if each]
+        if facts.view.count != plan.to:
+            run.ports.topic.check(plan.to)
+        return {"against": said[:_SAID], "void": bool(void)}
+
+    def _void(self, run: Expanding, facts: object) -> tuple[str, ...]:
+        then: Aspects = run.there.about["met"]
+        return differences(then, self._met(facts, counts_of(run.there).to))  # type: ignore[operator]
+
+    def _lacks(self, run: Expanding) -> str:
+        lacks = run.ports.topic.cluster_lacks(counts_of(run.there).brokers)
+        return f"{lacks}: brokers will be stopped one after the other; cure that first" if lacks else ""
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        said, void = record.result["against"], record.result["void"]
+        if not said:
+            return PASSED
+        anew = f"; take the run back with {back(run)}, and plan anew" if void else ""
+        return Checked(
+            outcome=Outcome.FAIL, detail=f"no go: {'; '.join(said)}{anew}", only_rollback_helps=void
+        )
+
+
+def fence_of(nodes: object) -> ClientFence | None:
+    """Return the driver's fence, None where it has none."""
+    return nodes if isinstance(nodes, ClientFence) else None
+
+
+def _require_fence(run: Expanding) -> ClientFence:
+    """Raises `Rejected` where the plan has a fence, and this process none."""
+    found = fence_of(run.ports.nodes)
+    if found is None:
+        raise Rejected("this run keeps clients out by the [fence] of a file: name that file with --nodes")
+    return found
+
+
+class Fence(Handler[ExpansionPorts]):
+    """Keeps clients out. The programs say so themselves; that nobody is there is asked of every broker before
+    each step."""
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        run.hold(step)
+        _require_fence(run).keep_out(run.name)
+        return {"kept_out": True}
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        return PASSED
+
+
+class Reopen(Fence):
+    """Lets clients in again."""
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`."""
+        run.hold(step)
+        _require_fence(run).let_in(run.name)
+        return {"let_in": True}
+
+
+class DeleteGroups(Handler[ExpansionPorts]):
+    """Deletes the groups that move, and only what the snapshot has."""
+
+    touches = True
+
+    def allowed(self, run: Expanding, step: Step) -> Checked:
+        """Every broker has to list all its groups."""
+        why = hidden(run, run.ports.views.look())
+        return waits(why) if why else PASSED
+
+    def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
+        """A deletion that was written down may have been made; it is looked for and made again."""
+        return Standing.OTHER if record.state is StepState.INTENDED else Standing.MADE
+
+    def act(self, run: Expanding, step: Step, intent: Json) -> Json:
+        """See `Handler`. Raises `Conflict`, having deleted nothing now, when a group committed since, has
+        members, or came since and would move."""
+        view = run.ports.views.look()
+        if why := hidden(run, view):
+            raise Transient(f"{why}; run it again")
+        if busy := undrained(run, view):
+            raise Conflict(f"{busy}, then run it again; what is deleted already is in snapshot {SNAPSHOT}")
+        changed = self._unlike_the_snapshot(run, movers_now(run, view))
+        if changed:
+            raise Conflict(
+                f"offsets of {naming(changed)} changed since snapshot {SNAPSHOT}: nothing was deleted now; "
+                f"take the run back with {back(run)}, and begin anew"
+            )
+        refused: dict[str, str] = {}
+        for groups in sized(sorted(counts_of(run.there).moving), kept(run)):
+            refused |= run.ports.restoring.delete(groups, partial(run.hold, step))
+        return {"refused": sorted(refused.values())[:_SAID]}
+
+    def _unlike_the_snapshot(self, run: Expanding, movers: Collection[str]) -> frozenset[str]:
+        """Groups that move and answer something that the snapshot has not, or that the plan does not know.
+        Those that answer nothing are deleted already. Raises `Transient` where one does not answer."""
+        there = {(row.group, row.topic, row.partition): row for row in kept(run)}
+        state = run.ports.reader.take(sorted(counts_of(run.there).moving | set(movers)))
+        demand_answers(state)
+        return frozenset(
+            row.group
+            for row in state.offsets
+            if (known := there.get((row.group, row.topic, row.partition))) is None or unlike(row, known)
+        )
+
+    def check(self, run: Expanding, step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        if record.result["refused"]:
+            said = "; ".join(record.result["refused"])
+            return Checked(outcome=Outcome.FAIL, detail=f"{said}; {_REFUSED}, then run it again")
+        view, moving = run.ports.views.look(), counts_of(run.there).moving
+        listed = {each.group for broker in view.cluster.brokers for each in broker.groups}
+        left = moving & listed
+        why = hidden(run, view) or (f"still listed: {naming(left)}" if left else "")
+        if not why and (answering := run.ports.views.answering(tuple(sorted(moving)))):
+            why = f"still answering: {naming(answering)}"
+        if not why and (logged := moving & live_in_log(run, view)):
+            why = f"tombstones are not on all replicas yet: {naming(logged)}"
+        return waits(why) if why else PASSED
+
+
+HANDLERS: Mapping[str, Handler[ExpansionPorts]] = {
+    "drain": Drain(),
+    "agree": Agree(),
+    "fence": Fence(),
+    "reopen": Reopen(),
+    "delete-groups": DeleteGroups(),
+}
+"""By the kind of a step."""
