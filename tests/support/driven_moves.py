@@ -15,7 +15,7 @@ from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
 from groupshift.engine.move import Answer, Move, Question, Run, RunOptions, Tools
 from groupshift.engine.progress import Asks, Ended, Paused, Progress, Stopped
-from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.roll_back import take_back
 from groupshift.engine.run import drive
 from groupshift.ports.clock import NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs
@@ -124,8 +124,8 @@ class Driver:
         return drive(self.claim(run, crash, ports=ports, **changes))
 
     def roll_back(self, run: str, to: str = "start", *, ports: Any = None) -> bool:
-        """From now on the run goes back; False where nothing was begun."""
-        return begin_roll_back(self.claim(run, ports=ports), to)
+        """From now on the run goes back; False where nothing was begun, and it is closed."""
+        return take_back(self.claim(run, ports=ports), to)
 
 
 def name_of(runs: Runs, run: str, key: str) -> str:

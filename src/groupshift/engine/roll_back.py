@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from groupshift.domain.run import IRREVERSIBLE, Plan, RunState, StepRecord, StepState
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.closing import reject
 from groupshift.engine.move import Run, Standing, handler_of
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import EventKind, NewEvent, RunRecord
@@ -59,6 +60,16 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
     run.forget_plans()
     return True
+
+
+def take_back(run: Run[P], to: str) -> bool:
+    """Begin the rollback that somebody asks for, as `begin_roll_back`; a run that changed nothing is closed
+    as rejected, and its target is free."""
+    if begin_roll_back(run, to):
+        return True
+    if run.record.state in {RunState.PLANNED, RunState.APPROVED}:
+        reject(run, "taken back before anything was changed")
+    return False
 
 
 def begun_of(run: Run[P]) -> dict[str, StepRecord]:

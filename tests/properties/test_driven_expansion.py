@@ -1,0 +1,160 @@
+"""An expansion on the engine: killed anywhere, or left without an answer anywhere, it keeps every offset; and
+whatever clients and other operators do, no acknowledged commit is lost in silence, and no run is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import count
+
+import pytest
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+
+from groupshift.domain.run import RunState
+from groupshift.engine.progress import Ended, Progress, Stopped
+from groupshift.errors import GroupshiftError, Transient
+from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.assess import audit_placement
+from groupshift.moves.expansion.request import ExpansionRequest
+from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
+from properties.test_expansion_operators import DOINGS, Doing, at_rest
+from support.driven_moves import Driver, where
+from support.kill_once import KillOnce
+from support.simulated_downgrade import KillAt, Killed
+from support.simulated_expansion import Expansible, committed, driver_of, equal
+
+KINDS = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
+_BEFORE_CREATE = frozenset({"drain", "approve", "go", "delete"})
+
+
+def ended(
+    kind: Coordinator,
+    crashes: Iterable[StepCrashPoints] = (),
+    lost: frozenset[int] = frozenset(),
+    *,
+    to: int = 8,
+    back: bool = False,
+    dies: frozenset[int] = frozenset(),
+) -> Expansible:
+    """What is left after processes with these crash points, the n-th answer ``lost``, brokers that were
+    killed while they restarted, and processes that are left alone; a run that is to go ``back`` first deleted
+    its groups."""
+    world = committed(kind)
+    acts = count()
+    world.answers_lost, world.dies = lambda: next(acts) in lost, set(dies)
+    driver = driver_of(world)
+    run = driver.begin(ExpansionRequest(to=to)).run
+    if back:
+        with suppress(Transient):
+            driver.go_on(run, phases=_BEFORE_CREATE)
+        driver.roll_back(run)
+    # a run that only rehearsed has nothing to take back
+    wanted = {RunState.ROLLED_BACK, RunState.REJECTED} if back else {RunState.FINALISED}
+    spare = len(lost) + len(dies) + 1
+    for crash in (*crashes, *(NoStepCrash() for _ in range(spare))):
+        if driver.runs.find(run).state.is_open:
+            with suppress(Killed, Transient):
+                found = driver.go_on(run, crash)
+                assert isinstance(found, Ended) or dies, found
+    assert driver.runs.find(run).state in wanted
+    assert len(world.world.logs) == (5 if back else to)
+    for partition in range(len(world.world.logs)):
+        world.world.bounce(partition)
+    return world
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["there", "back"])
+@KINDS
+def test_every_crash_point_of_every_step_is_survived(kind: Coordinator, *, back: bool) -> None:
+    """Each process dies at the first point that none before it died at."""
+    crash = KillOnce()
+    assert equal(ended(kind, [crash] * 90, back=back))
+    assert len({step for step, _ in crash.killed}) == (4 if back else 17)
+    assert {point for _, point in crash.killed} == set(CrashPoint)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(Coordinator),
+    kills=st.lists(st.integers(1, 30), max_size=6),
+    lost=st.frozensets(st.integers(0, 8), max_size=4),
+    dies=st.frozensets(st.integers(1, 3), max_size=2),
+    to=st.sampled_from([6, 8, 10]),
+    back=st.booleans(),
+)
+def test_any_faults_in_any_order_are_survived(
+    kind: Coordinator,
+    kills: list[int],
+    lost: frozenset[int],
+    dies: frozenset[int],
+    to: int,
+    *,
+    back: bool,
+) -> None:
+    """Several kills, acts that were done although their answer was lost, brokers that did not come up."""
+    crashes = [KillAt(number) for number in kills]
+    assert equal(ended(kind, crashes, lost, to=to, back=back, dies=frozenset() if back else dies))
+
+
+@pytest.mark.parametrize("skipped", ["delete", "create", "restore"])
+@KINDS
+def test_a_step_that_did_nothing_is_caught(kind: Coordinator, skipped: str) -> None:
+    """Whatever the broker answered: the run stops at that step."""
+    world = committed(kind)
+    world.skips = {skipped}
+    driver = driver_of(world)
+    found = driver.go_on(driver.begin(ExpansionRequest(to=8)).run, patience_s=5.0)
+    how, at = where(found)
+    assert how in {"waiting", "failed"}
+    assert skipped in at
+
+
+def went_on(driver: Driver, run: str, *, kill_at: int = 0, accept: str = "") -> Progress | None:
+    """One process; None when it was killed, or told an error."""
+    try:
+        return driver.go_on(run, KillAt(kill_at), patience_s=5.0, accept=accept)
+    except (Killed, GroupshiftError):
+        return None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(Coordinator),
+    before=st.sampled_from([5, 6]),
+    story=st.lists(st.tuples(st.integers(0, 60), st.lists(DOINGS, max_size=2)), max_size=5),
+)
+@example(kind=Coordinator.OLD, before=5, story=[(0, [])])
+def test_no_commit_is_lost_in_silence(
+    kind: Coordinator, before: int, story: list[tuple[int, list[Doing]]]
+) -> None:
+    """Processes are killed anywhere, and between two of them clients and operators do anything; then all are
+    left alone, whatever is shown is accepted, and where that does not help it is taken back. It ends, and
+    what is not answered is found by an audit."""
+    world = committed(kind, count=before)
+    driver = driver_of(world)
+    run = driver.begin(ExpansionRequest(to=2 * before)).run
+    for kill_at, doings in story:
+        if driver.runs.find(run).state.is_open:
+            went_on(driver, run, kill_at=kill_at)
+        for doing, number in doings:
+            doing(world, number)
+    at_rest(world)
+    last: tuple[str, str, str] | None = None
+    accept = ""
+    for _ in range(16):
+        if not driver.runs.find(run).state.is_open:
+            break
+        found = went_on(driver, run, accept=accept)
+        stopped = isinstance(found, Stopped)
+        accept = found.step.key if stopped else ""
+        now = (*where(found), str(found.checked.detail)) if stopped else None
+        if found is None or now == last or (stopped and found.checked.only_rollback_helps):
+            with suppress(GroupshiftError):  # there is only the way forward
+                driver.roll_back(run)
+        last = now
+    state = driver.runs.find(run).state
+    event(str(state))
+    assert not state.is_open
+    assert state in {RunState.MOVED, RunState.FINALISED, RunState.ROLLED_BACK, RunState.REJECTED}
+    assert equal(world) or not audit_placement(world, world).clean
