@@ -400,8 +400,6 @@ class Move(Protocol[P]):
     """A void approval of a plan that changed nothing ends the run; else it is asked again."""
     patience_s: int = 1800
     gate_expiry_s: int = 86_400
-    rolls_back_unseen: bool = False
-    """A rollback may begin although nothing answers: it starts what is dead. Then its facts are None."""
     heals: frozenset[str] = frozenset()
     """Rules of `assess` whose failure time may heal."""
 
@@ -415,6 +413,10 @@ class Move(Protocol[P]):
 
     def glance(self, ports: P, request: Any, begun: Collection[str]) -> Any:
         """Return the facts that `fingerprint` needs, before every act: `look` may read too much for that."""
+        return self.look(ports, request)
+
+    def look_back(self, ports: P, request: Any) -> Any:
+        """Return the facts that a rollback is planned by; a move that needs none may return None."""
         return self.look(ports, request)
 
     def assess(self, request: Any, facts: Any) -> Findings:

@@ -34,7 +34,9 @@ def rollback_of(run: Run[P], to: str) -> Plan | None:
     if state is RunState.ROLLING_BACK and last and last[0].body["to"] == to:
         return None
     _require_last(run)
-    facts = _facts(run)
+    if state is RunState.FINALISED:
+        raise Rejected(f"run {run.name} is finalised: there is no rollback any more; plan a new run")
+    facts = run.move.look_back(run.ports, run.request)
     _require_open(run, facts)
     return run.move.roll_back_plan(run, begun_of(run), facts, to)
 
@@ -82,15 +84,6 @@ def begun_of(run: Run[P]) -> dict[str, StepRecord]:
     }
 
 
-def _facts(run: Run[P]) -> Any:
-    try:
-        return run.move.look(run.ports, run.request)
-    except Transient:
-        if not run.move.rolls_back_unseen:
-            raise
-        return None
-
-
 def _data(plan: Plan) -> Any:
     return {"version": 1, "steps": [each.as_json() for each in plan.steps], "about": dict(plan.about)}
 
@@ -109,9 +102,17 @@ def _require_last(run: Run[P]) -> None:
 
 
 def _require_open(run: Run[P], facts: Any) -> None:
-    """What closes a rollback is observed: an irreversible step that was only written down closes nothing."""
-    if run.record.state is RunState.FINALISED:
-        raise Rejected(f"run {run.name} is finalised: there is no rollback any more; plan a new run")
+    """What closes a rollback is observed, not only marked."""
+    found = run.move.may_roll_back(run, facts)
+    _require_reversible(run)
+    if found.verdict is Verdict.FAIL:
+        raise Rejected(f"run {run.name} cannot be rolled back: {found.with_remedy}")
+    if found.verdict is Verdict.ERROR:
+        raise Transient(f"nobody can say now whether run {run.name} can be rolled back: {found.with_remedy}")
+
+
+def _require_reversible(run: Run[P]) -> None:
+    """An irreversible step that was only written down closes nothing."""
     for key, record in begun_of(run).items():
         step = run.there.step(key)
         if step is None or step.undo is not IRREVERSIBLE:
@@ -123,8 +124,3 @@ def _require_open(run: Run[P], facts: Any) -> None:
             f"run {run.name} made step {key}, which cannot be undone: there is no rollback any more; go on "
             f"with: groupshift continue {run.name}"
         )
-    found = run.move.may_roll_back(run, facts)
-    if found.verdict is Verdict.FAIL:
-        raise Rejected(f"run {run.name} cannot be rolled back: {found.with_remedy}")
-    if found.verdict is Verdict.ERROR:
-        raise Transient(f"nobody can say now whether run {run.name} can be rolled back: {found.with_remedy}")

@@ -46,7 +46,6 @@ class DowngradeMove(Move[DowngradePorts]):
     on_fail = OnFail.STOP
     stop_frees = False
     void_ends = True
-    rolls_back_unseen = True
     handlers: Mapping[str, Handler[DowngradePorts]] = {
         **own_handlers(),
         "snapshot": TakeClusterSnapshot(_Exceptions()),
@@ -63,6 +62,9 @@ class DowngradeMove(Move[DowngradePorts]):
     def look(self, ports: DowngradePorts, request: DowngradeRequest) -> DowngradeFacts:
         """See `Move`: the cluster, and all of its offsets log."""
         return look_at(ports.views, ports.log, request)
+
+    def look_back(self, ports: DowngradePorts, request: DowngradeRequest) -> None:
+        """See `Move`: a rollback starts what is dead, so nothing has to answer."""
 
     def glance(
         self, ports: DowngradePorts, request: DowngradeRequest, begun: Collection[str]
@@ -86,9 +88,7 @@ class DowngradeMove(Move[DowngradePorts]):
         """See `Move`: what the plan was made for, until the run itself changes it."""
         return {} if facts is None else met(facts)
 
-    def roll_back_plan(
-        self, run: Downgrading, begun: Mapping[str, StepRecord], facts: DowngradeFacts | None, to: str
-    ) -> Plan:
+    def roll_back_plan(self, run: Downgrading, begun: Mapping[str, StepRecord], facts: None, to: str) -> Plan:
         """See `Move`."""
         return rollback(run.there, begun, len(run.rollbacks()) + 1)
 

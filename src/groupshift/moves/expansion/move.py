@@ -86,6 +86,9 @@ class ExpansionMove(Move[ExpansionPorts]):
         found = plan_expansion(ports.views, ports.log, request.to)
         return ExpansionFacts(planned=found, fenced=fence_of(ports.nodes) is not None)
 
+    def look_back(self, ports: ExpansionPorts, request: ExpansionRequest) -> None:
+        """See `Move`: the plan and the brokers of now tell what is to be undone."""
+
     def glance(
         self, ports: ExpansionPorts, request: ExpansionRequest, begun: Collection[str]
     ) -> ExpansionFacts | None:
@@ -109,7 +112,7 @@ class ExpansionMove(Move[ExpansionPorts]):
         """See `Move`."""
         return {} if facts is None else met(facts.planned.facts, facts.planned.to)
 
-    def may_roll_back(self, run: Expanding, facts: ExpansionFacts | None) -> Finding:
+    def may_roll_back(self, run: Expanding, facts: None) -> Finding:
         """See `Move`: once brokers may use the new partitions, what was committed at the former coordinators
         would be lost, and every step forward can be repeated."""
         plan, view = counts_of(run.there), run.ports.views.look()
@@ -125,9 +128,7 @@ class ExpansionMove(Move[ExpansionPorts]):
             )
         return Finding(rule="R01", verdict=Verdict.PASS, reason="no broker uses the new partitions")
 
-    def roll_back_plan(
-        self, run: Expanding, begun: Mapping[str, StepRecord], facts: ExpansionFacts | None, to: str
-    ) -> Plan:
+    def roll_back_plan(self, run: Expanding, begun: Mapping[str, StepRecord], facts: None, to: str) -> Plan:
         """See `Move`."""
         return rollback(run.there, begun, len(run.rollbacks()) + 1)
 
