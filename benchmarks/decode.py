@@ -43,16 +43,15 @@ from measuring.coordinator_records import chunk
 from measuring.log_contenders import TOPIC, dump, ours, validated
 from measuring.log_files import write_log
 from measuring.log_server import end, serve
+from measuring.parquet_log import read_dump, write_by_tasks
 
 from groupshift.adapters.spark_submit.java import java_home
 from groupshift.log import LogRecord
 from groupshift.spark.batches.coordinator_records import RAW_COLUMNS, by_python
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import Way, decoded, decoding
-from groupshift.spark.dumped import dumped
 from groupshift.spark.segments import Into
 from groupshift.spark.session import large_session
-from groupshift.spark.task_files import write_by_tasks
 from groupshift_sandbox.artifacts import TOOLS, jars
 from groupshift_sandbox.home import Home
 
@@ -104,13 +103,13 @@ def decoding_rounds(folder: Path, output: Path, rounds: int) -> list[dict[str, f
     records = raw.count()
 
     def decode() -> None:
-        counted = sum(row.rows for row in dumped(spark, str(folder), dropped(every)).collect())
+        counted = sum(row.rows for row in read_dump(spark, str(folder), dropped(every)).collect())
         assert counted == records, f"{counted} of {records} records were decoded"
 
     contenders: dict[str, Callable[[], object]] = {
         "scan": lambda: raw.write.format("noop").mode("overwrite").save(),
         "decode": decode,
-        "state": lambda: write_by_tasks(lambda into: dumped(spark, str(folder), into), state, output),
+        "state": lambda: write_by_tasks(lambda into: read_dump(spark, str(folder), into), state, output),
     }
     found = []
     for number in range(rounds + 1):

@@ -128,7 +128,7 @@ def _write(spark: Any, source: str, where: str, output: Path) -> None:
     from groupshift.spark.broker_source import Brokers, fetched_into
     from groupshift.spark.coordinator_log import decoded, decoding, winners
     from groupshift.spark.segments import read_segments, scan_segments
-    from groupshift.spark.task_files import write_by_tasks
+    from measuring.parquet_log import write_by_tasks
 
     state = decoding(PARTITIONS, Keep.WINNERS)
     if source == "segments":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pyspark.sql import SparkSession
@@ -26,3 +29,14 @@ def spark(library: Library) -> Iterator[SparkSession]:
     session = local_session("groupshift tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def parquet_log(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """How the benchmarks read and write Parquet in tasks, found as they find it."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    from measuring import parquet_log as found
+
+    yield found
+    for name in [each for each in sys.modules if each.partition(".")[0] == "measuring"]:
+        del sys.modules[name]

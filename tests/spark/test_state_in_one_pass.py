@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pyspark.errors import PySparkException
@@ -13,7 +14,6 @@ from groupshift.errors import Rejected
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding, winners
 from groupshift.spark.segments import OFFSETS_TOPIC, Into, read_segments, scan_segments
-from groupshift.spark.task_files import write_by_tasks
 from support.batch_encoder import TRANSACTIONAL, Record, batch, marker
 from support.coordinator_vectors import KEYS, VALUES
 
@@ -59,14 +59,16 @@ def test_equals_the_decoded_winners(spark: SparkSession, tmp_path: Path) -> None
     assert len(wanted) > PARTITIONS * 5
 
 
-def test_tasks_write_the_same_rows_in_place_of_what_was_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_tasks_write_the_same_rows_in_place_of_what_was_there(
+    spark: SparkSession, parquet_log: ModuleType, tmp_path: Path
+) -> None:
     """Files of the tasks hold what the frame gives; the folder is replaced whole."""
     write_log(tmp_path / "log")
     log = scan_segments(spark, str(tmp_path / "log"))
     state, output = decoding(PARTITIONS, Keep.WINNERS), tmp_path / "state"
     output.mkdir()
     (output / "old.parquet").write_bytes(b"of a run before")
-    rows = write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
+    rows = parquet_log.write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
     frame = read_segments(spark, log, into=state)
     found = spark.read.parquet(str(output))
     assert lines(found.select(*frame.columns)) == lines(frame)
@@ -74,7 +76,9 @@ def test_tasks_write_the_same_rows_in_place_of_what_was_there(spark: SparkSessio
     assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "state"]
 
 
-def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_attempt_that_failed_leaves_nothing(
+    spark: SparkSession, parquet_log: ModuleType, tmp_path: Path
+) -> None:
     """A file that no finished task named is removed; a job that fails puts nothing in place."""
     write_log(tmp_path / "log")
     log = scan_segments(spark, str(tmp_path / "log"))
@@ -84,12 +88,12 @@ def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Pa
         (tmp_path / "state.part" / "part-lost.parquet").write_bytes(b"half")
         return read_segments(spark, log, into=into)
 
-    write_by_tasks(beside, state, output)
+    parquet_log.write_by_tasks(beside, state, output)
     assert not (output / "part-lost.parquet").exists()
     kept = sorted(path.name for path in output.iterdir())
     (tmp_path / "log" / f"{OFFSETS_TOPIC}-1" / f"{0:020}.log").unlink()
     with pytest.raises(PySparkException):
-        write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
+        parquet_log.write_by_tasks(lambda into: read_segments(spark, log, into=into), state, output)
     assert sorted(path.name for path in output.iterdir()) == kept
     assert not (tmp_path / "state.part").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from groupshift.errors import Broken, Rejected
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.coordinator_log import decoded, decoding, winners
-from groupshift.spark.dumped import dumped, in_order, row_groups
 from groupshift.spark.segments import AS_READ, Into
 from support.coordinator_vectors import KEYS, VALUES
 
@@ -48,42 +48,48 @@ def dump(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_gives_the_rows_that_spark_reads(spark: SparkSession, dump: Path) -> None:
+def test_gives_the_rows_that_spark_reads(spark: SparkSession, parquet_log: ModuleType, dump: Path) -> None:
     """All columns, in the schema of raw records."""
-    rows = dumped(spark, str(dump))
+    rows = parquet_log.read_dump(spark, str(dump))
     assert lines(rows) == lines(spark.read.parquet(str(dump)).select(*rows.columns))
     assert rows.count() == PARTITIONS * 500
 
 
-def test_decodes_what_it_reads_and_finds_winners(spark: SparkSession, dump: Path) -> None:
+def test_decodes_what_it_reads_and_finds_winners(
+    spark: SparkSession, parquet_log: ModuleType, dump: Path
+) -> None:
     """As the frames do."""
     raw = spark.read.parquet(str(dump))
-    assert lines(dumped(spark, str(dump), decoding(PARTITIONS))) == lines(decoded(raw, PARTITIONS))
-    state = lines(dumped(spark, str(dump), decoding(PARTITIONS, Keep.WINNERS)))
+    assert lines(parquet_log.read_dump(spark, str(dump), decoding(PARTITIONS))) == lines(
+        decoded(raw, PARTITIONS)
+    )
+    state = lines(parquet_log.read_dump(spark, str(dump), decoding(PARTITIONS, Keep.WINNERS)))
     assert state == lines(decoded(winners(raw), PARTITIONS))
     assert 0 < len(state) < PARTITIONS * 500
 
 
 @pytest.mark.parametrize("what", ["overlap", "mixed"])
-def test_winners_of_a_dump_out_of_order_are_refused(spark: SparkSession, dump: Path, what: str) -> None:
+def test_winners_of_a_dump_out_of_order_are_refused(
+    spark: SparkSession, parquet_log: ModuleType, dump: Path, what: str
+) -> None:
     """Two row groups with offsets between each other's, or one of two partitions."""
     more = table(1, [250, 350]) if what == "overlap" else pa.concat_tables([table(0, [600]), table(1, [600])])
     pq.write_table(more, dump / "c.parquet")
-    assert not in_order(row_groups(str(dump)))
+    assert not parquet_log.in_order(parquet_log.row_groups(str(dump)))
     with pytest.raises(Rejected, match="not in log order, partition by partition"):
-        dumped(spark, str(dump), Into(keep=Keep.WINNERS))
-    assert dumped(spark, str(dump), AS_READ).count() == PARTITIONS * 500 + 2
+        parquet_log.read_dump(spark, str(dump), Into(keep=Keep.WINNERS))
+    assert parquet_log.read_dump(spark, str(dump), AS_READ).count() == PARTITIONS * 500 + 2
 
 
-def test_files_that_cannot_be_used_are_named(dump: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_used_are_named(parquet_log: ModuleType, dump: Path, tmp_path: Path) -> None:
     """Cut off, a column of another type, none at all."""
     with pytest.raises(Rejected, match="holds no Parquet file"):
-        row_groups(str(tmp_path / "nothing"))
+        parquet_log.row_groups(str(tmp_path / "nothing"))
     wrong = table(0, [1]).drop(["timestamp_ms"])
     pq.write_table(wrong, dump / "c.parquet")
     with pytest.raises(Rejected, match=r"c\.parquet has no column for timestamp_ms; it must be int64"):
-        row_groups(str(dump))
+        parquet_log.row_groups(str(dump))
     whole = (dump / "a-0.parquet").read_bytes()
     (dump / "a-0.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(Broken, match=r"a-0\.parquet is not a whole Parquet file"):
-        row_groups(str(dump))
+        parquet_log.row_groups(str(dump))

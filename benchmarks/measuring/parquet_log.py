@@ -1,20 +1,28 @@
-"""A Parquet dump of a log, read by the tasks with Arrow: its rows never become rows of the JVM.
+"""A Parquet dump of a log read by the tasks with Arrow, and Parquet written by the tasks that read.
 
-The footers say how many rows a row group has, and of which partitions and offsets: by them the driver shares
-the row groups out, and knows whether each partition can be read in log order.
+Rows never become rows of the JVM. The footers say how many rows a row group has, and of which partitions and
+offsets: by them the driver shares the row groups out, and knows whether each partition can be read in log
+order. A task that writes gives Spark the name of its file and the number of its rows; the folder is put in
+place whole, with the files of those attempts that Spark counted: an attempt that failed or lost a race leaves
+nothing behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from groupshift.errors import Broken, Rejected
@@ -23,10 +31,13 @@ from groupshift.spark.batches.files import filesystem
 from groupshift.spark.batches.records import Keep
 from groupshift.spark.segments import AS_READ, Into, in_tasks, shared
 
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's workers do not have `measuring`
+
 _BATCH = 1 << 14
 """Rows of one batch: few enough for what is decoded of them to stay in a processor's cache."""
 _TYPES = (pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
 _SCHEMA = pa.schema(list(zip(RAW_COLUMNS, _TYPES, strict=True)))
+_WRITTEN = "name string, rows long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +53,7 @@ class RowGroup:
     last: int
 
 
-def dumped(spark: SparkSession, uri: str, into: Into = AS_READ) -> DataFrame:
+def read_dump(spark: SparkSession, uri: str, into: Into = AS_READ) -> DataFrame:
     """The records of the dump in the folder ``uri`` (Parquet files with the columns of `segments.SCHEMA`) as
     rows of ``into.schema``, in the order of the files.
 
@@ -72,7 +83,7 @@ def dumped(spark: SparkSession, uri: str, into: Into = AS_READ) -> DataFrame:
 
 
 def row_groups(uri: str) -> list[RowGroup]:
-    """The row groups of a dump in the order of their files' names. Raises as `dumped`."""
+    """The row groups of a dump in the order of their files' names. Raises as `read_dump`."""
     store, folder = filesystem(uri)
     found = store.get_file_info(fs.FileSelector(folder, recursive=True, allow_not_found=True))
     paths = sorted(each.path for each in found if each.is_file and each.path.endswith(".parquet"))
@@ -147,3 +158,51 @@ def _sorted(uri: str, group: RowGroup) -> Iterator[pa.RecordBatch]:
             return
         at = offsets[-1]
     yield from batches
+
+
+def write_by_tasks(frame_of: Callable[[Into], DataFrame], into: Into, output: Path) -> int:
+    """Write the rows that ``frame_of(into)`` has as Parquet files of ``output``; the number of rows.
+
+    ``output`` must be a folder that driver and executors share, and is replaced. Raises `Broken` when a
+    file of a finished task is not there (executors on machines with folders of their own).
+    """
+    part = output.absolute().with_name(f"{output.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        written = frame_of(replace(into, schema=_WRITTEN, convert=_writing(into, str(part)))).collect()
+        names = {row.name for row in written}
+        for path in part.iterdir():
+            if path.name not in names:
+                path.unlink()
+        if missing := names - {path.name for path in part.iterdir()}:
+            raise Broken(
+                f"{min(missing)} of {output} was written by a Spark task but is not there; give a folder "
+                "that the driver and all executors share"
+            )
+        (part / "_SUCCESS").touch()
+        shutil.rmtree(output, ignore_errors=True)
+        part.rename(output)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return sum(row.rows for row in written)
+
+
+def _writing(into: Into, folder: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    convert = into.convert
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        name, rows = f"part-{uuid.uuid4().hex}.parquet", 0
+        writer: pq.ParquetWriter | None = None
+        try:
+            for batch in convert(batches):
+                writer = writer or pq.ParquetWriter(f"{folder}/{name}", batch.schema)
+                writer.write_batch(batch)
+                rows += len(batch)
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is not None:
+            yield pa.RecordBatch.from_pydict({"name": [name], "rows": pa.array([rows], pa.int64())})
+
+    return write
