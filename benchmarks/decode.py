@@ -3,7 +3,7 @@
 Made-up records (`measuring.coordinator_records`) lie in segment files of 50 partitions, batches of 1 to 20
 records, and in a Parquet dump; a KRaft broker 4.3.1 serves the very same files. All of it was just written:
 it is in memory for everyone. The dump tool finds every batch of a tenth as many records valid before anything
-is measured, and both ways to decode give the rows of the decoder in Python for a part of the dump.
+is measured, and the rows are those of the decoder in Python for a part of the dump.
 
 Every contender is a process of its own, starts of Java and Spark included; rounds of all follow each other.
 Ours find what the first run of an environment leaves to later ones: the compiled loops (ADR 10) and Spark's
@@ -46,10 +46,9 @@ from measuring.log_server import end, serve
 from measuring.parquet_log import read_dump, write_by_tasks
 
 from groupshift.adapters.spark_submit.java import java_home
-from groupshift.log import LogRecord
-from groupshift.spark.batches.coordinator_records import RAW_COLUMNS, by_python
+from groupshift.spark.batches.coordinator_records import by_python, log_records
 from groupshift.spark.batches.records import Keep
-from groupshift.spark.coordinator_log import Way, decoded, decoding
+from groupshift.spark.coordinator_log import decoded, decoding
 from groupshift.spark.segments import Into
 from groupshift.spark.session import large_session
 from groupshift_sandbox.artifacts import TOOLS, jars
@@ -57,21 +56,17 @@ from groupshift_sandbox.home import Home
 
 CHECKED, FEWER, MORE = 4_000, 10, 5
 _BATCH = "50000"
-# Without the last one the JVM would interpret the SQL way's generated method, which is beyond 8,000 bytes.
-_JVM = "-XX:+UseParallelGC -XX:-UsePerfData -XX:-DontCompileHugeMethods"
+_JVM = "-XX:+UseParallelGC -XX:-UsePerfData"
 
 
 def checked(spark: Any) -> None:
-    """Both ways give what the decoder in Python gives."""
+    """The compiled decoder gives what the one in Python gives."""
     table = chunk(17, CHECKED, seed=9).table()
-    rows = zip(*(table.column(name).to_pylist() for name in RAW_COLUMNS), strict=True)
-    records = [LogRecord(**dict(zip(RAW_COLUMNS, row, strict=True))) for row in rows]
-    wanted = {row["src_offset"]: row for row in by_python(records, PARTITIONS).to_pylist()}
-    for way in Way:
-        found = decoded(spark.createDataFrame(table), PARTITIONS, way=way).toArrow()
-        got = {row["src_offset"]: row for row in pa.Table.to_pylist(found)}
-        wrong = [offset for offset in wanted if wanted[offset] != got.get(offset)]
-        assert not wrong, f"{way}: {len(wrong)} of {CHECKED} rows differ, first {wanted[wrong[0]]}"
+    wanted = {row["src_offset"]: row for row in by_python(log_records(table), PARTITIONS).to_pylist()}
+    found = decoded(spark.createDataFrame(table), PARTITIONS).toArrow()
+    got = {row["src_offset"]: row for row in pa.Table.to_pylist(found)}
+    wrong = [offset for offset in wanted if wanted[offset] != got.get(offset)]
+    assert not wrong, f"{len(wrong)} of {CHECKED} rows differ, first {wanted[wrong[0]]}"
 
 
 def seconds(work: Callable[[], object]) -> float:

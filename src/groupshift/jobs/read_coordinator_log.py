@@ -35,11 +35,11 @@ from groupshift.domain.seal import is_beside
 from groupshift.errors import Broken, GroupshiftError, Rejected
 from groupshift.foreign_files import opened, read, text_of
 from groupshift.spark import coordinator_log as states
-from groupshift.spark.batches.coordinator_records import RAW
+from groupshift.spark.batches.coordinator_records import RAW_COLUMNS
 from groupshift.spark.broker_source import Brokers, fetched
 from groupshift.spark.coordinator_log import decoded
 from groupshift.spark.output import room_in
-from groupshift.spark.segments import segments
+from groupshift.spark.segments import SCHEMA, segments
 from groupshift.spark.session import large_session
 
 TABLES = ("raw", "decoded", "commits", "foreign", "groups", "retention")
@@ -96,11 +96,11 @@ def _dump(spark: SparkSession, folder: str) -> DataFrame:
     _whole(folder)
     found = spark.read.parquet(folder)
     types = {field.name: field.dataType.simpleString() for field in found.schema.fields}
-    for column in RAW.replace("long", "bigint").split(", "):
+    for column in SCHEMA.replace("long", "bigint").split(", "):
         name, kind = column.split(" ")
         if types.get(name) != kind:
             raise Rejected(f"--dump {folder} has {types.get(name, 'no')} {name}; it must be {column}")
-    return found.select(*states.WINNERS)
+    return found.select(*RAW_COLUMNS)
 
 
 def _whole(folder: str) -> None:
@@ -156,7 +156,7 @@ def _read(given: argparse.Namespace) -> None:
         records = spark.read.parquet(str(_leave(records, given.output, "raw")))
     if given.decoded:
         _leave(decoded(records, given.partitions), given.output, "decoded")
-    best = states.winners(records, up_to).select(*states.WINNERS).cache()
+    best = states.winners(records, up_to).select(*RAW_COLUMNS).cache()
     found = states.commits(decoded(best, given.partitions)).cache()
     _leave(found, given.output, "commits")
     _leave(states.foreign(found), given.output, "foreign")

@@ -80,10 +80,10 @@ class SparkComparison:
 def look(records: DataFrame, reading: Reading) -> Looked:
     """Every key of any source held against the others: what `groupshift.audit.offsets.audit` finds.
 
-    ``records`` are raw ones of `groupshift.spark.batches.coordinator_records.RAW`, read committed; they are
+    ``records`` are raw ones of `groupshift.spark.segments.SCHEMA`, read committed; they are
     read twice."""
     partitions, spark = len(reading.closed), records.sparkSession
-    best = states.winners(records, reading.closed).select(*states.WINNERS)
+    best = states.winners(records, reading.closed).select(*RAW_COLUMNS)
     taken = decoded(best, partitions)
     if reading.groups is not None:
         taken = taken.join(named(spark, reading.groups), "group_id", "left_semi")
@@ -280,7 +280,7 @@ def audit_overdue(winners: DataFrame, differing: DataFrame, terms: Terms, partit
     groups = differing.where(unanswered).select("group_id").distinct()
     names = ("src_partition", "src_offset", "record_ts", "raw_key", "raw_value")
     raw = winners.join(groups, "group_id", "left_semi").select(
-        *(F.col(name).alias(as_) for name, as_ in zip(names, states.WINNERS, strict=True))
+        *(F.col(name).alias(as_) for name, as_ in zip(names, RAW_COLUMNS, strict=True))
     )
     risks = states.retention(raw, partitions, retention_ms=terms.retention_ms or 0, now_ms=terms.now_ms)
     return risks.where("overdue").select("group_id", "topic", "partition")

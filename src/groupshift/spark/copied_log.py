@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from functools import cached_property
-from typing import Any
 
 from groupshift.adapters.kafka.cluster import KafkaCluster
 from groupshift.adapters.kafka.wire import Api, UnsupportedByBroker, fill
 from groupshift.log import LogRecord
 from groupshift.log.decode import Position
 from groupshift.ports.log import LogProgress
+from groupshift.spark.batches.coordinator_records import log_records
 from groupshift.spark.batches.decompress import Origin
 from groupshift.spark.batches.files import filesystem, find_replicas, read_parts
 from groupshift.spark.batches.records import read_records
@@ -68,9 +68,7 @@ class CopiedLog:
             for part in read_parts(store, file.path, 0, facts.end, check=False):
                 table = visible(part.headers.table, replica.transactions, Visible.DECIDED)
                 for records in read_records(part.data, table, Origin(name=file.path, position=part.position)):
-                    yield from log_records(
-                        replica.replica.partition, raw_rows(replica.replica.partition, records)
-                    )
+                    yield from log_records(raw_rows(replica.replica.partition, records))
 
 
 _BROKER = 4
@@ -100,7 +98,7 @@ class DirectLog:
         with closing(self._brokers.cluster()) as cluster:
             for each in bounds:
                 for batch in read_partition(cluster, each, Visible.DECIDED):
-                    yield from log_records(each.partition, batch)
+                    yield from log_records(batch)
                 done += each.end - each.start
                 if told is not None:
                     told(done, total)
@@ -128,13 +126,6 @@ def _up_to(bounds: Bounds, end: int) -> Bounds:
         stable=min(max(bounds.stable, bounds.start), end),
         end=end,
     )
-
-
-def log_records(partition: int, batch: Any) -> Iterator[LogRecord]:
-    """Arrow rows of one partition (`groupshift.spark.segments.SCHEMA`) as records."""
-    columns = (batch.column(name).to_pylist() for name in ("offset", "timestamp_ms", "key", "value"))
-    for offset, timestamp_ms, key, value in zip(*columns, strict=True):
-        yield LogRecord(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
 
 
 def _retention(cluster: KafkaCluster, node: int) -> int | None:

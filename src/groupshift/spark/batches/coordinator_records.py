@@ -1,11 +1,10 @@
 """Decoder of batches of coordinator records: one compiled loop, and Python for unusual records.
 
-The loop takes the usual record apart and vouches for nothing else, like ``sql/coordinator_log/decode.sql``;
-what it leaves is for the decoder in Python. Other than SQL it also knows the hash over UTF-16 code units and
-nested values (`groupshift.spark.batches.coordinator_values`).
+The loop takes the usual record apart, nested values included (`groupshift.spark.batches.coordinator_values`),
+and vouches for nothing else: what it leaves is for the decoder in Python.
 
-`RAW` and `DECODED` are the columns of raw and of decoded records. The fields of a commit's value are columns
-of their own; ``decoded`` is JSON, and null for commits.
+`RAW_COLUMNS` and `DECODED` are the columns of raw and of decoded records. The fields of a commit's value are
+columns of their own; ``decoded`` is JSON, and null for commits.
 
 Source: specs/group-coordinator.md §§1.3, 1.4, 1.9 and 2.
 """
@@ -237,7 +236,6 @@ def home_of(hashes: Any, partitions: int) -> Any:
     return np.where(hashes == -(1 << 31), 0, np.abs(hashes)) % partitions
 
 
-RAW = "partition int, offset long, timestamp_ms long, key binary, value binary"
 RAW_COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value")
 COLUMNS: dict[str, tuple[str, pa.DataType]] = {
     "src_partition": ("int", pa.int32()),
@@ -283,8 +281,15 @@ _COMMIT_FIELDS = {
 _COMMITS = frozenset({0, 1})
 
 
+def log_records(rows: pa.RecordBatch | pa.Table) -> Iterator[LogRecord]:
+    """Raw rows (`RAW_COLUMNS`) as the decoder in Python takes them."""
+    columns = (rows.column(name).to_pylist() for name in RAW_COLUMNS)
+    for partition, offset, timestamp_ms, key, value in zip(*columns, strict=True):
+        yield LogRecord(partition=partition, offset=offset, timestamp_ms=timestamp_ms, key=key, value=value)
+
+
 def by_python(records: Iterable[LogRecord], partitions: int | None) -> pa.RecordBatch:
-    """Records as the decoder in Python sees them: the oracle of all other ways."""
+    """Records as the decoder in Python sees them: the oracle of the compiled one."""
     rows = [decode(record, partitions=partitions) for record in records]
     arrays = [pa.array([cell(row, name) for row in rows], kind) for name, (_, kind) in COLUMNS.items()]
     return pa.RecordBatch.from_arrays(arrays, names=list(COLUMNS))
@@ -334,13 +339,7 @@ def decoded_batches(batch: pa.RecordBatch, partitions: int | None) -> Iterator[p
     if usual.any():
         chosen = {name: column.filter(pa.array(usual)) for name, column in raw.items()}
         yield _assembled(chosen, _Parsed(rows[usual], text, keys[0], values[0], dead[usual]), partitions)
-    odd = [column.filter(pa.array(~usual)).to_pylist() for column in raw.values()]
-    yield by_python(
-        (LogRecord(**dict(zip(_FIELDS, one, strict=True))) for one in zip(*odd, strict=True)), partitions
-    )
-
-
-_FIELDS = RAW_COLUMNS
+    yield by_python(log_records(batch.filter(pa.array(~usual))), partitions)
 
 
 def _buffers(column: pa.Array) -> tuple[Any, Any]:
