@@ -59,7 +59,10 @@ class _Listed(Handler[ExpansionPorts]):
 
 
 class CreatePartitions(_Listed):
-    """Makes the partitions: the last act that a rollback is open before."""
+    """Makes the partitions. A count never shrinks, so nothing undoes it. Whether the rollback is still open
+    is asked of the brokers (`ExpansionMove.may_roll_back`): somebody else may have made more."""
+
+    alters = True
 
     def stands(self, run: Expanding, step: Step, record: StepRecord) -> Standing:
         """By the topic itself."""

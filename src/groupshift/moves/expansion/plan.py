@@ -12,7 +12,6 @@ from groupshift.domain.cluster import COUNT
 from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.run import (
     IRREVERSIBLE,
-    NOTHING,
     OnDifference,
     Plan,
     Step,
@@ -178,7 +177,6 @@ def _changing(found: ExpansionFacts, *, old: bool) -> Iterator[Step]:
         phase="create",
         kind="create-partitions",
         subject=TOPIC,
-        undo=NOTHING if facts.view.count == to else IRREVERSIBLE,
         does=f"create partitions of {TOPIC}: {to} in all",
         proof=f"every broker tells {to}, each with a leader and all replicas in sync",
     )
