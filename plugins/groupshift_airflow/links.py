@@ -70,6 +70,24 @@ def run_links(run: str, move: str) -> tuple[tuple[str, str], ...]:
     return (("Report", page_path(f"{move}s/{quote(run, safe='')}/")),)
 
 
+def run_page(run: str) -> str:
+    """Path of the page of a run on Airflow's host."""
+    return page_path(f"runs/{quote(run, safe='')}/")
+
+
+class RunLink(BaseOperatorLink):
+    """The page of the run that a task works on; computed in the worker after the task has run."""
+
+    name = "Run"
+
+    def get_link(self, operator: Any, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
+        """Address of the page; of all runs while the id is not known."""
+        run = getattr(operator, "run", "")
+        known = run and "{" not in run and run != "None"
+        address = f"{page_url('runs/')}{quote(run, safe='')}/" if known else page_url("runs/")
+        return f"{address}?look={AIRFLOW_LOOK}"
+
+
 class MigrationLink(BaseOperatorLink):
     """The page of the migration a task works on; computed in the worker after the task has run."""
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from groupshift_airflow.hooks import KafkaClusterHook, SigningHook, base_settings
 
 if TYPE_CHECKING:
+    from groupshift.bootstrap.moves import Place
     from groupshift.bootstrap.runs import RunPlace
     from groupshift.ports.driver import BrokerReplacement
+    from groupshift.settings import Settings
 
 NODES_VARIABLE = "GROUPSHIFT_NODES"
 """Environment variable that names the file of who replaces or restarts nodes (docs/downgrade.md); without it
@@ -39,3 +41,11 @@ def place_and_driver(kafka_conn_id: str, folder: str) -> tuple[RunPlace, BrokerR
         signing_key=str(evidence.get("signing_key", "")),
     )
     return place, driver_of(Path(file) if file else None)
+
+
+def run_place(settings: Settings) -> Place:
+    """Return where runs of the engine work, of these settings."""
+    from groupshift.bootstrap.moves import Place
+
+    file = os.environ.get(NODES_VARIABLE)
+    return Place(settings=settings, nodes=Path(file) if file else None, timeout_s=TIMEOUT_S)

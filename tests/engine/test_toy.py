@@ -20,7 +20,7 @@ from groupshift.engine.gates import answer
 from groupshift.engine.move import Answer, Run
 from groupshift.engine.progress import Ended
 from groupshift.engine.roll_back import begin_roll_back, rollback_of
-from groupshift.engine.run import advance, drive
+from groupshift.engine.run import advance, drive, upcoming
 from groupshift.engine.status import report_of, status_of
 from groupshift.errors import Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
@@ -45,6 +45,18 @@ def test_the_toy_is_found_by_its_entry_point_alone(monkeypatch: pytest.MonkeyPat
         check=False,
     )
     assert listed.stdout == ""
+
+
+def test_the_next_step_is_known_before_it_is_done(quick: World) -> None:
+    """A task of Airflow asks whether it is its turn; that changes nothing."""
+    run = quick.claim(quick.begin().run)
+    before = quick.kinds(run.name)
+    step = upcoming(run)
+    assert step is not None
+    assert step.key == "01 ask/approve plan"
+    assert quick.kinds(run.name) == before
+    drive(run)
+    assert upcoming(run) is None
 
 
 def test_a_run_there_does_every_step_and_says_so(world: World) -> None:

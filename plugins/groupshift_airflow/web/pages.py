@@ -16,7 +16,7 @@ from groupshift.errors import GroupshiftError, Rejected
 from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app
 from groupshift_airflow.links import page_url
-from groupshift_airflow.web import audit_pages, run_pages, view
+from groupshift_airflow.web import audit_pages, engine_pages, run_pages, view
 from groupshift_airflow.web.holding import held
 from groupshift_airflow.web.rendering import POLICY, REFRESH_S, framed, rendered, sandboxed, slashed
 
@@ -32,6 +32,7 @@ pages = FastAPI(
     dependencies=[Depends(requires_access_view(AccessView.WEBSITE)), _READS_RUNS],
 )
 pages.include_router(audit_pages.audits)
+pages.include_router(engine_pages.runs_of_engine)
 for _router in run_pages.routers():
     pages.include_router(_router)
 
@@ -82,6 +83,9 @@ def of_run(request: Request, dag_id: str, run_id: str) -> Response:
         return audit_pages.of_run(request, run_id)
     if dag_id in run_pages.DAGS:
         return run_pages.of_run(request, dag_id, run_id)
+    answer = engine_pages.of_run(request, run_pages.pushed_by(dag_id, run_id))
+    if answer is not None:
+        return answer
     key = f"{dag_id}/{run_id}"
     for found in _found(None):
         if view.made_by(found, key):

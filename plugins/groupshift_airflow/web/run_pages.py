@@ -98,6 +98,11 @@ def of_run(request: Request, dag_id: str, run_id: str) -> Response:
     return _page(request, move, str(named))
 
 
+def pushed_by(dag_id: str, run_id: str) -> Any:
+    """Return what the plan of a run of a DAG pushed: an id; None where it has not ended."""
+    return _pushed(dag_id, run_id, "return_value")
+
+
 def refusal(dag_id: str, run_id: str) -> str:
     """Why a run of a DAG was refused before it made anything; empty where it was not."""
     why = _pushed(dag_id, run_id, REFUSED, (PLAN, "assess"))

@@ -125,6 +125,13 @@ def advance(run: Run[P]) -> Progress:
         raise
 
 
+def upcoming(run: Run[P]) -> Step | None:
+    """Return the step whose turn it is, None where none is left. Looks at what was cut off, changes
+    nothing."""
+    following = _following(run)
+    return following.step if following else None
+
+
 def _following(run: Run[P]) -> _Next | None:
     """The first step that is not done. What repeats counts as not done when another claim did it, until a
     step that touches was begun."""

@@ -195,6 +195,8 @@ class Ready(Handler[File]):
     def check(self, run: Run[File], step: Step, record: StepRecord) -> Checked:
         """Everything that was prepared is there."""
         values = run.ports.values()
+        if values["lamp"] == "unclear":
+            return Checked(outcome=Outcome.INCONCLUSIVE, detail="nobody can tell whether the lamp burns")
         if values["colour"] == json.loads(run.record.request)["colour"] and values["plugged"] == "yes":
             return PASSED
         return failed("T02", "what was prepared is gone")
@@ -230,11 +232,12 @@ def digest(_run: Run[File], folder: str) -> str:
 
 def job(run: Run[File], _step: Step, snapshots: tuple[Snapshot, Snapshot], name: str) -> SparkJob:
     """Return the comparison as a Spark job."""
+    output = str(run.ports.folder / run.name / name)
     return SparkJob(
         job="toy-compare",
-        arguments=tuple(each.folder for each in snapshots),
+        arguments=(*(each.folder for each in snapshots), output),
         inputs={each.folder: each.manifest_sha256 for each in snapshots},
-        output=str(run.ports.folder / run.name / name),
+        output=output,
     )
 
 

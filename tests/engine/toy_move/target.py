@@ -107,7 +107,7 @@ def digest_of(folder: Path | str) -> str:
 
 def spark(job: SparkJob) -> None:
     """What Spark would do: compare two snapshots and leave the answer in the job's folder."""
-    before, after = (json.loads((Path(each) / "values.json").read_text()) for each in job.arguments)
+    before, after = (json.loads((Path(each) / "values.json").read_text()) for each in job.arguments[:2])
     differs = sorted(name for name in before if before[name] != after[name])
     output = Path(job.output)
     output.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,217 @@
+"""The first and the last tasks of a run: plan, begin a rollback, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+
+from groupshift.domain.run import Checked, Outcome, RunState, Target
+from groupshift.domain.verdict import Verdict as Judged
+from groupshift.errors import Rejected
+from groupshift_airflow.operators import UNKNOWN, run_key, telling
+from groupshift_airflow.request_form import values_of
+from groupshift_airflow.run_tasks import RunTask
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.domain.run import Findings, Plan
+    from groupshift.engine.closing import Closing
+    from groupshift.engine.move import Move
+    from groupshift.ports.runs import RunRecord, Runs
+
+VERDICT, PLANNED = "verdict", "planned"
+_TAKEN_BACK = frozenset({RunState.ROLLED_BACK, RunState.REJECTED, RunState.PREVIEW})
+
+
+class Begins(RunTask):
+    """Base of first tasks."""
+
+    def end(self, context: Context, run: str) -> str:
+        """Return the run's id. Without ``execute`` all but the last tasks are skipped, and none is begun."""
+        if context["params"]["execute"]:
+            return run
+        context["ti"].xcom_push(key="return_value", value=run)
+        skipped = sorted(self.get_flat_relative_ids() - {VERDICT, PLANNED})
+        raise DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
+
+    def show(self, plan: Plan, findings: Findings = ()) -> None:
+        """Write what every rule says, and the plan, into the task's log."""
+        for each in findings:
+            self.log.info("%-12s %s: %s", each.verdict, each.rule, each.with_remedy)
+        for step in plan.steps:
+            self.log.info("%s: %s", step.key, step.does or step.kind)
+
+
+class PlanRun(Begins):
+    """Shows what every rule says and the plan, journals a run of it, and claims it for this Airflow run.
+
+    The open run of the same target is gone on with when the same was asked for. Without ``execute`` the run
+    is a preview: it locks nothing and never acts."""
+
+    def __init__(self, *, move: str, **kwargs: Any) -> None:
+        super().__init__(**{"run": "", **kwargs})
+        self.move = move
+
+    def execute(self, context: Context) -> str:
+        """Raises `Rejected` when the run may not begin, `Conflict` when another one is in the way, `Fenced`
+        when somebody holds the open run and it is not to be taken over."""
+        from groupshift.bootstrap.moves import journal, opened, tools_of
+        from groupshift.domain.requests import request_of
+        from groupshift.domain.run import plan_from
+        from groupshift.engine.begin import assess, begin
+        from groupshift.engine.registry import move_named
+        from groupshift_airflow.run_places import run_place
+
+        params, run = context["params"], context["dag_run"]
+        execute, origin = bool(params["execute"]), run_key(run.dag_id, run.run_id)
+        with telling(context):
+            move, settings = move_named(self.move), self.settings()
+            request = request_of(move.request, values_of(move.request, params))
+            with journal(settings) as runs, opened(move, run_place(settings), request) as ports:
+                tools, options = tools_of(runs, settings), self.options_of(context)
+                target = move.target(ports, request)
+                record = runs.of_origin(origin) or (
+                    _open_one(runs, move, target, request) if execute else None
+                )
+                findings: Findings = ()
+                if record is None:
+                    _, findings = assess(move, tools, ports, request)
+                    record = begin(move, tools, ports, request, options, execute=execute, origin=origin)
+                self.show(plan_from(record.plan), findings)
+                self.log.info("run %s of %s is %s", record.run, record.target, record.state)
+                if execute:
+                    now, over = tools.clock.now_ms(), bool(params["take_over"])
+                    runs.claim(record.run, self.holder, now, anew=True, take_over=over)
+        return self.end(context, record.run)
+
+
+def _open_one(runs: Runs, move: Move[Any], target: Target, request: Any) -> RunRecord | None:
+    """The open run of this target that was begun for the same request, None where none is open. Raises
+    `Rejected` where it was begun for another one."""
+    from groupshift.engine.begin import request_differences
+
+    for each in runs.in_the_way(target):
+        if each.move != move.name or each.target != target or each.state is RunState.ROLLING_BACK:
+            continue
+        differs = request_differences(each, request)
+        if differs:
+            raise Rejected(
+                f"run {each.run} of {target} is open, and another one was asked for ({'; '.join(differs)}): "
+                f"ask for what it has, or take it back: groupshift roll-back {each.run}"
+            )
+        return each
+    return None
+
+
+class BeginRollBack(Begins):
+    """Lets a run of any move go back; shows what is undone. Without ``execute`` nothing is begun."""
+
+    template_fields: Sequence[str] = (*RunTask.template_fields, "to")
+
+    def __init__(self, *, to: str = "{{ params.to }}", **kwargs: Any) -> None:
+        super().__init__(**{"run": "{{ params.run }}", **kwargs})
+        self.to = to
+
+    def execute(self, context: Context) -> str:
+        """Raises `Rejected` when the rollback is closed, `Fenced` when somebody holds the run and it is not
+        to be taken over. A run that changed nothing is rejected."""
+        from groupshift.engine.begin import claim
+        from groupshift.engine.closing import reject
+        from groupshift.engine.move import Run
+        from groupshift.engine.roll_back import begin_roll_back, rollback_of
+
+        params = context["params"]
+        with telling(context), self.opened() as found:
+            self.log.info("run %s of %s is %s", self.run, found.record.target, found.record.state)
+            if params["execute"]:
+                options, over = self.options_of(context, direction="back"), bool(params["take_over"])
+                run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)
+                if begin_roll_back(run, self.to):
+                    self.show(run.plan)
+                elif run.record.state.is_open:
+                    reject(run, "taken back before anything was changed")
+            else:
+                plan = rollback_of(Run.reader(found.move, found.tools, found.ports, self.run), self.to)
+                if plan is not None:
+                    self.show(plan)
+        return self.end(context, self.run)
+
+
+class GoingBack(RunTask):
+    """The entrance of the rollback inside a run: skips unless a step or a person has begun it."""
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002
+        """Skip when the run does not go back, or another one has it."""
+        from groupshift.engine.begin import require_held
+        from groupshift.errors import Fenced
+
+        if self.run in {"", UNKNOWN}:
+            raise AirflowSkipException("no run was begun, so nothing is to be undone")
+        with self.opened() as found:
+            if found.record.state is not RunState.ROLLING_BACK:
+                raise AirflowSkipException(f"run {self.run} is {found.record.state}: nothing is to be undone")
+            try:
+                require_held(found.tools.runs, self.run, self.holder)
+            except Fenced as lost:
+                raise AirflowSkipException(str(lost)) from lost
+
+
+class Verdict(RunTask):
+    """The last task of every run: it raises on a bad verdict, for a run of Airflow is green when its leaves
+    are. ``back``: rolled back is what was asked for."""
+
+    def __init__(self, *, back: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.back = back
+
+    def execute(self, context: Context) -> None:
+        """Log how the run ended; give up one that is still open."""
+        if self.run in {"", UNKNOWN}:
+            raise AirflowSkipException("no run was begun and nothing was changed: the red task says why")
+        if not context["params"]["execute"]:
+            self.log.info("nothing was changed: trigger again with 'execute' to act on this plan")
+            return
+        with self.opened() as found:
+            runs = found.tools.runs
+            held = runs.held(self.run)
+            ours = held is not None and held.holder == self.holder
+            if found.record.state.is_open:
+                raise AirflowFailException(self._left_open(found, context) if ours else self._lost(runs))
+            closing = self._closing(found)
+        self.log.info("run %s is %s: %s", self.run, closing.state, closing.reason)
+        if not ours:
+            raise AirflowFailException(f"run {self.run} is {closing.state}, but not by this Airflow run")
+        if self.back and closing.state in _TAKEN_BACK:
+            return
+        if self.back or closing.verdict is not Judged.PASS:
+            raise AirflowFailException(f"{closing.state}: {closing.reason}; next: {closing.following}")
+
+    def _closing(self, found: Any) -> Closing:
+        from groupshift.engine.closing import closing_of
+        from groupshift.engine.move import Run
+
+        return closing_of(Run.reader(found.move, found.tools, found.ports, self.run))
+
+    def _lost(self, runs: Runs) -> str:
+        held = runs.held(self.run)
+        return f"run {self.run} is open and {held.holder if held else 'nobody'} has it: look there"
+
+    def _left_open(self, found: Any, context: Context) -> str:
+        """Give the run up, so that whoever goes on need not take it over; returns where it waits."""
+        from groupshift.engine.begin import claim
+        from groupshift.engine.run import upcoming
+        from groupshift.engine.status import status_of
+        from groupshift.engine.transitions import stopped_event
+
+        run = claim(found.move, found.tools, found.ports, found.record, self.options_of(context), anew=False)
+        step = upcoming(run)
+        status = status_of(run.tools.runs, self.run)
+        if step is not None and not status.stopped:
+            said = Checked(outcome=Outcome.WAIT, detail=f"the Airflow run {self.holder} is over")
+            run.write(stopped_event(step, said))
+        at = f" at step {step.key}" if step else ""
+        why = f": {status.waits_for}" if status.waits_for else ""
+        return f"run {self.run} is {found.record.state}{at}{why}; next: {status.following}"

@@ -1,0 +1,375 @@
+"""Tasks that do steps of a run of any move: each does what comes next, up to its own place in the plan.
+
+A task is a sensor in mode ``reschedule``: it makes transitions of the engine until it has to wait, and holds
+no slot in between. XCom carries the run's id, and Spark jobs as data. All tasks of one Airflow run are one
+holder of the run; once another one has it, they do and ask nothing more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import APPROVE, JUDGE, Outcome, RunState, SparkJob, StepState, spark_job_from
+from groupshift.errors import Fenced, Transient
+from groupshift_airflow import submitting
+from groupshift_airflow.gates import person
+from groupshift_airflow.hooks import require_spark, spark_settings
+from groupshift_airflow.operators import require_execute
+from groupshift_airflow.run_gates import ACCEPT, ALL, CHOICES, DONE, LABELS, Gate, Work, gate_of, gate_of_work
+from groupshift_airflow.run_tasks import RunTask
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.domain.run import Plan, Step
+    from groupshift.engine.move import Run, RunOptions
+    from groupshift.engine.progress import Stopped
+    from groupshift.settings import Settings
+
+MEASURES = ("snapshot", "compare", JUDGE)
+"""Kinds of steps that only measure, as `groupshift.engine.handlers` brings them."""
+POKE_S = 5.0
+TURN_S = 10.0
+"""Seconds between two looks of a task that takes turns with another one."""
+ENTRIES = 50
+"""Tries of a task: one for each time that it asks a person anew, such as for the next node."""
+LONGEST = timedelta(minutes=30)
+"""How long one Spark job may take."""
+SPARK_CONNECTION = "spark_default"
+SPARK_JOB = "spark_job"
+"""XCom key of the Spark job that a task submits, or leaves to the task that compares."""
+ASKED = "asked"
+"""XCom key of the question that a parked task shows: step and fingerprint."""
+_QUARTER_S = 90 * 86_400.0
+"""How long a task may wait in all; how long a step may, the engine decides."""
+_OVER = frozenset({"failed", "upstream_failed", "skipped", "removed"})
+
+
+class Steps(RunTask, HITLOperator, BaseSensorOperator):
+    """Does the steps that come next, up to the last one of ``part`` in ``phase``. It waits as a sensor, and
+    parks where a person has to answer or to act.
+
+    ``phase`` empty: all steps of the plan; ``part`` is as `place_of` reads it. ``acting``: the first entry of
+    a try claims the run anew. ``hands_on``: what was acted and needs time is left to the next task.
+    ``asking`` False: a question is left to the next task, and this one fails. ``back``: the steps are those
+    of a rollback. ``beside`` is the task of this group that it takes turns with: one of them submits Spark
+    jobs, the other one does all else."""
+
+    template_fields: Sequence[str] = RunTask.template_fields
+    submits = False
+    """Whether it is the one that submits Spark jobs, of two that take turns."""
+    answered = ""
+    """Who answered; empty while nobody has."""
+
+    def __init__(
+        self,
+        *,
+        phase: str = "",
+        part: str = "",
+        acting: bool = False,
+        hands_on: bool = False,
+        asking: bool = True,
+        back: bool = False,
+        beside: str = "",
+        **kwargs: Any,
+    ) -> None:
+        own = {
+            "subject": "groupshift",
+            "options": list(ALL),
+            "defaults": LABELS[Choice.STOP],
+            "mode": "reschedule",
+            "poke_interval": TURN_S if beside else POKE_S,
+            "timeout": _QUARTER_S,
+            "retries": ENTRIES,
+        }
+        super().__init__(**{**own, **kwargs})
+        self.phase, self.part = phase, part
+        self.acting, self.hands_on, self.asking, self.back = acting, hands_on, asking, back
+        self.beside = beside
+
+    def execute(self, context: Context) -> Any:
+        """Enter the run as a sensor does; each entry is a `poke`."""
+        return BaseSensorOperator.execute(self, context)
+
+    def poke(self, context: Context) -> bool:
+        """Do what can be done now. Returns True when nothing is left for this task."""
+        require_execute(context)
+        first = context.get("task_reschedule_count", 0) == 0
+        anew = first and (self.acting or context["ti"].try_number > 1)
+        with self.entered(self.options_of(context), anew=anew) as (run, settings):
+            return self.walk(context, run, settings)
+
+    @contextmanager
+    def entered(self, options: RunOptions, *, anew: bool) -> Iterator[tuple[Run[Any], Settings]]:
+        """The claimed run. Skips the task when another holder has it; fails one whose answer is lost so."""
+        from groupshift.engine.begin import claim, require_held
+
+        with self.opened() as found:
+            runs = found.tools.runs
+            try:
+                require_held(runs, self.run, self.holder)
+                run = claim(found.move, found.tools, found.ports, found.record, options, anew=anew)
+                yield run, found.settings
+            except Fenced as lost:
+                held = runs.held(self.run)
+                if held is not None and held.holder == self.holder:
+                    raise Transient(f"another task of this Airflow run went on with it: {lost}") from lost
+                if self.answered:
+                    raise AirflowFailException(
+                        f"the answer of {self.answered} is not taken: {lost}"
+                    ) from lost
+                raise AirflowSkipException(str(lost)) from lost
+
+    def walk(self, context: Context, run: Run[Any], settings: Settings) -> bool:
+        """Make transitions of the engine. Returns True when nothing is left for this task, False to be
+        entered again. Raises as `groupshift.engine.run.advance`."""
+        from groupshift.engine.progress import Asks, Ended, Moved, Stopped, Waits
+        from groupshift.engine.run import advance
+
+        while run.refresh().state.is_open:
+            over = self.is_over(context, run)
+            if over is not None:
+                return over
+            self.submit_left(context, run, settings)
+            progress = advance(run)
+            match progress:
+                case Moved(work=SparkJob() as job):
+                    context["ti"].xcom_push(key=SPARK_JOB, value=job.as_json())
+                    if not self.beside:
+                        self.submit(context, job, settings)
+                case Moved():
+                    pass
+                case Waits(step=step):
+                    self.log.info("%s: %s", step.key, progress.checked.detail or "has not settled yet")
+                    return self.hands_on and _acted(run, step)
+                case Asks():
+                    self.ask(context, gate_of(progress.question, _until(context)))
+                case Stopped():
+                    self.stopped(context, run, progress)
+                case Ended(closing=closing):
+                    self.log.info("run %s is %s: %s", run.name, closing.state, closing.reason)
+                case _:
+                    return True
+        return True
+
+    def is_over(self, context: Context, run: Run[Any]) -> bool | None:
+        """Return True when nothing is left for this task, False when another one has its turn, None when it
+        is this one's. Raises where the run was turned round, or a step before its own is not done."""
+        from groupshift.engine.run import upcoming
+
+        self.require_direction(run)
+        last, step = self.last_place(run), upcoming(run)
+        places = {each.key: place for place, each in enumerate(run.plan.steps)}
+        if step is not None and (last is None or places[step.key] > last):
+            return True
+        if step is None:
+            return None
+        run.options = replace(run.options, phases=_phases(run.plan, last))
+        if self.beside and (_job_of(run, step) is not None) is not self.submits:
+            return self.beside_is_over(context)
+        if self.part.startswith(JUDGE) and not (step.kind in MEASURES or step.repeat):
+            raise AirflowFailException(f"step {step.key} is not done: there is nothing to judge yet")
+        return None
+
+    def require_direction(self, run: Run[Any]) -> None:
+        """Fail when the run was turned round: by what a step came to, by a person, or by another process."""
+        if run.going_back is self.back:
+            return
+        if self.submits and self.beside:
+            raise AirflowSkipException(f"run {run.name} goes the other way now")
+        begun = run.rollbacks()
+        why = str(begun[-1].body["because"]) if begun else ""
+        raise AirflowFailException(f"run {run.name} is rolling back: {why or 'somebody asked for it'}")
+
+    def last_place(self, run: Run[Any]) -> int | None:
+        """Return the place in the plan of this task's last step; None where the plan has none. Skips the task
+        where the plan does not have its phase."""
+        if not self.phase:
+            return len(run.plan.steps) - 1
+        if all(each.phase != self.phase for each in run.plan.steps):
+            raise AirflowSkipException(f"phase {self.phase} is not part of the plan of {run.name}")
+        return place_of(run.plan, self.phase, self.part)
+
+    def beside_is_over(self, context: Context) -> bool:
+        """Return False to be entered again. Skips when the task beside this one ended without its step."""
+        ti = context["ti"]
+        found = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.beside], run_ids=[ti.run_id])
+        states = {str(state) for tasks in found.values() for state in tasks.values()}
+        if states & _OVER:
+            raise AirflowSkipException(f"task {self.beside} ended, and the run waits for what it does")
+        return False
+
+    def submit_left(self, context: Context, run: Run[Any], settings: Settings) -> None:
+        """Submit the job that the task beside this one left, if this claim has not lost it since."""
+        from groupshift.engine.run import upcoming
+
+        step = upcoming(run)
+        job = _job_of(run, step) if self.submits and self.beside and step is not None else None
+        if job is not None and step is not None and run.records[step.key].token == run.token:
+            self.submit(context, job, settings)
+
+    def submit(self, context: Context, job: SparkJob, settings: Settings) -> None:  # noqa: ARG002
+        """Run a Spark job in this process: a comparison that has to be made once more. See `Compare`."""
+        from groupshift.bootstrap.moves import submit
+
+        master = require_spark(SPARK_CONNECTION)
+        submit(replace(settings, spark=replace(settings.spark, master=master)))(job)
+
+    def ask(self, context: Context, gate: Gate) -> None:
+        """Park with a question. Does not return."""
+        if not self.asking:
+            raise AirflowFailException(f"step {gate.step} needs an answer: the next task asks for it")
+        self.subject, self.body = gate.subject, gate.body
+        self.options, self.defaults = list(gate.options), [gate.default]
+        self.response_timeout = timedelta(seconds=float(context["params"]["gate_expiry_s"]))
+        context["ti"].xcom_push(key=ASKED, value={"step": gate.step, "fingerprint": gate.fingerprint})
+        HITLOperator.execute(self, context)
+
+    def stopped(self, context: Context, run: Run[Any], stopped: Stopped) -> None:
+        """Park where a person has to do something; else fail with what was met. Does not return."""
+        checked, key = stopped.checked, stopped.step.key
+        said = "; ".join(checked.sentences) or checked.outcome.value
+        if stopped.closing is not None:
+            raise AirflowFailException(f"run {run.name} is {stopped.closing.state}: {said}")
+        if stopped.waits and checked.outcome is Outcome.PERSON:
+            self.ask(context, gate_of_work(_work(run, stopped), _until(context)))
+        helps = "roll it back with the DAG roll_back" if checked.only_rollback_helps else "clear this task"
+        raise AirflowFailException(f"run {run.name} stopped at step {key}: {said}; {helps}")
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """Take the answer, and go on. Raises `Transient` where more is to be done: the next try does it, for
+        Airflow shows one question a try."""
+        given = HITLOperator.execute_complete(self, context, event)
+        self.answered = who = person(given["responded_by_user"])
+        asked = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
+        if not asked:
+            raise Transient(f"nothing tells what {who} was shown; the next try asks again")
+        label = given["chosen_options"][0]
+        accepts = asked["step"] if label in {DONE, ACCEPT} else ""
+        with self.entered(self.options_of(context, who=who, accept=accepts), anew=bool(accepts)) as (
+            run,
+            place,
+        ):
+            self.take(run, asked, label)
+            if self.walk(context, run, place):
+                return
+        raise Transient("not all is done: the next try goes on")
+
+    def take(self, run: Run[Any], asked: dict[str, str], label: str) -> None:
+        """Do what was answered. Raises `Void` or `Conflict` when it was given for something else."""
+        from groupshift.engine.gates import answer
+        from groupshift.engine.move import Answer
+        from groupshift.engine.roll_back import begin_roll_back
+
+        choice, step, who = CHOICES.get(label), asked["step"], self.answered
+        if asked["fingerprint"] and choice is not None:
+            answer(run, step, Answer(choice=choice, who=who, fingerprint=asked["fingerprint"]))
+        elif choice is Choice.STOP:
+            raise AirflowFailException(
+                f"{who} stopped at step {step}; run {run.name} is open: clear this task, or roll it back"
+            )
+        elif choice is Choice.ROLL_BACK:
+            begin_roll_back(run, run.move.back_to[0], f"{who} chose to roll back at step {step}")
+
+
+class Compare(Steps, SparkSubmitOperator):
+    """Submits the Spark jobs of a comparison over the Spark connection, and looks at what they left. A job
+    that fails is found by that look."""
+
+    template_fields = (*SparkSubmitOperator.template_fields, *RunTask.template_fields)
+    submits = True
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.execution_timeout = LONGEST
+
+    def submit(self, context: Context, job: SparkJob, settings: Settings) -> None:  # noqa: ARG002
+        """Run the job to its end; to a cluster go our code and the keys of section ``[spark]``, too."""
+        from groupshift.adapters.spark_submit.submit import submit_files
+        from groupshift.bootstrap.moves import request_of_job
+
+        master, spark, request = require_spark(self._conn_id), spark_settings(), request_of_job(job)
+        self.application, self.application_args = request.job, list(request.arguments)
+        self.env_vars = submitting.environment(spark, master)
+        self.conf = {**submitting.jvm(master), **(self.conf or {})}
+        with submit_files(spark, master) as files:
+            self.py_files, self.properties_file = files.code, files.properties
+            try:
+                SparkSubmitOperator.execute(self, context)
+            except AirflowException as failed:
+                self.log.warning("Spark job %s failed: %s", job.job, failed)
+
+
+def place_of(plan: Plan, phase: str, part: str) -> int | None:
+    """Return the place in the plan of the last step of a part of a phase; None where there is none.
+
+    Parts: ``approve``; ``act`` and ``wait`` (all that neither measures nor asks); ``snapshot``, ``compare``
+    and ``judge``, alone or with ``_before`` and ``_after`` the acts; empty for the whole phase."""
+    steps = [(place, each.kind) for place, each in enumerate(plan.steps) if each.phase == phase]
+    acts = [place for place, kind in steps if kind not in {*MEASURES, APPROVE}]
+    wanted, _, moment = part.partition("_")
+    match wanted:
+        case "":
+            found = [place for place, _ in steps]
+        case "act" | "wait":
+            found = acts
+        case _:
+            found = [place for place, kind in steps if kind == wanted]
+    if moment == "before":
+        found = [place for place in found if acts and place < acts[0]]
+    elif moment == "after":
+        found = [place for place in found if not acts or place > acts[-1]]
+    return found[-1] if found else None
+
+
+def _phases(plan: Plan, last: int | None) -> frozenset[str]:
+    """The phases up to this place."""
+    return frozenset(each.phase for each in plan.steps[: (last or 0) + 1])
+
+
+def _job_of(run: Run[Any], step: Step) -> SparkJob | None:
+    """The Spark job that a step waits for."""
+    from groupshift.engine.handlers import JOB
+
+    record = run.records.get(step.key)
+    if record is None or record.state is not StepState.ACTED or JOB not in record.result:
+        return None
+    return spark_job_from(record.result[JOB])
+
+
+def _acted(run: Run[Any], step: Step) -> bool:
+    record = run.records.get(step.key)
+    return record is not None and record.state is StepState.ACTED
+
+
+def _work(run: Run[Any], stopped: Stopped) -> Work:
+    from groupshift.engine.handlers import INSTRUCTION
+    from groupshift.ports.runs import EventKind
+
+    key, checked, record = stopped.step.key, stopped.checked, run.records.get(stopped.step.key)
+    shown = [each for each in run.events(key) if each.kind is EventKind.SHOWN and each.token == run.token]
+    return Work(
+        run=run.name,
+        step=key,
+        instruction=str(record.result.get(INSTRUCTION, "")) if record else "",
+        detail=checked.detail,
+        findings=checked.findings,
+        acceptable=bool(shown and shown[-1].body["sha256"]),
+        undoable=run.record.state is RunState.RUNNING,
+    )
+
+
+def _until(context: Context) -> int:
+    """When a gate that opens now expires, epoch ms."""
+    return int((time.time() + float(context["params"]["gate_expiry_s"])) * 1000)

@@ -1,0 +1,89 @@
+"""What every task of a run has: which run it is, over which connections, and who holds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from groupshift_airflow.hooks import cluster_settings
+from groupshift_airflow.links import RunLink
+from groupshift_airflow.operators import requester_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from groupshift.domain.run import Step
+    from groupshift.engine.move import Move, RunOptions, Tools
+    from groupshift.ports.runs import RunRecord
+    from groupshift.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A run with all that it works with."""
+
+    record: RunRecord
+    move: Move[Any]
+    tools: Tools
+    ports: Any
+    settings: Settings
+
+
+class RunTask(BaseOperator):
+    """Base: which run, over which connections, for which holder."""
+
+    template_fields: Sequence[str] = ("run", "holder", "kafka_conn_id", "zookeeper_conn_id")
+    operator_extra_links = (RunLink(),)
+
+    def __init__(
+        self,
+        *,
+        run: str = "{{ ti.xcom_pull(task_ids='plan') }}",
+        holder: str = "{{ dag.dag_id }}/{{ run_id }}",
+        kafka_conn_id: str = "{{ params.kafka_conn_id }}",
+        zookeeper_conn_id: str = "{{ params.get('zookeeper_conn_id') or '' }}",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.run = run
+        self.holder = holder
+        self.kafka_conn_id = kafka_conn_id
+        self.zookeeper_conn_id = zookeeper_conn_id
+
+    def settings(self) -> Settings:
+        """Return the deployment's settings with these connections. Raises `Rejected` for a wrong one."""
+        return cluster_settings(self.kafka_conn_id, self.zookeeper_conn_id)
+
+    @contextmanager
+    def opened(self) -> Iterator[Opened]:
+        """Open the journal, and the ports of the run's move. Raises `Rejected` for an unknown run or move."""
+        from groupshift.bootstrap.moves import journal, opened, tools_of
+        from groupshift.engine.registry import move_named
+        from groupshift_airflow.run_places import run_place
+
+        settings = self.settings()
+        with journal(settings) as runs:
+            record = runs.find(self.run)
+            move = move_named(record.move)
+            request = move.request_from(json.loads(record.request))
+            with opened(move, run_place(settings), request) as ports:
+                yield Opened(
+                    record=record, move=move, tools=tools_of(runs, settings), ports=ports, settings=settings
+                )
+
+    def options_of(self, context: Context, **more: Any) -> RunOptions:
+        """Return how this task goes on: ``more`` replaces the usual."""
+        from groupshift.engine.move import RunOptions
+
+        requester = requester_of(context.get("dag_run"))
+        usual = RunOptions(who=requester, holder=self.holder, requester=requester, tell=self.tell)
+        return replace(usual, **more)
+
+    def tell(self, step: Step, detail: str) -> None:
+        """Write what is said of a step into the task's log."""
+        self.log.info("%s: %s", step.key, detail)

@@ -1,0 +1,161 @@
+"""The words that the DAG of a move is written with; each makes a task, or a group of tasks.
+
+A DAG is a chain of them::
+
+    chain(
+        runbook.plan("expansion"),
+        runbook.approval("approve_plan", phase="approve"),
+        runbook.phase("delete"),
+        runbook.nodes("brokers"),
+        runbook.going_back(),
+        runbook.verdict(),
+    )
+
+The graph never depends on a journal or a plan: a task does the steps of its phase that the run's plan has,
+and is skipped where the plan does not have the phase.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import TaskGroup, TriggerRule, chain
+
+from groupshift_airflow import request_form
+from groupshift_airflow.retries import DEFAULT_ARGS
+from groupshift_airflow.run_ends import PLANNED, VERDICT, BeginRollBack, GoingBack, PlanRun, Verdict
+from groupshift_airflow.run_steps import Compare, Steps
+
+if TYPE_CHECKING:
+    from airflow.sdk import Param
+
+__all__ = ["DEFAULT_ARGS", "approval", "form", "going_back", "nodes", "phase", "plan", "roll_back", "verdict"]
+
+ALL_PARTS = (
+    "snapshot_before",
+    "compare_before",
+    "judge_before",
+    "act",
+    "wait",
+    "snapshot_after",
+    "compare_after",
+    "judge_after",
+)
+_ACT, _JUDGE, _COMPARE = "act", "judge", "compare"
+
+
+def form(move: str, *, zookeeper: bool = False) -> dict[str, Param]:
+    """Return the trigger form of a move, from the options of its request. Raises `Rejected` where the move is
+    not installed."""
+    from groupshift.engine.registry import move_named
+
+    return request_form.of_request(move_named(move).request, zookeeper=zookeeper)
+
+
+def roll_back_form() -> dict[str, Param]:
+    """Return the trigger form of the DAG that takes any run back."""
+    return request_form.roll_back()
+
+
+def plan(move: str) -> PlanRun:
+    """Return the first task: it plans the run. Behind it stands a leaf that no worker runs: the Airflow run
+    is red when there is no plan, although every later task is skipped."""
+    first = PlanRun(task_id="plan", move=move)
+    first >> EmptyOperator(task_id=PLANNED)
+    return first
+
+
+def roll_back() -> BeginRollBack:
+    """Return the first task of the DAG that takes a run back. With ``execute`` that is the decision: there is
+    no gate."""
+    first = BeginRollBack(task_id="plan")
+    first >> EmptyOperator(task_id=PLANNED)
+    return first
+
+
+def approval(name: str, *, phase: str, entered: TriggerRule = TriggerRule.NONE_FAILED) -> Steps:
+    """Return the gate of an approve step: the last one of a phase. What comes before it is done first."""
+    return Steps(task_id=name, phase=phase, part="approve", trigger_rule=entered)
+
+
+def phase(
+    name: str, *parts: str, entered: TriggerRule = TriggerRule.NONE_FAILED, back: bool = False
+) -> TaskGroup:
+    """Return a phase as a chain of tasks: snapshot, compare, judge, act, wait, snapshot, compare, judge, or
+    those of them that are named. A phase without acts has ``snapshot``, ``compare``, ``judge``.
+
+    A judge runs when its comparison succeeded or failed, not when the phase was skipped. ``entered`` is the
+    trigger rule of the first task; ``back``: the phase is one of a rollback."""
+    wanted = parts or ALL_PARTS
+    with TaskGroup(group_id=name) as group:
+        tasks: dict[str, Any] = {}
+        for part in wanted:
+            rule = entered if not tasks else TriggerRule.ALL_SUCCESS
+            tasks[part] = _task(name, part, rule, wanted=wanted, back=back)
+        chain(*tasks.values())
+        _let_judges_see(tasks)
+    return group
+
+
+def _task(phase: str, part: str, rule: TriggerRule, *, wanted: tuple[str, ...], back: bool) -> Steps:
+    kind, _, moment = part.partition("_")
+    about: dict[str, Any] = {
+        "task_id": part,
+        "phase": phase,
+        "part": part,
+        "back": back,
+        "trigger_rule": rule,
+    }
+    if kind == _COMPARE:
+        judged = "_".join(filter(None, [_JUDGE, moment])) in wanted
+        return Compare(**about, asking=not judged)
+    if kind == _JUDGE and rule is TriggerRule.ALL_SUCCESS:
+        about["trigger_rule"] = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS
+    return Steps(**about, acting=kind == _ACT, hands_on=kind == _ACT and "wait" in wanted)
+
+
+def _let_judges_see(tasks: dict[str, Any]) -> None:
+    """Each judge follows the snapshot of its comparison, and the last one the first one, too."""
+    for moment in ("", "_before", "_after"):
+        if {f"snapshot{moment}", f"{_JUDGE}{moment}"} <= tasks.keys():
+            tasks[f"snapshot{moment}"] >> tasks[f"{_JUDGE}{moment}"]
+    if {"judge_before", "judge_after"} <= tasks.keys():
+        tasks["judge_before"] >> tasks["judge_after"]
+
+
+def nodes(name: str, *, entered: TriggerRule = TriggerRule.NONE_FAILED) -> TaskGroup:
+    """Return a phase that repeats, such as for each node. Its two tasks are entered again until no step of it
+    is left: ``walk`` acts, waits and judges, ``compare`` submits the Spark jobs."""
+    return _turns(name, phase=name, entered=entered)
+
+
+def going_back() -> TaskGroup:
+    """Return the rollback inside a run: skipped unless a step or a person has begun it, whatever happened
+    before. Its tasks are entered again until no step is left."""
+    with TaskGroup(
+        group_id="going_back", tooltip="only after a rollback was begun", prefix_group_id=False
+    ) as group:
+        begun = GoingBack(task_id="going_back", trigger_rule=TriggerRule.ALL_DONE)
+        begun >> undo()
+    return group
+
+
+def undo() -> TaskGroup:
+    """Return all steps of a rollback: tasks that are entered again until no step is left."""
+    return _turns("undo", back=True)
+
+
+def _turns(
+    name: str, *, phase: str = "", back: bool = False, entered: TriggerRule = TriggerRule.ALL_SUCCESS
+) -> TaskGroup:
+    about: dict[str, Any] = {"phase": phase, "back": back, "trigger_rule": entered}
+    with TaskGroup(group_id=name) as group:
+        Steps(task_id="walk", acting=True, beside=f"{name}.compare", **about)
+        Compare(task_id="compare", beside=f"{name}.walk", **about)
+    return group
+
+
+def verdict(*, back: bool = False) -> Verdict:
+    """Return the last task: red on a bad verdict. ``back``: rolled back is what was asked for."""
+    return Verdict(task_id=VERDICT, back=back, trigger_rule=TriggerRule.ALL_DONE)
