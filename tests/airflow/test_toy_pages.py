@@ -1,0 +1,77 @@
+"""The pages about runs of the engine: by login and right, from the journal, nothing unescaped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+ENGINE = Path(__file__).parents[1] / "engine"
+if str(ENGINE) not in sys.path:
+    sys.path.insert(0, str(ENGINE))
+
+from toy_move.move import ToyRequest  # noqa: E402
+from toy_world import World  # noqa: E402
+
+from groupshift.adapters.sqlalchemy.runs import SqlRuns  # noqa: E402 - the path comes first
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+    """A toy whose runs are in the journal of a deployment."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS", raising=False)
+    monkeypatch.syspath_prepend(str(ENGINE / "installed"))
+    (tmp_path / "groupshift").mkdir()
+    runs = SqlRuns(f"sqlite:///{tmp_path / 'groupshift' / 'journal.db'}")
+    yield World(folder=tmp_path, runs=runs)
+    runs.close()
+
+
+def test_a_run_is_shown_with_its_steps_and_who_decided(
+    server: Any, viewing: dict[str, str], world: World
+) -> None:
+    """A run of any installed move; what strangers named is text."""
+    run = world.begin(request=ToyRequest(name=EVIL)).run
+    world.drive(run)
+    listed = server.get("/groupshift/runs/", headers=viewing)
+    assert (listed.status_code, run in listed.text) == (200, True)
+    page = server.get(f"/groupshift/runs/{quote(run)}/", headers=viewing)
+    assert page.status_code == 200
+    assert "04 prepare/set colour" in page.text
+    assert "bob" in page.text
+    assert "finalised" in page.text
+    assert EVIL not in page.text
+    assert EVIL not in listed.text
+    assert server.get("/groupshift/runs/none/", headers=viewing).status_code == 404
+
+
+def test_a_page_without_a_login_is_refused(server: Any, world: World) -> None:
+    """As every page."""
+    run = world.begin().run
+    for address in ("/groupshift/runs/", f"/groupshift/runs/{run}/"):
+        assert server.get(address, headers={"Accept": "application/json"}).status_code == 401
+
+
+def test_a_run_of_a_dag_that_a_user_may_not_read_is_not_shown(
+    server: Any, viewing: dict[str, str], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The DAG that began the run decides."""
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    run = world.begin(origin="secret/1").run
+    usual = SimpleAuthManager.is_authorized_dag
+
+    def only_others(self: Any, *, details: Any = None, **more: Any) -> bool:
+        return getattr(details, "id", None) != "secret" and usual(self, details=details, **more)
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", only_others)
+    assert server.get(f"/groupshift/runs/{run}/", headers=viewing).status_code == 403
+    listed = server.get("/groupshift/runs/", headers=viewing)
+    assert (listed.status_code, run in listed.text) == (200, False)
