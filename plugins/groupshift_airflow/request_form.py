@@ -75,7 +75,7 @@ def param_of(option: Option) -> Param:
     kind: Any = _TYPES[option.kind]
     schema: dict[str, Any] = {
         "type": ["null", kind] if option.optional else kind,
-        "title": option.name.replace("_", " ").capitalize(),
+        "title": option.name.strip("_").replace("_", " ").capitalize(),
         "section": _WHAT,
         "description_md": " ".join([option.help, *_bounds(option)]).strip(),
     }

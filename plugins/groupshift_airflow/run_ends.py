@@ -40,7 +40,7 @@ class Begins(RunTask):
     def show(self, plan: Plan, findings: Findings = ()) -> None:
         """Write what every rule says, and the plan, into the task's log."""
         for each in findings:
-            self.log.info("%-12s %s: %s", each.verdict, each.rule, each.with_remedy)
+            self.log.info("%-12s %s", each.verdict, each.with_remedy)
         for step in plan.steps:
             self.log.info("%s: %s", step.key, step.does or step.kind)
 
@@ -121,11 +121,12 @@ class BeginRollBack(Begins):
         from groupshift.engine.begin import claim
         from groupshift.engine.closing import reject
         from groupshift.engine.move import Run
-        from groupshift.engine.roll_back import begin_roll_back, rollback_of
+        from groupshift.engine.roll_back import begin_roll_back, require_begun, rollback_of
 
         params = context["params"]
         with telling(context), self.opened() as found:
             self.log.info("run %s of %s is %s", self.run, found.record.target, found.record.state)
+            require_begun(found.record)
             if params["execute"]:
                 options, over = self.options_of(context, direction="back"), bool(params["take_over"])
                 run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)

@@ -114,7 +114,7 @@ def _ends(run: str, default: str, until_ms: int) -> str:
 
 def _findings(findings: Findings) -> list[str]:
     bad = [each for each in findings if each.verdict is not Verdict.PASS]
-    return _listed(f"{len(findings)} rules asked", [f"{each.rule}: {each.with_remedy}" for each in bad])
+    return _listed(f"{len(findings)} rules asked", [each.with_remedy for each in bad])
 
 
 def _listed(title: str, lines: list[str]) -> list[str]:

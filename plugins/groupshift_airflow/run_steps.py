@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from groupshift.domain.run import Plan, Step
     from groupshift.engine.move import Run, RunOptions
-    from groupshift.engine.progress import Stopped
+    from groupshift.engine.progress import Progress, Stopped
     from groupshift.settings import Settings
 
 MEASURES = ("snapshot", "compare", JUDGE)
@@ -60,11 +60,10 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     """Does the steps that come next, up to the last one of ``part`` in ``phase``. It waits as a sensor, and
     parks where a person has to answer or to act.
 
-    ``phase`` empty: all steps of the plan; ``part`` is as `place_of` reads it. ``acting``: the first entry of
-    a try claims the run anew. ``hands_on``: what was acted and needs time is left to the next task.
-    ``asking`` False: a question is left to the next task, and this one fails. ``back``: the steps are those
-    of a rollback. ``beside`` is the task of this group that it takes turns with: one of them submits Spark
-    jobs, the other one does all else."""
+    ``phase`` empty: all steps of the plan; ``part`` and ``subject_of`` are as `place_of` reads them.
+    ``hands_on``: what was acted and needs time is left to the next task. ``asking`` False: a question is left
+    to the next task, and this one fails. ``back``: the steps are those of a rollback. ``beside`` is the task
+    of this group that it takes turns with: one of them submits Spark jobs, the other one does all else."""
 
     template_fields: Sequence[str] = RunTask.template_fields
     submits = False
@@ -77,7 +76,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         *,
         phase: str = "",
         part: str = "",
-        acting: bool = False,
+        subject_of: str = "",
         hands_on: bool = False,
         asking: bool = True,
         back: bool = False,
@@ -94,9 +93,14 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             "retries": ENTRIES,
         }
         super().__init__(**{**own, **kwargs})
-        self.phase, self.part = phase, part
-        self.acting, self.hands_on, self.asking, self.back = acting, hands_on, asking, back
+        self.phase, self.part, self.subject_of = phase, part, subject_of
+        self.hands_on, self.asking, self.back = hands_on, asking, back
         self.beside = beside
+
+    @property
+    def acting(self) -> bool:
+        """Whether the first entry of a try claims the run anew: what a former try left is fenced."""
+        return self.part == "act" or (bool(self.beside) and not self.submits)
 
     def execute(self, context: Context) -> Any:
         """Enter the run as a sensor does; each entry is a `poke`."""
@@ -134,34 +138,45 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
     def walk(self, context: Context, run: Run[Any], settings: Settings) -> bool:
         """Make transitions of the engine. Returns True when nothing is left for this task, False to be
         entered again. Raises as `groupshift.engine.run.advance`."""
-        from groupshift.engine.progress import Asks, Ended, Moved, Stopped, Waits
         from groupshift.engine.run import advance
 
         while run.refresh().state.is_open:
             over = self.is_over(context, run)
+            if over is None:
+                self.submit_left(context, run, settings)
+                over = self.react(context, run, advance(run), settings)
             if over is not None:
                 return over
-            self.submit_left(context, run, settings)
-            progress = advance(run)
-            match progress:
-                case Moved(work=SparkJob() as job):
-                    context["ti"].xcom_push(key=SPARK_JOB, value=job.as_json())
-                    if not self.beside:
-                        self.submit(context, job, settings)
-                case Moved():
-                    pass
-                case Waits(step=step):
-                    self.log.info("%s: %s", step.key, progress.checked.detail or "has not settled yet")
-                    return self.hands_on and _acted(run, step)
-                case Asks():
-                    self.ask(context, gate_of(progress.question, _until(context)))
-                case Stopped():
-                    self.stopped(context, run, progress)
-                case Ended(closing=closing):
-                    self.log.info("run %s is %s: %s", run.name, closing.state, closing.reason)
-                case _:
-                    return True
+        if run.record.state is RunState.REJECTED:
+            raise AirflowSkipException(f"run {run.name} is {run.record.state}: nothing more is done")
         return True
+
+    def react(self, context: Context, run: Run[Any], progress: Progress, settings: Settings) -> bool | None:
+        """Return what `walk` returns after a transition, None where it goes on."""
+        from groupshift.engine.progress import Asks, Ended, Moved, Stopped, Waits
+
+        match progress:
+            case Moved(work=SparkJob() as job):
+                context["ti"].xcom_push(key=SPARK_JOB, value=job.as_json())
+                if not self.beside:
+                    self.submit(context, job, settings)
+            case Moved():
+                pass
+            case Waits(step=step):
+                self.log.info("%s: %s", step.key, progress.checked.detail or "has not settled yet")
+                return self.hands_on and _acted(run, step)
+            case Asks():
+                self.ask(context, gate_of(progress.question, _until(context)))
+            case Stopped():
+                self.stopped(context, run, progress)
+            case Ended(closing=closing) if closing.state is RunState.REJECTED:
+                raise AirflowFailException(f"run {run.name} is {closing.state}: {closing.reason}")
+            case Ended(closing=closing):
+                self.log.info("run %s is %s: %s", run.name, closing.state, closing.reason)
+                return True
+            case _:
+                return True
+        return None
 
     def is_over(self, context: Context, run: Run[Any]) -> bool | None:
         """Return True when nothing is left for this task, False when another one has its turn, None when it
@@ -199,7 +214,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
             return len(run.plan.steps) - 1
         if all(each.phase != self.phase for each in run.plan.steps):
             raise AirflowSkipException(f"phase {self.phase} is not part of the plan of {run.name}")
-        return place_of(run.plan, self.phase, self.part)
+        return place_of(run.plan, self.phase, self.part, self.subject_of)
 
     def beside_is_over(self, context: Context) -> bool:
         """Return False to be entered again. Skips when the task beside this one ended without its step."""
@@ -227,9 +242,12 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         submit(replace(settings, spark=replace(settings.spark, master=master)))(job)
 
     def ask(self, context: Context, gate: Gate) -> None:
-        """Park with a question. Does not return."""
+        """Park with a question. Does not return. Raises `Transient` where this try has asked one already, for
+        Airflow would show that one again."""
         if not self.asking:
             raise AirflowFailException(f"step {gate.step} needs an answer: the next task asks for it")
+        if self.answered:
+            raise Transient(f"step {gate.step} needs an answer, too: the next try asks for it")
         self.subject, self.body = gate.subject, gate.body
         self.options, self.defaults = list(gate.options), [gate.default]
         self.response_timeout = timedelta(seconds=float(context["params"]["gate_expiry_s"]))
@@ -248,8 +266,7 @@ class Steps(RunTask, HITLOperator, BaseSensorOperator):
         raise AirflowFailException(f"run {run.name} stopped at step {key}: {said}; {helps}")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
-        """Take the answer, and go on. Raises `Transient` where more is to be done: the next try does it, for
-        Airflow shows one question a try."""
+        """Take the answer, and go on. Raises `Transient` where more is to be done: the next try does it."""
         given = HITLOperator.execute_complete(self, context, event)
         self.answered = who = person(given["responded_by_user"])
         asked = context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
@@ -291,7 +308,7 @@ class Compare(Steps, SparkSubmitOperator):
     submits = True
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"name": "groupshift compare", **kwargs})
         self.execution_timeout = LONGEST
 
     def submit(self, context: Context, job: SparkJob, settings: Settings) -> None:  # noqa: ARG002
@@ -311,12 +328,17 @@ class Compare(Steps, SparkSubmitOperator):
                 self.log.warning("Spark job %s failed: %s", job.job, failed)
 
 
-def place_of(plan: Plan, phase: str, part: str) -> int | None:
+def place_of(plan: Plan, phase: str, part: str, subject: str = "") -> int | None:
     """Return the place in the plan of the last step of a part of a phase; None where there is none.
 
     Parts: ``approve``; ``act`` and ``wait`` (all that neither measures nor asks); ``snapshot``, ``compare``
-    and ``judge``, alone or with ``_before`` and ``_after`` the acts; empty for the whole phase."""
-    steps = [(place, each.kind) for place, each in enumerate(plan.steps) if each.phase == phase]
+    and ``judge``, alone or with ``_before`` and ``_after`` the acts; empty for the whole phase. With a
+    ``subject`` only steps of this subject count."""
+    steps = [
+        (place, each.kind)
+        for place, each in enumerate(plan.steps)
+        if each.phase == phase and subject in {"", each.subject}
+    ]
     acts = [place for place, kind in steps if kind not in {*MEASURES, APPROVE}]
     wanted, _, moment = part.partition("_")
     match wanted:

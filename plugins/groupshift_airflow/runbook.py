@@ -74,9 +74,12 @@ def roll_back() -> BeginRollBack:
     return first
 
 
-def approval(name: str, *, phase: str, entered: TriggerRule = TriggerRule.NONE_FAILED) -> Steps:
-    """Return the gate of an approve step: the last one of a phase. What comes before it is done first."""
-    return Steps(task_id=name, phase=phase, part="approve", trigger_rule=entered)
+def approval(
+    name: str, *, phase: str, subject: str = "", entered: TriggerRule = TriggerRule.NONE_FAILED
+) -> Steps:
+    """Return the gate of an approve step: the one of this subject, or the last one of a phase. What comes
+    before it is done first."""
+    return Steps(task_id=name, phase=phase, part="approve", subject_of=subject, trigger_rule=entered)
 
 
 def phase(
@@ -112,7 +115,7 @@ def _task(phase: str, part: str, rule: TriggerRule, *, wanted: tuple[str, ...], 
         return Compare(**about, asking=not judged)
     if kind == _JUDGE and rule is TriggerRule.ALL_SUCCESS:
         about["trigger_rule"] = TriggerRule.ALL_DONE_MIN_ONE_SUCCESS
-    return Steps(**about, acting=kind == _ACT, hands_on=kind == _ACT and "wait" in wanted)
+    return Steps(**about, hands_on=kind == _ACT and "wait" in wanted)
 
 
 def _let_judges_see(tasks: dict[str, Any]) -> None:
@@ -134,7 +137,7 @@ def going_back() -> TaskGroup:
     """Return the rollback inside a run: skipped unless a step or a person has begun it, whatever happened
     before. Its tasks are entered again until no step is left."""
     with TaskGroup(
-        group_id="going_back", tooltip="only after a rollback was begun", prefix_group_id=False
+        group_id="roll_back", tooltip="only after a rollback was begun", prefix_group_id=False
     ) as group:
         begun = GoingBack(task_id="going_back", trigger_rule=TriggerRule.ALL_DONE)
         begun >> undo()
@@ -151,7 +154,7 @@ def _turns(
 ) -> TaskGroup:
     about: dict[str, Any] = {"phase": phase, "back": back, "trigger_rule": entered}
     with TaskGroup(group_id=name) as group:
-        Steps(task_id="walk", acting=True, beside=f"{name}.compare", **about)
+        Steps(task_id="walk", beside=f"{name}.compare", **about)
         Compare(task_id="compare", beside=f"{name}.walk", **about)
     return group
 

@@ -57,9 +57,13 @@ class ToyAirflow:
 
     def toy(self, name: str) -> Target:
         """Return a new toy."""
-        target = Target(file=self.home.root / f"{name}.db", folder=self.home.evidence)
+        target = self.found(name)
         target.make()
         return target
+
+    def found(self, name: str) -> Target:
+        """Return a toy that is there."""
+        return Target(file=self.home.root / f"{name}.db", folder=self.home.evidence)
 
     def conf(self, name: str, **more: Any) -> dict[str, Any]:
         """Return a filled form for this toy."""
