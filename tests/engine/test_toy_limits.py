@@ -9,10 +9,11 @@ from toy_move.move import ToyMove, ToyRequest
 from toy_world import BACK, MOVED, Killed, World, yes
 
 from groupshift.domain.reactions import Choice, Reaction
-from groupshift.domain.run import Outcome, RunState, StepState
+from groupshift.domain.run import Json, Outcome, RunState, StepState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import begin, request_differences
 from groupshift.engine.closing import reject
+from groupshift.engine.move import Sealing
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
@@ -230,20 +231,28 @@ def test_a_run_is_driven_on_its_own_target_and_in_its_own_direction(world: World
 
 
 def test_evidence_is_sealed_before_the_run_is_closed(world: World) -> None:
-    """Seal, digest, state: a process that dies at the seal is followed by one that seals."""
+    """Journaled, written, journaled with the end: a process that dies while it writes is followed by one that
+    seals."""
     run = world.begin().run
+    sealed: list[str] = []
 
-    def dies(name: str, state: RunState) -> dict[str, str]:
-        raise Killed
+    def prepared(_name: str, closing: Json) -> Sealing:
+        return Sealing(body={"digest": "ab"}, write=lambda: sealed.append(closing["state"]))
+
+    def dies(_name: str, _closing: Json) -> Sealing:
+        def write() -> None:
+            raise Killed
+
+        return Sealing(body={"digest": "cd"}, write=write)
 
     with pytest.raises(Killed):
         world.drive(run, seal=dies)
     assert world.state(run) is RunState.RUNNING
-    assert world.kinds(run)[-1] is EventKind.SEALING, "what is to be sealed is journaled before"
-    sealed: list[RunState] = []
-    world.drive(run, seal=lambda _n, state: sealed.append(state) or {"sha256": "ab"})
-    assert sealed == [RunState.FINALISED]
-    assert world.kinds(run)[-2:] == [EventKind.SEALED, EventKind.CLOSED]
+    assert world.runs.events(run)[-1].kind is EventKind.SEALING
+    assert world.runs.events(run)[-1].body == {"digest": "cd"}, "what is to be sealed is journaled before"
+    world.drive(run, seal=prepared)
+    assert sealed == [RunState.FINALISED.value]
+    assert world.kinds(run)[-3:] == [EventKind.SEALING, EventKind.SEALED, EventKind.CLOSED]
 
 
 def test_proofs_that_were_changed_after_they_were_journaled_are_broken(world: World) -> None:

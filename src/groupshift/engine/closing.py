@@ -33,19 +33,24 @@ def end(
     events: tuple[NewEvent, ...] = (),
     steps: tuple[StepRecord, ...] = (),
 ) -> Closing:
-    """Seal the evidence, journal the digest, and close the run, in this order: whoever follows a process that
-    was killed in between does all of it again.
+    """Seal the evidence and close the run: what will be written is journaled, written, and journaled together
+    with the end. Whoever follows a process that was killed in between does all of it again.
 
     Raises `Fenced` when another claim has the run: nobody seals what another process drives."""
     run.refresh()
     closing = _closing(run, state, reason, accepted=events)
-    sealed: tuple[NewEvent, ...] = ()
-    if run.tools.seal is not None:
-        run.write(NewEvent(kind=EventKind.SEALING, body={"state": state.value}))
-        sealed = (NewEvent(kind=EventKind.SEALED, body=run.tools.seal(run.name, state)),)
     body = {"verdict": closing.verdict.value, "reason": closing.reason, "next": closing.following}
-    closed = NewEvent(kind=EventKind.CLOSED, body={**body, "state": state.value})
-    run.write(*events, *sealed, closed, steps=steps, state=state)
+    body["state"] = state.value
+    closed = NewEvent(kind=EventKind.CLOSED, body=body)
+    if run.tools.seal is None:
+        run.write(*events, closed, steps=steps, state=state)
+        return closing
+    if events or steps:
+        run.write(*events, steps=steps)
+    sealing = run.tools.seal(run.name, body)
+    run.write(NewEvent(kind=EventKind.SEALING, body=sealing.body))
+    sealing.write()
+    run.write(NewEvent(kind=EventKind.SEALED, body=sealing.body), closed, state=state)
     return closing
 
 

@@ -127,16 +127,25 @@ def _may_seal() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sealing:
+    """What will be written over the evidence of a run. ``body`` is journaled before `write` and once more
+    after it, so that what a killed process left is told from what somebody forged."""
+
+    body: Json
+    write: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What the engine itself needs. ``seal`` writes the evidence of a run that ends and returns what is
-    journaled of that (None: there is no evidence); ``may_seal`` raises before a run begins that could not be
-    sealed."""
+    """What the engine itself needs. ``seal`` prepares the sealing of a run that ends: its name, and what is
+    journaled of its end (None: there is no evidence). ``may_seal`` raises before a run begins that could not
+    be sealed."""
 
     runs: Runs
     clock: Clock
     crash: StepCrashPoints = field(default_factory=NoStepCrash)
     approvers: Approvers = field(default_factory=Approvers)
-    seal: Callable[[str, RunState], Json] | None = None
+    seal: Callable[[str, Json], Sealing] | None = None
     may_seal: Callable[[], None] = _may_seal
 
 
@@ -508,12 +517,14 @@ def request_data(request: Any) -> Json:
 
 
 def checked_data(checked: Checked) -> dict[str, Any]:
-    """Return what a look came to, for the journal."""
+    """Return what a look came to, for the journal. Its result is kept here, too: what a look that failed
+    found of files is evidence, and the record of its step may be written anew."""
     return {
         "outcome": checked.outcome.value,
         "detail": checked.detail[:2000],
         "findings": findings_data(checked.findings),
         "only_rollback_helps": checked.only_rollback_helps,
+        **({"result": dict(checked.result)} if checked.result else {}),
     }
 
 
