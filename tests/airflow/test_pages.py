@@ -110,10 +110,10 @@ class _Journal:
 
     def pack(self, migration: str) -> Pack:
         return Pack(
-            migration=migration,
-            group="orders",
+            run=migration,
+            target="orders",
             plan_hash="f" * 64,
-            phase="rolling_back",
+            state="rolling_back",
             sealed_at_ms=0,
             files=(),
             doubts=(EVIL,),

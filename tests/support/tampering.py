@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
-from groupshift.application.pack import Verification, verify_folder
+from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.cli.evidence import written
 from groupshift.domain.plan import Until
+from groupshift.domain.seal import Verification
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.spark.output import write_parquet, write_text
 from support.disk_evidence import DiskEvidence, DiskProof, disk_bench

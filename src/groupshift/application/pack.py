@@ -25,6 +25,7 @@ from groupshift.domain.seal import (
     Pack,
     State,
     StoredFile,
+    Verification,
     doubted,
     doubts,
     held_against,
@@ -45,37 +46,6 @@ _JOURNALED_DOUBTS = 100
 """How many doubts the journal keeps; all are in the pack."""
 Progress = Callable[[int, int], None]
 """Called with files done and files in all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """What became of a pack: ``digest`` is the SHA-256 of its manifest, ``signed`` whether it carries a
-    signature, ``signature_checked`` whether that was held against a public key; ``checks`` name every file,
-    sound ones included; ``journaled`` is whether the journal knew its manifest."""
-
-    migration: str
-    plan_hash: str
-    sealed_at_ms: int
-    digest: str
-    signed: bool
-    signature_checked: bool
-    checks: tuple[Check, ...]
-    journaled: bool = False
-
-    @property
-    def troubles(self) -> tuple[Check, ...]:
-        """What is not sound."""
-        return tuple(check for check in self.checks if not check.state.sound)
-
-    @property
-    def as_sealed(self) -> bool:
-        """Whether every file is the one that was sealed, and nothing lies beside them."""
-        return self.proven and all(check.state in {State.SOUND, State.UNCHECKED} for check in self.checks)
-
-    @property
-    def proven(self) -> bool:
-        """Whether anything but the folder itself, the journal or a key, was asked what was sealed."""
-        return self.journaled or self.signature_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +137,10 @@ def _composed(env: Environment, found: Migration, own: Mapping[str, str]) -> Pac
     }
     files = tuple(listed[path] for path in sorted(listed))
     return Pack(
-        migration=found.id,
-        group=found.record.group,
+        run=found.id,
+        target=found.record.group,
         plan_hash=found.record.plan_hash,
-        phase=found.phase.value,
+        state=found.phase.value,
         sealed_at_ms=env.clock.now_ms(),
         files=files,
         approvals=approvals(found.events),
@@ -261,7 +231,7 @@ def verified(
         ),
     )
     return Verification(
-        migration=pack.migration,
+        run=pack.run,
         plan_hash=pack.plan_hash,
         sealed_at_ms=pack.sealed_at_ms,
         digest=_sha256(text),
@@ -288,8 +258,8 @@ def _of_form(text: str, pack: Pack) -> Iterator[Check]:
 
 
 def _of_place(pack: Pack, name: str) -> Iterator[Check]:
-    if pack.migration != name:
-        reason = f"it is the pack of {pack.migration}, and lies in the folder {name}: it was copied here"
+    if pack.run != name:
+        reason = f"it is the pack of {pack.run}, and lies in the folder {name}: it was copied here"
         yield Check(path=PACK, state=State.SWAPPED, reason=reason)
 
 

@@ -16,7 +16,6 @@ from groupshift.application.origins import of_steps, own_files
 from groupshift.application.pack import (
     Known,
     Progress,
-    Verification,
     is_there,
     measured,
     sealable,
@@ -25,7 +24,7 @@ from groupshift.application.pack import (
 )
 from groupshift.application.run_account import decisions
 from groupshift.application.run_accounts import account_of
-from groupshift.domain.seal import JOURNAL, PACK, REWRITTEN, SIGNATURE, Approval, Pack, doubts
+from groupshift.domain.seal import JOURNAL, PACK, REWRITTEN, SIGNATURE, Approval, Pack, Verification, doubts
 from groupshift.errors import Rejected
 from groupshift.ports.evidence import SEALED, EvidenceStore, Signer, Verifier
 from groupshift.ports.journal import ClusterRun, ClusterRuns, RunStepRecord
@@ -46,10 +45,10 @@ def seal_run(
     files = tuple(sealable(there, origins).values())
     derived = {path: file for path, file in there.items() if path not in REWRITTEN}
     pack = Pack(
-        migration=run.run,
-        group=f"cluster {run.cluster_id}",
+        run=run.run,
+        target=f"cluster {run.cluster_id}",
         plan_hash=run.plan_hash,
-        phase=run.state.value,
+        state=run.state.value,
         sealed_at_ms=run.updated_at_ms,
         files=files,
         approvals=_approvals(run, steps),

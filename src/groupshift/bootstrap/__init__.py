@@ -30,7 +30,7 @@ from groupshift.application import (
 )
 from groupshift.application.account import Account
 from groupshift.application.environment import Environment
-from groupshift.application.pack import Progress, Verification
+from groupshift.application.pack import Progress
 from groupshift.application.records import move_of
 from groupshift.application.status import MigrationStatus
 from groupshift.bootstrap.connect import connect, connect_scans
@@ -49,7 +49,7 @@ from groupshift.domain.judgement import (
 from groupshift.domain.leftover import Leftover
 from groupshift.domain.modes import Holder
 from groupshift.domain.plan import Answer, Gate, MoveRequest, Stage, StageName, WayBack
-from groupshift.domain.seal import REPORT, Pack
+from groupshift.domain.seal import REPORT, Pack, Verification
 from groupshift.domain.secrets import without_login
 from groupshift.ports.changes import OffsetRestoring
 from groupshift.ports.evidence import Verifier

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from groupshift.application.pack import Verification, verify_folder
+from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.bootstrap.connect import verifier
 from groupshift.cli import output as render
@@ -21,7 +21,7 @@ from groupshift.cli.output import Output, write_page
 from groupshift.cli.run_report import verified_run
 from groupshift.cli.terminal import Console, Table, progress_bar, styled
 from groupshift.domain.foreign_text import command, visible
-from groupshift.domain.seal import SIGNATURE, Pack, State
+from groupshift.domain.seal import SIGNATURE, Pack, State, Verification
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import Verifier
 
@@ -154,19 +154,19 @@ def _show(console: Console, found: Verification, verbs: str) -> None:
     counts = Counter(check.state for check in found.checks)
     shown = [check for check in found.checks if check.state is not State.SOUND]
     if shown:
-        table = Table(f"evidence of {visible(found.migration)}", ("file", "state", "why"))
+        table = Table(f"evidence of {visible(found.run)}", ("file", "state", "why"))
         for check in shown:
             colour = _COLOUR.get(check.state, "red")
             table.add_row(check.path, styled(check.state, colour), check.reason)
         console.print(table)
     said = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
     console.print(f"{len(found.checks)} checks: {said}")
-    run, plan = visible(found.migration), visible(found.plan_hash)
+    run, plan = visible(found.run), visible(found.plan_hash)
     console.print(f"pack of {run} sealed with SHA-256 {found.digest}, plan hash {plan}")
     console.print(f"signature: {_signature(found)}")
     if found.troubles:
         console.line(styled("broken", "red"), ": take no decision on this evidence before a person knows why")
-        me = (found.migration,) if verbs == "groupshift" else ()
+        me = (found.run,) if verbs == "groupshift" else ()
         render.next_command(console, command(*verbs.split(), "status", *me))
         return
     if not found.proven:
@@ -181,7 +181,7 @@ def _show(console: Console, found: Verification, verbs: str) -> None:
     else:
         said = ": no file that was sealed was changed; those above are not part of that"
         console.line(styled("sound", "green"), said)
-    render.next_command(console, command(*verbs.split(), "report", found.migration))
+    render.next_command(console, command(*verbs.split(), "report", found.run))
 
 
 def _signature(found: Verification) -> str:

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from groupshift.application.pack import Verification
 from groupshift.application.run_accounts import MOVES
 from groupshift.application.run_engine import Move, W
 from groupshift.application.run_pack import verify_run
@@ -24,6 +23,7 @@ from groupshift.cli.output import Output, write_page
 from groupshift.cli.run_options import State, folder_of, place_of
 from groupshift.cli.terminal import Console
 from groupshift.domain.foreign_text import command
+from groupshift.domain.seal import Verification
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import SEALED
 from groupshift.ports.journal import ClusterRun, ClusterRuns

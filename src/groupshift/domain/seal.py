@@ -1,6 +1,6 @@
-"""The evidence pack of a migration: a manifest over every file of its folder, and how it is checked.
+"""The evidence pack of a run: a manifest over every file of its folder, and how it is checked.
 
-Layout: ``<evidence>/<migration>/{pack.json, pack.sig, journal.json, report.html, <stage>/…}``. ``pack.json``
+Layout: ``<evidence>/<run>/{pack.json, pack.sig, journal.json, report.html, <stage>/…}``. ``pack.json``
 names every other file but the signature with its size and SHA-256, so whoever knows its own SHA-256 (the
 journal does) or can check its signature can prove all of them, from the sealing on. Before it the journal
 does: it has the SHA-256 of each snapshot's manifest, which has those of the snapshot's files, and of whatever
@@ -59,7 +59,7 @@ def values_of(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """One file below a migration's folder: ``path`` relative with ``/``, size in bytes, SHA-256 in hex."""
+    """One file below a run's folder: ``path`` relative with ``/``, size in bytes, SHA-256 in hex."""
 
     path: str
     bytes: int
@@ -79,15 +79,15 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """``pack.json``. ``versions`` maps a program to the versions met during the migration, ``brokers`` are
+    """``pack.json``. ``versions`` maps a program to the versions met during the run, ``brokers`` are
     those that answered; ``signed`` is whether a signature was made (None: an older release did not say);
     ``doubts`` are sentences about files that changed before this sealing although
     nothing that groupshift does changes them."""
 
-    migration: str
-    group: str
+    run: str
+    target: str
     plan_hash: str
-    phase: str
+    state: str
     sealed_at_ms: int
     files: tuple[StoredFile, ...]
     approvals: tuple[Approval, ...] = ()
@@ -115,10 +115,10 @@ def pack_from_json(text: str) -> Pack:
         data = values_of(text)
         version = data.pop("version")
         pack = Pack(
-            migration=_text(data.pop("migration")),
-            group=_text(data.pop("group")),
+            run=_text(data.pop("run")),
+            target=_text(data.pop("target")),
             plan_hash=_text(data.pop("plan_hash")),
-            phase=_text(data.pop("phase")),
+            state=_text(data.pop("state")),
             sealed_at_ms=_number(data.pop("sealed_at_ms")),
             files=tuple(_stored(each) for each in data.pop("files")),
             approvals=tuple(_approval(each) for each in data.pop("approvals")),
@@ -214,6 +214,37 @@ class Check:
     path: str
     state: State
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What became of a pack: ``digest`` is the SHA-256 of its manifest, ``signed`` whether it carries a
+    signature, ``signature_checked`` whether that was held against a public key; ``checks`` name every file,
+    sound ones included; ``journaled`` is whether the journal knew its manifest."""
+
+    run: str
+    plan_hash: str
+    sealed_at_ms: int
+    digest: str
+    signed: bool
+    signature_checked: bool
+    checks: tuple[Check, ...]
+    journaled: bool = False
+
+    @property
+    def troubles(self) -> tuple[Check, ...]:
+        """What is not sound."""
+        return tuple(check for check in self.checks if not check.state.sound)
+
+    @property
+    def as_sealed(self) -> bool:
+        """Whether every file is the one that was sealed, and nothing lies beside them."""
+        return self.proven and all(check.state in {State.SOUND, State.UNCHECKED} for check in self.checks)
+
+    @property
+    def proven(self) -> bool:
+        """Whether anything but the folder itself, the journal or a key, was asked what was sealed."""
+        return self.journaled or self.signature_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

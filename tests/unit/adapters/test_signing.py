@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
-from groupshift.application.pack import Verification, verify_folder
+from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.domain.plan import Until
-from groupshift.domain.seal import PACK, SIGNATURE, State
+from groupshift.domain.seal import PACK, SIGNATURE, State, Verification
 from groupshift.errors import Rejected
 from support.simulated_move import Bench, make_bench
 

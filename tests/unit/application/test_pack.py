@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.application.pack import Verification, verify_folder
+from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.domain.evidence import MANIFEST, Moment
 from groupshift.domain.plan import StageName, Until
-from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, State, pack_from_json
+from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, State, Verification, pack_from_json
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_testing.evidence import MemoryEvidence
@@ -65,7 +65,7 @@ def test_the_end_of_a_run_seals_everything_it_left(moved: tuple[Bench, str]) -> 
     assert VERDICT in pack.sha256_of
     assert pack.plan_hash == bench.app().planned(migration).plan_hash
     assert [(each.gate, each.choice, each.who) for each in pack.approvals] == [("plan", "approve", "ann")]
-    assert (pack.phase, pack.doubts) == ("moved", ())
+    assert (pack.state, pack.doubts) == ("moved", ())
 
 
 def test_a_changed_a_missing_and_a_new_file_are_named(moved: tuple[Bench, str]) -> None:

@@ -318,9 +318,7 @@ def test_f05_the_command_after_a_folder_is_one_word_for_each_name(
     folder = pack.root / name
     pack.folder.rename(folder)
     document = json.loads((folder / "pack.json").read_text())
-    (folder / "pack.json").write_text(
-        json.dumps({**document, "migration": name}, indent=1, sort_keys=True) + "\n"
-    )
+    (folder / "pack.json").write_text(json.dumps({**document, "run": name}, indent=1, sort_keys=True) + "\n")
     _, said = verify(capsys, f"./{name}")
     assert said.rpartition("next: ")[2] == f"groupshift status {shlex.quote(name)}"
 
