@@ -74,7 +74,7 @@ def test_evidence_that_was_altered_makes_an_approval_void(world: World) -> None:
     asks = until(claimed, advance, [Asks])
     assert isinstance(asks, Asks)
     folder = Path(world.record_of(run, "prepare/snapshot before").result["folder"])
-    (folder / "values.json").write_text("{}")
+    (folder / "manifest.json").write_text("{}")
     with pytest.raises(Void, match="evidence 03 prepare/snapshot before"):
         answer(claimed, asks.question.gate, yes(asks.question))
 

@@ -249,10 +249,8 @@ class Run(Generic[P]):
 
     def attempt(self, step: Step) -> str:
         """A name for what this attempt at a step leaves, such as a folder: no other attempt has it."""
-        plain = "".join(letter if letter.isalnum() else "-" for letter in step.key).strip("-")
-        digest = hashlib.sha256(step.key.encode()).hexdigest()[:8]
         acts = sum(e.kind is EventKind.ACTED and e.token == self.token for e in self.events(step.key))
-        return f"{plain[:60]}-{digest}-{self.token}" + (f".{acts + 1}" if acts else "")
+        return f"{attempt_stem(step.key)}-{self.token}" + (f".{acts + 1}" if acts else "")
 
     def hold(self, step: Step) -> None:
         """Read the fence and take the step over, right before something is changed, in mid-act too.
@@ -343,6 +341,12 @@ class Run(Generic[P]):
                     return Snapshot(name=name, folder=folder, manifest_sha256=digest, step=step.key)
                 return self.snapshot(str(step.args["base"]))
         raise Conflict(f"snapshot {name} of run {self.name} was never taken; run it again")
+
+
+def attempt_stem(key: str) -> str:
+    """Return how the names of all attempts at a step begin, from its key."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in key).strip("-")
+    return f"{plain[:60]}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
 def _took(record: StepRecord | None) -> bool:

@@ -92,17 +92,22 @@ class Target:
         with closing(sqlite3.connect(self.file)) as opened, opened:
             opened.execute("INSERT INTO item DEFAULT VALUES")
 
-    def take(self, name: str) -> dict[str, str]:
-        """Write a snapshot below a name."""
+    def take(self, name: str) -> dict[str, Any]:
+        """Write a snapshot below a name: the values, and a manifest of them."""
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "values.json").write_text(json.dumps(self.values(), sort_keys=True))
-        return {"folder": str(folder), "manifest_sha256": digest_of(folder)}
+        values = json.dumps(self.values(), sort_keys=True).encode()
+        (folder / "values.json").write_bytes(values)
+        sha256 = hashlib.sha256(values).hexdigest()
+        entry = {"file": "values.json", "rows": len(self.values()), "bytes": len(values), "sha256": sha256}
+        manifest = {"version": 1, "files": [entry], "versions": {"toy": "1.0"}}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        return {"folder": str(folder), "manifest_sha256": digest_of(folder), "brokers": ["toy 1.0"]}
 
 
 def digest_of(folder: Path | str) -> str:
-    """Return the digest of a snapshot."""
-    return hashlib.sha256((Path(folder) / "values.json").read_bytes()).hexdigest()
+    """Return the digest of a snapshot's manifest."""
+    return hashlib.sha256((Path(folder) / "manifest.json").read_bytes()).hexdigest()
 
 
 def spark(job: SparkJob) -> None:
@@ -111,5 +116,5 @@ def spark(job: SparkJob) -> None:
     differs = sorted(name for name in before if before[name] != after[name])
     output = Path(job.output)
     output.mkdir(parents=True, exist_ok=True)
-    answer = {"inputs": dict(job.inputs), "differs": differs}
+    answer = {"inputs": dict(job.inputs), "differs": differs, "versions": {"spark": "4.2.0"}}
     (output / "verdict.json").write_text(json.dumps(answer))
