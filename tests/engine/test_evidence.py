@@ -16,11 +16,12 @@ from toy_world import Killed, KillOnce, no, yes
 
 from groupshift.adapters.signing import Ed25519Signer, Ed25519Verifier
 from groupshift.adapters.sqlalchemy.runs import SqlRuns
-from groupshift.domain.run import RunState, StepState
+from groupshift.domain.run import Json, RunState, StepState
 from groupshift.domain.seal import JOURNAL, PACK, SIGNATURE, Pack, State, Verification, pack_from_json
 from groupshift.engine.begin import begin
 from groupshift.engine.evidence import Sealer
 from groupshift.engine.move import Question, attempt_stem
+from groupshift.engine.origins import origins_of
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.verification import is_of_run, objection, verify, verify_folder
@@ -517,3 +518,42 @@ def test_rows_that_a_manifest_promises_are_counted(quick: SealedWorld) -> None:
     quick.target = Retaking(file=quick.target.file, folder=quick.target.folder)
     run = moved(quick)
     assert "promises 5 rows" in " ".join(each.reason for each in quick.verified(run).troubles)
+
+
+def test_paths_of_an_outcome_are_below_the_run_or_below_the_job(quick: SealedWorld) -> None:
+    """Both ways of naming them hold the same files; what a job of a killed process left is left over,
+    whatever the comparison is called."""
+    step, job = "07 roll/compare after", {"output": "/elsewhere/r-1/a-1-protocol-back"}
+    outcomes = ({"verdict.json": "a" * 64}, {"a-1-protocol-back/verdict.json": "a" * 64})
+    for outcome in outcomes:
+        data = _journal(step, {"spark_job": job, "outcome": outcome})
+        found = origins_of(quick.evidence, "r-1", {}, data)
+        assert {path: each.sha256 for path, each in found.demands.items()} == {
+            "a-1-protocol-back/verdict.json": "a" * 64
+        }
+        stem = attempt_stem(step)
+        assert found.left_over(f"{stem}-4-protocol-back/part.json")
+        assert found.left_over(f".{stem}-4.commits.json.part")
+        assert not found.left_over(f"{stem}-5-protocol-back/part.json")
+        assert not found.left_over("a-1-protocol-back/more.json")
+
+
+def _journal(step: str, result: Json) -> Json:
+    """A journal of one step that claim 4 began and did not end."""
+    record = {"state": "intended", "token": 4, "at_ms": 0, "intent": {}, "result": result}
+    begun = {"seq": 1, "at_ms": 0, "token": 4, "kind": "intended", "step": step, "body": {}}
+    return {"run": "r-1", "steps": {step: record}, "events": [begun]}
+
+
+def test_what_was_doubted_survives_the_loss_of_the_manifest(quick: SealedWorld) -> None:
+    """The journal keeps it, and the next manifest says it again, to whoever has the folder alone."""
+    run = moved(quick)
+    (verdict,) = [each for each in quick.evidence.files(run) if each.endswith("/verdict.json")]
+    genuine = quick.evidence.read_text(run, *verdict.split("/")) or ""
+    quick.evidence.write_text(run, *verdict.split("/"), text="{}")
+    quick.seal_again(run)
+    quick.evidence.write_text(run, *verdict.split("/"), text=genuine)
+    (quick.root / run / PACK).unlink()
+    quick.seal_again(run)
+    for form in FORMS:
+        assert set(said(quick.verified(run, form))) == {verdict, PACK}, form

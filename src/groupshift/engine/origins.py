@@ -4,8 +4,7 @@ A step leaves its files below names that begin with `Run.attempt`, and its resul
 
 * ``folder`` with ``manifest_sha256``: a snapshot; its manifest has the SHA-256 of each of its files;
 * ``commits`` with ``commits_sha256``: one file;
-* ``outcome``: SHA-256 by path, below the output of the step's Spark job where it has one, else below the
-  folder of the run.
+* ``outcome``: SHA-256 by path, below the folder of the run, or below the output of the step's Spark job.
 
 All else that lies in the folder is a stranger's, but for what a process left that was killed in mid-act.
 """
@@ -34,7 +33,7 @@ VERSION = 1
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ATTEMPT = re.compile(
     r"(?P<hidden>\.?)(?P<stem>.+-[0-9a-f]{8})-(?P<token>[0-9]{1,18})(?:\.(?P<act>[0-9]{1,7}))?"
-    r"(?:-[a-z_]+|\.commits\.json)?(?P<draft>\.part|\.[a-z0-9_]{8})?"
+    r"(?:-[a-z][a-z_-]*|\.commits\.json)?(?P<draft>\.part|\.[a-z0-9_]{8})?"
 )
 """What a step leaves: `Run.attempt`, what writers add to it, and the drafts of writers that were killed."""
 _LOOKS = frozenset({EventKind.CHECKED, EventKind.JUDGED})
@@ -230,7 +229,8 @@ class _Demands:
         if base:
             self.outputs.add(base)
         if isinstance(outcome, Mapping):
-            self.of_files(f"{base}/" if base else "", outcome)
+            within = all(str(name).startswith(f"{base}/") for name in outcome)
+            self.of_files(f"{base}/" if base and not within else "", outcome)
 
     def of_files(self, folder: str, files: Json) -> None:
         """Take up files below a folder (empty, or with a slash at its end), as they were journaled."""
