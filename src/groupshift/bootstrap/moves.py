@@ -8,6 +8,7 @@ connections open at first use. The ports of a move from elsewhere may have a cla
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
@@ -27,22 +28,27 @@ from groupshift.bootstrap.clusters import (
     step_crash_points,
     topic_expansion,
 )
-from groupshift.bootstrap.connect import cluster_snapshot_store, group_snapshots
+from groupshift.bootstrap.connect import cluster_snapshot_store, group_snapshots, signer_of, verifier
 from groupshift.bootstrap.drivers import driver_of
-from groupshift.domain.run import SparkJob
+from groupshift.domain.run import Json, SparkJob
+from groupshift.domain.seal import Verification
 from groupshift.engine.approvers import Approvers
-from groupshift.engine.move import Move, Tools
+from groupshift.engine.evidence import Pages, Progress, Sealer, no_pages, tell_nobody
+from groupshift.engine.move import Move, Sealing, Tools
+from groupshift.engine.verification import verify
 from groupshift.errors import Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, DowngradeViews, PlacementViews
 from groupshift.ports.driver import BrokerReplacement
-from groupshift.ports.evidence import EvidenceFolder
+from groupshift.ports.evidence import EvidenceFolder, EvidenceStore
 from groupshift.ports.log import CommitHashes, OffsetsLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
 
 P = TypeVar("P")
+_RUN = re.compile(r".+-[0-9]{13,}")
+"""Names of runs: they end with the time of their plan (`groupshift.engine.begin`)."""
 JOBS = "groupshift.jobs"
 """Entry points of Spark jobs of moves from elsewhere: the module that spark-submit runs."""
 
@@ -157,15 +163,58 @@ def journal(settings: Settings) -> Iterator[Runs]:
         runs.close()
 
 
-def tools_of(runs: Runs, settings: Settings) -> Tools:
-    """Return what the engine itself needs."""
-    approval = settings.approval
+def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
+    """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files."""
+    approval, signer = settings.approval, signer_of(settings.evidence.signing_key)
+
+    def seal(run: str, closing: Json) -> Sealing:
+        return sealer_of(runs, settings, pages).prepare(run, closing)
+
+    def may_seal() -> None:
+        if signer is not None:
+            signer.sign(b"")
+
     return Tools(
+        seal=seal,
+        may_seal=may_seal,
         runs=runs,
         clock=SystemClock(),
         crash=step_crash_points(os.environ),
         approvers=Approvers(names=approval.approvers, four_eyes=approval.four_eyes),
     )
+
+
+def sealer_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Sealer:
+    """Return what seals the evidence of runs, also of those that are over. Raises `Rejected` for a root of
+    evidence that cannot be opened."""
+    return Sealer(
+        evidence=evidence_of(settings),
+        runs=runs,
+        clock=SystemClock(),
+        signer=signer_of(settings.evidence.signing_key),
+        pages=pages,
+    )
+
+
+def evidence_of(settings: Settings) -> EvidenceStore:
+    """Return the evidence of runs, each in a folder of its name. Arrow is loaded for it."""
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+
+    return ParquetEvidence(settings.evidence.root)
+
+
+def verified(
+    settings: Settings, run: str, public_key: str = "", told: Progress = tell_nobody
+) -> Verification | None:
+    """Verify the evidence of a run with this key (empty: that of the settings); None where the journal knows
+    no run of this name. Raises as `groupshift.engine.verification.verify`."""
+    if not _RUN.fullmatch(run):
+        return None
+    with journal(settings) as runs:
+        if not runs.events(run):
+            return None
+        key = verifier(public_key or settings.evidence.public_key)
+        return verify(evidence_of(settings), runs, run, key, told)
 
 
 def request_of_job(job: SparkJob) -> ProofRequest:

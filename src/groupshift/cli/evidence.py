@@ -14,6 +14,7 @@ import typer
 from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.bootstrap.connect import verifier
+from groupshift.bootstrap.moves import verified
 from groupshift.cli import output as render
 from groupshift.cli.options import Json, MigrationId, SettingsFile, has_settings, open_app
 from groupshift.cli.options import settings as parsed_settings
@@ -22,6 +23,7 @@ from groupshift.cli.run_report import verified_run
 from groupshift.cli.terminal import Console, Table, progress_bar, styled
 from groupshift.domain.foreign_text import command, visible
 from groupshift.domain.seal import SIGNATURE, Pack, State, Verification
+from groupshift.engine import verification
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import Verifier
 
@@ -93,7 +95,7 @@ def verify_evidence(
 ) -> int:
     """Hash every file of an evidence pack again; exit code 5 names what is missing, altered or unknown.
 
-    RUN is that of a downgrade or an expansion. A FOLDER (with a slash in it) is checked without the journal,
+    RUN is a run of any move. A FOLDER (with a slash in it) is checked without the journal,
     wherever it was copied to; it has to keep its name."""
     console = Console(stderr=True)
     with progress_bar(console, "hashing") as bar:
@@ -112,6 +114,10 @@ def _checked(
     called so in the working folder."""
     if "/" in what:
         return _of_folder(Path(what), verifier(public_key or _key_of(settings)), told), "groupshift"
+    if has_settings(settings):
+        found = verified(parsed_settings(settings), what, public_key, told)
+        if found is not None:
+            return found, "groupshift"
     of_run = verified_run(what, settings, public_key, told)
     if of_run is not None:
         return of_run[0], f"groupshift {of_run[1]}"
@@ -146,7 +152,9 @@ def _of_folder(folder: Path, key: Verifier | None, told: Callable[[int, int], No
         raise Rejected(
             f"folder {visible(str(folder))} is not there: name a migration, or the folder of its evidence"
         )
-    return verify_folder(ParquetEvidence(where.parent), where.name, key, told)
+    evidence = ParquetEvidence(where.parent)
+    check = verification.verify_folder if verification.is_of_run(evidence, where.name) else verify_folder
+    return check(evidence, where.name, key, told)
 
 
 def _show(console: Console, found: Verification, verbs: str) -> None:
