@@ -42,10 +42,12 @@ class _DiesAt:
 class ToyMachine(RuleBasedStateMachine):
     """Processes come, die, are taken over, turn round, and the world changes."""
 
+    kind: type[World] = World
+
     def __init__(self) -> None:
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
-        self.world = World(folder=Path(self._folder.name))
+        self.world = self.kind(folder=Path(self._folder.name))
         self.run = self.world.begin().run
         self.acts = self.world.watch_acts(self.run)
         self.process: Run[Target] | None = None
