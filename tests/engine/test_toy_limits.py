@@ -19,7 +19,7 @@ from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
 from groupshift.engine.status import statuses
 from groupshift.engine.watch import watch
-from groupshift.errors import Broken, Conflict, Rejected, Transient
+from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
 
@@ -255,8 +255,8 @@ def test_evidence_is_sealed_before_the_run_is_closed(world: World) -> None:
     assert world.kinds(run)[-3:] == [EventKind.SEALING, EventKind.SEALED, EventKind.CLOSED]
 
 
-def test_proofs_that_were_changed_after_they_were_journaled_are_broken(world: World) -> None:
-    """The judge holds each file against what was journaled of it."""
+def test_a_proof_that_was_changed_after_it_was_journaled_fails(world: World) -> None:
+    """The judge holds each file against what was journaled of it; the run goes back."""
     run = world.begin().run
 
     class Meddles:
@@ -266,8 +266,32 @@ def test_proofs_that_were_changed_after_they_were_journaled_are_broken(world: Wo
                 file = Path(job["output"]) / "verdict.json"
                 file.write_text(file.read_text() + " ")
 
-    with pytest.raises(Broken, match="changed since"):
-        world.drive(run, Meddles())
+    world.drive(run, Meddles())
+    assert world.state(run) is RunState.ROLLED_BACK
+    assert [rule for rule, verdict in judged(world, run) if verdict == "fail"] == ["J04"]
+
+
+def test_a_snapshot_that_was_replaced_fails_although_it_fits_its_files(world: World) -> None:
+    """Its manifest is not the one that was journaled when it was taken."""
+    run = world.begin().run
+
+    class Replaces:
+        def reached(self, step: str, point: CrashPoint) -> None:
+            if step == "11 prove/judge" and point is CrashPoint.AFTER_ACT:
+                folder = Path(world.record_of(run, "prepare/snapshot before").result["folder"])
+                for file in folder.iterdir():
+                    file.write_text(file.read_text() + " ")
+
+    world.drive(run, Replaces())
+    assert [rule for rule, verdict in judged(world, run) if verdict == "fail"] == ["J03"]
+
+
+def judged(world: World, run: str) -> list[tuple[str, str]]:
+    """Rule and verdict of each finding of the last judge on the way there."""
+    events = [
+        each for each in world.runs.events(run) if each.kind is EventKind.JUDGED and "back" not in each.step
+    ]
+    return [(each["rule"], each["verdict"]) for each in events[-1].body["findings"]]
 
 
 def test_a_run_that_is_over_is_watched(world: World) -> None:

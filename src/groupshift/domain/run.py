@@ -284,7 +284,8 @@ class Checked:
     """What one look came to. ``result`` is journaled beside what the act returned. ``redo_from``: the key of
     an earlier step; it and all after it are done again. ``only_rollback_helps``: doing it again comes to the
     same. ``act_again`` counts with `Outcome.WAIT`: act once more before the next look. ``late_passes`` counts
-    before an act: when the patience is over it may act as it is."""
+    before an act: when the patience is over it may act as it is. ``heals``: time may heal a failure or an
+    error, so it only counts when it lasts as long as the step's patience."""
 
     outcome: Outcome
     findings: Findings = ()
@@ -294,6 +295,7 @@ class Checked:
     only_rollback_helps: bool = False
     act_again: bool = False
     late_passes: bool = False
+    heals: bool = False
 
     @property
     def sentences(self) -> tuple[str, ...]:

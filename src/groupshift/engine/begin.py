@@ -146,7 +146,7 @@ def claim(
             f"look at it with: groupshift status {run.run}"
         )
     if now in {RunState.APPROVED, RunState.RUNNING, RunState.ROLLING_BACK}:
-        move.fence(ports, run.run, token, "claimed")
+        move.fence(claimed, "claimed")
     return claimed
 
 

@@ -25,9 +25,9 @@ from groupshift.domain.run import (
     spark_job_from,
     worst_of,
 )
-from groupshift.domain.verdict import Verdict
+from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine import gates
-from groupshift.engine.move import Handler, Run, Snapshot, Standing, handler_of
+from groupshift.engine.move import Handler, Run, Snapshot, Standing, changes, handler_of
 from groupshift.errors import Broken
 
 P = TypeVar("P")
@@ -36,10 +36,21 @@ Key = tuple[str, str, int]
 JOB = "spark_job"
 """The name under which the result of an act has its Spark job."""
 INSTRUCTION = "instruction"
+_MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
 
 
 class Approve(Handler[P]):
-    """Asks somebody to approve. An answer counts until what it was given for changes."""
+    """Asks somebody to approve. An answer counts until what it was given for changes.
+
+    A step with ``repeat`` is asked again by each claim until a step that it covers was begun: who comes back
+    the day after sees anew what will happen. ``calm`` as of `TakeSnapshot`: what is shown should last."""
+
+    def __init__(self, calm: Callable[[Run[P], Step], Findings] | None = None) -> None:
+        self._calm = calm
+
+    def allowed(self, run: Run[P], step: Step) -> Checked:
+        """Whether the moment is calm."""
+        return _calm_enough(self._calm(run, step) if self._calm else ())
 
     def intend(self, run: Run[P], step: Step) -> Json:
         """See `Handler`."""
@@ -50,9 +61,18 @@ class Approve(Handler[P]):
         return Standing.MADE if gates.answer_of(run, step.key) else Standing.AS_MET
 
     def act(self, run: Run[P], step: Step, intent: Json) -> Json:
-        """Show the gate, unless it was answered."""
+        """Show the gate, unless an answer counts."""
         answered = gates.answer_of(run, step.key)
-        return {"fingerprint": answered.body["fingerprint"] if answered else gates.show(run, step)}
+        if answered is None or (step.repeat and self._is_old(run, step, answered.token)):
+            return {"fingerprint": gates.show(run, step)}
+        return {"fingerprint": answered.body["fingerprint"]}
+
+    def _is_old(self, run: Run[P], step: Step, token: int) -> bool:
+        """Whether another claim was answered, and nothing was begun since."""
+        records = run.records
+        covered = (each for each in run.plan.steps if run.plan.gate_of(each) == step)
+        begun = any(each.key in records and changes(run.move, each) for each in covered)
+        return token != run.token and not begun
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -100,10 +120,7 @@ class TakeSnapshot(Handler[P]):
 
     def allowed(self, run: Run[P], step: Step) -> Checked:
         """Whether the moment is calm."""
-        findings = self._calm(run, step) if self._calm else ()
-        if not findings or outcome_of(findings) in {Outcome.PASS, Outcome.INCONCLUSIVE}:
-            return replace(PASSED, findings=findings)
-        return Checked(outcome=Outcome.WAIT, findings=findings, late_passes=True)
+        return _calm_enough(self._calm(run, step) if self._calm else ())
 
     def act(self, run: Run[P], step: Step, intent: Json) -> Json:
         """See `Handler`."""
@@ -119,6 +136,12 @@ class TakeSnapshot(Handler[P]):
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
         return {step.key: self._digest(run, str(record.result["folder"]))}
+
+
+def _calm_enough(findings: Findings) -> Checked:
+    if not findings or outcome_of(findings) in {Outcome.PASS, Outcome.INCONCLUSIVE}:
+        return replace(PASSED, findings=findings)
+    return Checked(outcome=Outcome.WAIT, findings=findings, late_passes=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +181,9 @@ class NoExcuses(Excuses[P]):
 class Compare(Handler[P]):
     """Compares the snapshots ``args["base"]`` and ``args["with"]`` by a Spark job of its own.
 
-    ``job`` makes the job, with the output folder of this attempt; ``read`` reads what it left, and returns
-    None where there is nothing for exactly these inputs."""
+    ``job`` makes the job, with the output folder of this attempt; its inputs are the two folders with the
+    digests of their manifests. ``read`` reads what it left, and returns None where there is nothing for
+    exactly these inputs. A snapshot that was altered is not compared (J02)."""
 
     def __init__(
         self,
@@ -175,18 +199,24 @@ class Compare(Handler[P]):
         if JOB not in record.result:
             return Standing.AS_MET
         job = spark_job_from(record.result[JOB])
-        now = self._job(run, step, _snapshots(run, step), "")
-        return Standing.MADE if job.inputs == now.inputs and self._read(run, job) else Standing.AS_MET
+        same = dict(job.inputs) == {each.folder: each.manifest_sha256 for each in _snapshots(run, step)}
+        return Standing.MADE if same and self._read(run, job) else Standing.AS_MET
 
     def act(self, run: Run[P], step: Step, intent: Json) -> Json | SparkJob:
         """Give the job, unless one that is over left its answer."""
         record = run.records[step.key]
         if record.state is StepState.INTENDED and self.stands(run, step, record) is Standing.MADE:
             return {JOB: record.result[JOB]}
+        altered = [each for each in self.doubts(run, step) if each.rule == "J02"]
+        if altered:
+            return {"findings": findings_data(altered), "outcome": {}}
         return self._job(run, step, _snapshots(run, step), run.attempt(step))
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`. A job that left nothing is an error: it is submitted once more."""
+        if JOB not in record.result:
+            altered = findings_from(record.result["findings"])
+            return Checked(outcome=outcome_of(altered), findings=altered)
         job = spark_job_from(record.result[JOB])
         found = self._read(run, job)
         if found is None:
@@ -212,45 +242,95 @@ class Compare(Handler[P]):
 
     def evidence(self, run: Run[P], step: Step, record: StepRecord) -> Mapping[str, str]:
         """See `Handler`."""
-        found = self._read(run, spark_job_from(record.result[JOB]))
+        found = self._read(run, spark_job_from(record.result[JOB])) if JOB in record.result else None
         return {f"{step.key} {name}": sha256 for name, sha256 in (found.files if found else {}).items()}
+
+    def doubts(self, run: Run[P], step: Step) -> Findings:
+        """Return what is wrong with the snapshots themselves, read now: one that is not what its manifest
+        says (J02), or whose manifest is not the one that was journaled when it was taken (J03)."""
+        found = []
+        for each in dict.fromkeys(_snapshots(run, step)):
+            try:
+                digest = _digest_now(run, each)
+            except Broken as altered:
+                found.append(Finding(rule="J02", verdict=Verdict.FAIL, reason=str(altered)))
+                continue
+            if digest != each.manifest_sha256:
+                reason = f"the manifest of snapshot {each.name} is not the one that was journaled"
+                hint = "the evidence was replaced after it was taken: find out by whom"
+                found.append(Finding(rule="J03", verdict=Verdict.FAIL, reason=reason, hint=hint))
+        return tuple(found)
 
 
 def _snapshots(run: Run[P], step: Step) -> tuple[Snapshot, Snapshot]:
     return run.snapshot(str(step.args["base"])), run.snapshot(str(step.args["with"]))
 
 
-class Judge(Handler[P]):
-    """Makes one verdict of the live rules, of the comparisons that ``args["compares"]`` names, and of the
-    evidence itself: what a comparison left must be what was journaled of it.
+def _digest_now(run: Run[P], snapshot: Snapshot) -> str:
+    steps = (*run.plan.steps, *run.there.steps)
+    step = next(each for each in steps if each.key == snapshot.step)
+    found = handler_of(run.move, step).evidence(run, step, run.records[step.key])
+    return found.get(step.key, "")
 
-    ``rules`` judges the target as it is now."""
+
+class Judge(Handler[P]):
+    """Makes one verdict of the live rules, of what earlier steps found (``args["compares"]`` are the names of
+    comparisons, soaks and series), and of the evidence itself: J01 nothing was proven, J02 and J03 of
+    `Compare.doubts`, J04 what a comparison left is not what was journaled of it.
+
+    ``rules`` judges the target as it is now; what fails of them may heal. An error is measured anew from the
+    step that ``args["again"]`` names."""
 
     def __init__(self, rules: Callable[[Run[P], Step], Findings]) -> None:
         self._rules = rules
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
-        """See `Handler`. Raises `Broken` where a proof changed after it was journaled."""
-        findings: list[Any] = list(self._rules(run, step))
+        """See `Handler`."""
+        live = self._rules(run, step)
+        findings: list[Finding] = []
         files: dict[str, str] = {}
         records = run.records
         for each in run.plan.steps:
             known = records.get(each.key)
             if each.name in step.args.get("compares", ()) and known is not None:
-                found = handler_of(run.move, each).evidence(run, each, known)
-                journaled = {f"{each.key} {name}": sha for name, sha in known.result["outcome"].items()}
-                if found != journaled:
-                    raise Broken(
-                        f"what step {each.key} of run {run.name} left was changed since; a person must look"
-                    )
-                files.update(found)
-                findings += findings_from(known.result["findings"])
-        return Checked(outcome=outcome_of(findings), findings=tuple(findings), result={"files": files})
+                findings += _proven(run, each, known)
+                files |= {f"{each.key} {name}": sha for name, sha in known.result.get("outcome", {}).items()}
+        findings += live
+        outcome = outcome_of(findings)
+        again = [each.key for each in run.plan.steps if each.name == step.args.get("again")]
+        return Checked(
+            outcome=outcome,
+            findings=tuple(findings),
+            result={"files": files},
+            heals=bool(live) and outcome_of(live) in {Outcome.FAIL, Outcome.ERROR},
+            redo_from=again[0] if again and outcome is Outcome.ERROR else "",
+        )
+
+
+def _proven(run: Run[P], step: Step, known: StepRecord) -> Findings:
+    """What a step found, and what is wrong with the evidence that it rests on."""
+    handler = handler_of(run.move, step)
+    doubts = handler.doubts(run, step) if isinstance(handler, Compare) else ()
+    if any(each.rule == "J02" for each in doubts):
+        return doubts
+    if "findings" not in known.result:
+        hint = "run the comparison again"
+        reason = f"step {step.key} is not proven: it left no answer for exactly these snapshots"
+        return (Finding(rule="J01", verdict=Verdict.ERROR, reason=reason, hint=hint), *doubts)
+    then = {f"{step.key} {name}": sha256 for name, sha256 in known.result.get("outcome", {}).items()}
+    now = handler.evidence(run, step, known) if then else {}
+    other = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+    if other:
+        reason = f"{other[0]} is not what was journaled of it, and nothing was proven since"
+        hint = "the evidence was altered after it was made: find out by whom"
+        doubts = (*doubts, Finding(rule="J04", verdict=Verdict.FAIL, reason=reason, hint=hint))
+    return (*findings_from(known.result["findings"]), *doubts)
 
 
 class Soak(Handler[P]):
     """Looks for ``args["seconds"]`` at least every ``args["every_s"]``, each look journaled; a failure stays
-    one, although a later look passes. The time runs from the first look."""
+    one, although a later look passes, unless it heals within ``args["heals_s"]``. The time runs from the
+    first look. What failed is in the result, for a judge."""
 
     def __init__(self, look: Callable[[Run[P], Step], Checked]) -> None:
         self._look = look
@@ -260,19 +340,54 @@ class Soak(Handler[P]):
         notes = run.notes(step)
         due_ms = int(step.args.get("every_s", 0)) * 1000
         if not notes or run.now() - notes[-1][0] >= due_ms:
-            found = self._look(run, step)
+            found, heals_s = self._look(run, step), int(step.args.get("heals_s", 0))
+            if found.heals and found.outcome in _MAY_HEAL and run.patient(step, "healed", heals_s):
+                return Checked(outcome=Outcome.WAIT, detail="; ".join(found.sentences))
             body = {"outcome": found.outcome.value, "findings": findings_data(found.findings)}
             run.note(step, {**body, "detail": found.detail})
             notes = run.notes(step)
         worst = max(notes, key=lambda each: _rank(each[1]))[1]
         if Outcome(worst["outcome"]) is Outcome.FAIL:
             findings = findings_from(worst["findings"])
-            return Checked(outcome=Outcome.FAIL, findings=findings, detail=str(worst["detail"]))
+            bad = [each for each in findings if each.verdict is not Verdict.PASS]
+            result = {"looks": len(notes), "findings": findings_data(bad)}
+            detail = str(worst["detail"])
+            return Checked(outcome=Outcome.FAIL, findings=findings, detail=detail, result=result)
         left_ms = notes[0][0] + int(step.args["seconds"]) * 1000 - run.now()
         if left_ms > 0:
             return Checked(outcome=Outcome.WAIT, detail=f"soaks for {left_ms // 1000} s more")
         findings = findings_from(worst["findings"])
-        return Checked(outcome=Outcome(worst["outcome"]), findings=findings, result={"looks": len(notes)})
+        result = {"looks": len(notes), "findings": []}
+        return Checked(outcome=Outcome(worst["outcome"]), findings=findings, result=result)
+
+
+class Series(Handler[P]):
+    """Takes samples for ``args["seconds"]``, one at most every ``args["every_s"]``, each journaled, and goes
+    on until there are ``args["samples"]``; then all of them are judged. The time runs from the first one,
+    and the next process goes on with what is there. Its findings are in the result, for a judge."""
+
+    def __init__(
+        self,
+        sample: Callable[[Run[P], Step], Json],
+        judged: Callable[[Run[P], Step, tuple[Json, ...]], Findings],
+    ) -> None:
+        self._sample, self._judged = sample, judged
+
+    def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
+        """See `Handler`."""
+        notes = run.notes(step)
+        if not notes or run.now() - notes[-1][0] >= int(step.args["every_s"]) * 1000:
+            run.note(step, self._sample(run, step))
+            notes = run.notes(step)
+        seconds, wanted = int(step.args["seconds"]), int(step.args["samples"])
+        left_s = seconds - (run.now() - notes[0][0]) // 1000
+        if left_s > 0:
+            return Checked(outcome=Outcome.WAIT, detail=f"{left_s} of {seconds} s left")
+        if len(notes) < wanted:
+            return Checked(outcome=Outcome.WAIT, detail=f"{len(notes)} of {wanted} samples")
+        findings = self._judged(run, step, tuple(body for _, body in notes))
+        result = {"samples": len(notes), "findings": findings_data(findings)}
+        return Checked(outcome=outcome_of(findings), findings=findings, result=result)
 
 
 def _rank(body: Json) -> int:

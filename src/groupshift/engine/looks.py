@@ -26,12 +26,13 @@ from groupshift.engine.gates import answer_of, current, question_of
 from groupshift.engine.move import Run, checked_data, handler_of, worst_verdict
 from groupshift.engine.progress import Asks, Moved, Progress, Waits
 from groupshift.engine.roll_back import begin_roll_back
-from groupshift.engine.transitions import leave_out, looked_event, make_act, patient, redo, stop
+from groupshift.engine.transitions import leave_out, looked_event, make_act, redo, stop
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
 
 P = TypeVar("P")
+_MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
 
 
 def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
@@ -45,6 +46,8 @@ def asked(ask: Callable[[], Checked], unmeasured: Outcome) -> Checked:
 def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
     """Look once and react. `Transient` counts as not settled."""
     checked = asked(lambda: handler_of(run.move, step).check(run, step, record), Outcome.WAIT)
+    if checked.heals and checked.outcome in _MAY_HEAL and run.patient(step, "healed"):
+        return _poll(run, step, record, replace(checked, outcome=Outcome.WAIT))
     checked = _weighed(run, step, checked)
     if checked.outcome is not Outcome.WAIT or not patient(run, step, "settled"):
         run.tools.crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
@@ -109,7 +112,7 @@ def _response(run: Run[P], step: Step, checked: Checked) -> Response:
     if outcome is Outcome.PERSON and run.options.waits_for_people and step.kind != APPROVE:
         outcome = Outcome.WAIT
     retried = outcome is Outcome.ERROR and _errors(run, step) > 0
-    late = step.when_late if outcome is Outcome.WAIT and not patient(run, step, "settled") else None
+    late = step.when_late if outcome is Outcome.WAIT and not run.patient(step, "settled") else None
     met = Situation(
         outcome=outcome,
         state=run.record.state,

@@ -287,6 +287,21 @@ class Run(Generic[P]):
             key=step.key, state=state, token=self.token, at_ms=self.now(), intent=intent, result=result
         )
 
+    def patient(self, step: Step, what: str, patience_s: int = 0) -> bool:
+        """Whether this claim still waits for a step; its patience runs from the first time that it had to.
+        ``patience_s`` 0 means the process's own or the step's."""
+        since: int | None = None
+        for event in self.events(step.key):
+            if event.kind in {EventKind.INTENDED, EventKind.STOPPED, EventKind.CHECKED, EventKind.VOIDED}:
+                since = None
+            elif event.kind is EventKind.WAITS and event.token == self.token and event.body["for"] == what:
+                since = event.at_ms if since is None else since
+        if since is None:
+            since = self.now()
+            self.write(NewEvent(kind=EventKind.WAITS, step=step.key, body={"for": what}))
+        bound_s = patience_s or self.options.patience_s or step.patience_s or self.move.patience_s
+        return self.now() - since < bound_s * 1000
+
     def note(self, step: Step, body: Json) -> None:
         """Add one to the series of a step: a sample, a look."""
         self.write(NewEvent(kind=EventKind.NOTED, step=step.key, body=body))
@@ -453,9 +468,9 @@ class Move(Protocol[P]):
         """Return the request of its JSON. Raises `Rejected` for values that it does not take."""
         return request_of(self.request, data)
 
-    def fence(self, ports: P, run: str, token: int, when: Literal["claimed", "rolling_back"]) -> None:
-        """Raise the fences outside the journal: a run that is approved or further was claimed, or a rollback
-        begins."""
+    def fence(self, run: Run[P], when: Literal["claimed", "rolling_back"]) -> None:
+        """Raise the fences outside the journal, with the run's token: a run that is approved or further was
+        claimed, or a rollback begins."""
         return
 
     def may_roll_back(self, run: Run[P], facts: Any) -> Finding:

@@ -52,12 +52,13 @@ def require_begun(record: RunRecord) -> None:
 
 def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     """Let the run go back; ``because`` says why where nobody asked for it. Returns False where nothing was
-    begun. Beginning the same rollback again begins nothing new. Raises as `rollback_of`, and `Fenced`."""
+    begun. Beginning the same rollback again begins nothing new. Its plan is made of what is met behind the
+    fence: what a former process still started is in it. Raises as `rollback_of`, and `Fenced`."""
     run.refresh()
-    plan = rollback_of(run, to)
-    if plan is None:
+    if rollback_of(run, to) is None:
         return run.record.state is RunState.ROLLING_BACK
-    run.move.fence(run.ports, run.name, run.token, "rolling_back")
+    run.move.fence(run, "rolling_back")
+    plan = run.move.roll_back_plan(run, begun_of(run), run.move.look(run.ports, run.request), to)
     body = {"number": len(run.rollbacks()) + 1, "to": to, "because": because, "plan": _data(plan)}
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
     run.forget_plans()

@@ -25,7 +25,7 @@ from groupshift.engine.gates import answer, outdated, void
 from groupshift.engine.looks import asked, look, react
 from groupshift.engine.move import Run, Standing, changes, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Waits
-from groupshift.engine.transitions import leave_out, make_act, patient, redo, stop, stopped_event
+from groupshift.engine.transitions import leave_out, make_act, redo, stop, stopped_event
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind, NewEvent
@@ -56,7 +56,7 @@ def drive(run: Run[P]) -> Progress:
             case Moved(work=SparkJob() as job):
                 if run.options.submit is None:
                     return progress
-                run.options.submit(job)
+                _submit(run, progress.step, job)
             case Moved():
                 pass
             case Waits():
@@ -71,6 +71,16 @@ def drive(run: Run[P]) -> Progress:
                 return progress
             case _:
                 return progress
+
+
+def _submit(run: Run[P], step: Step, job: SparkJob) -> None:
+    """Run a job to its end. One that failed left no answer, and whoever reads it says so."""
+    if run.options.submit is None:
+        return
+    try:
+        run.options.submit(job)
+    except Transient as failed:
+        run.options.tell(step, str(failed))
 
 
 def _put_to_somebody(run: Run[P], asks: Asks, *, last: bool) -> Progress | None:
@@ -211,7 +221,7 @@ def _blocked(run: Run[P], step: Step) -> Progress | None:
         changed = outdated(run, step)
         if changed:
             said = Checked(outcome=Outcome.WAIT, detail=f"not as approved: {'; '.join(changed[:5])}")
-            if patient(run, step, "as approved"):
+            if run.patient(step, "as approved"):
                 return Waits(step=step, checked=said)
             void(run, gate, changed)
             return Moved(step=gate)
@@ -228,7 +238,7 @@ def _not_allowed(run: Run[P], step: Step, checked: Checked) -> Progress | None:
         return redo(run, step, checked)
     if checked.outcome is Outcome.PERSON or checked.only_rollback_helps:
         return react(run, step, None, checked)
-    if patient(run, step, "allowed"):
+    if run.patient(step, "allowed"):
         return Waits(step=step, checked=checked)
     if checked.late_passes:
         return None

@@ -31,21 +31,6 @@ def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None =
     return Moved(step=step, work=made if isinstance(made, Instruction | SparkJob) else None)
 
 
-def patient(run: Run[P], step: Step, what: str) -> bool:
-    """Whether this claim still waits for a step; its patience runs from the first time that it had to."""
-    since: int | None = None
-    for event in run.events(step.key):
-        if event.kind in {EventKind.INTENDED, EventKind.STOPPED, EventKind.CHECKED, EventKind.VOIDED}:
-            since = None
-        elif event.kind is EventKind.WAITS and event.token == run.token and event.body["for"] == what:
-            since = event.at_ms if since is None else since
-    if since is None:
-        since = run.now()
-        run.write(NewEvent(kind=EventKind.WAITS, step=step.key, body={"for": what}))
-    patience_s = run.options.patience_s or step.patience_s or run.move.patience_s
-    return run.now() - since < patience_s * 1000
-
-
 def leave_out(run: Run[P], step: Step, why: str) -> Moved:
     """Count a step as done that is not done, with the reason."""
     record = run.put(step, StepState.DONE, {}, {"left_out": why or "left out"})

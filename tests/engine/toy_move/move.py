@@ -382,7 +382,7 @@ class ToyMove(Move[File]):
         """From the journal alone."""
         return (Section(title="Colour", sentences=(str(run.record.request),)),)
 
-    def fence(self, ports: File, run: str, token: int, when: Literal["claimed", "rolling_back"]) -> None:
+    def fence(self, run: Run[File], when: Literal["claimed", "rolling_back"]) -> None:
         """The file knows no fence."""
 
 
