@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -690,3 +690,18 @@ def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
         stage = soaks(*looks)
         assert isinstance(stage.drive(), Ended)
         assert len(stage.runs.steps(stage.run)["02 p/soak"].result["findings"]) == failed
+
+
+def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays_open() -> None:
+    """Somebody will look at it."""
+    sealed: list[RunState] = []
+    stage = Stage(Small(DO, undo=Act(said(Outcome.FAIL))))
+    stage.drive()
+    run = stage.claim()
+    run.tools = replace(run.tools, seal=lambda _run, state: sealed.append(state) or {"sha256": "ab"})
+    begin_roll_back(run, "start")
+    assert isinstance(drive(run), Stopped)
+    assert sealed == [RunState.ROLLING_BACK]
+    kinds = [each.kind for each in stage.runs.events(stage.run)]
+    assert kinds[-2:] == [EventKind.SEALED, EventKind.STOPPED]
+    assert stage.state is RunState.ROLLING_BACK

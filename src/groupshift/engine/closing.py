@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from groupshift.domain.run import RunState, StepRecord
+from groupshift.domain.run import Json, RunState, StepRecord
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.move import Run
 from groupshift.ports.runs import EventKind, NewEvent
@@ -47,11 +47,19 @@ def end(
         return closing
     if events or steps:
         run.write(*events, steps=steps)
+    run.write(*seal(run, body), closed, state=state)
+    return closing
+
+
+def seal(run: Run[P], body: Json) -> tuple[NewEvent, ...]:
+    """Seal the evidence of a run: what will be written is journaled, and written. Returns what is to be
+    journaled of that; ``body`` says how the run stands (``verdict``, ``reason``, ``next``, ``state``)."""
+    if run.tools.seal is None:
+        return ()
     sealing = run.tools.seal(run.name, body)
     run.write(NewEvent(kind=EventKind.SEALING, body=sealing.body))
     sealing.write()
-    run.write(NewEvent(kind=EventKind.SEALED, body=sealing.body), closed, state=state)
-    return closing
+    return (NewEvent(kind=EventKind.SEALED, body=sealing.body),)
 
 
 def closing_of(run: Run[P]) -> Closing:

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from groupshift.domain.reactions import Reaction, Response
 from groupshift.domain.run import JUDGE, Checked, Instruction, Json, SparkJob, Step, StepRecord, StepState
-from groupshift.engine.closing import end
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.closing import end, seal
 from groupshift.engine.handlers import act_data
 from groupshift.engine.move import Run, checked_data, handler_of
 from groupshift.engine.progress import Moved, Stopped
@@ -65,7 +66,8 @@ def redo(run: Run[P], step: Step, checked: Checked) -> Moved:
 
 def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopped:
     """End this process at a step. What was acted is intended again: the next process acts anew. What somebody
-    may accept counts as shown from here on."""
+    may accept counts as shown from here on. The evidence of a rollback that failed is sealed, although the
+    run stays open: somebody will look at it."""
     record = run.records.get(step.key)
     again: tuple[StepRecord, ...] = ()
     if record is not None and record.state is StepState.ACTED:
@@ -78,6 +80,12 @@ def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopp
     if response.ends is not None:
         closing = end(run, response.ends, "; ".join(checked.sentences), events=tuple(events), steps=again)
         return Stopped(step=step, checked=checked, waits=False, closing=closing)
+    if run.going_back and response.reaction is Reaction.STOP and run.tools.seal is not None:
+        state = run.refresh().state.value
+        run.write(*events, steps=again)
+        reason = "; ".join(checked.sentences)
+        body = {"verdict": Verdict.FAIL.value, "reason": reason, "next": "", "state": state}
+        events, again = list(seal(run, body)), ()
     run.write(*events, stopped_event(step, checked), steps=again)
     return Stopped(step=step, checked=checked, waits=waits, answers=response.answers)
 
