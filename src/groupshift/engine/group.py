@@ -1,0 +1,388 @@
+"""What runs of one group share: how its members, offsets and fleet are read, kept and compared.
+
+A move of a group brings its rules (`GroupRules`) and its plan; `measured` puts a snapshot, a comparison and a
+judge before and after each act of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NewType, Protocol, TypeVar
+
+from groupshift.domain.equality import (
+    Snapshot as Tables,
+)
+from groupshift.domain.equality import (
+    allowed_changes,
+    records_per_interval,
+    restored_changes,
+)
+from groupshift.domain.evidence import Moment, PlanOf, refuse_older
+from groupshift.domain.facts import Facts, Place
+from groupshift.domain.group import GroupView
+from groupshift.domain.group_protocol import Aim
+from groupshift.domain.log_gaps import Gap, LogAnswer, answers_data, gaps, isolation_of
+from groupshift.domain.modes import Isolation, MemberKind, Mode
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import Stage, StageName
+from groupshift.domain.rules import ask
+from groupshift.domain.run import (
+    Findings,
+    Json,
+    OnDifference,
+    SparkJob,
+    Step,
+    findings_from,
+)
+from groupshift.domain.seal import values_of
+from groupshift.domain.snapshot import snapshot_rows
+from groupshift.domain.step import ReplaceMembers, Soak
+from groupshift.engine.handlers import Reading
+from groupshift.engine.move import Run, Snapshot
+from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
+from groupshift.ports.driver import FleetDriver, Slot, SlotState
+from groupshift.ports.evidence import EvidenceStore, Ledger
+from groupshift.ports.log import NobodyAsksTheLog, RecordLog
+
+JOB = "validate"
+"""The Spark job that compares two snapshots of a group."""
+RULES_FILE = "rules.json"
+VERDICT_FILE = "verdict.json"
+CALM = ("C11", "C18")
+"""A snapshot waits for a moment at which every partition is owned once and every place is filled; after an
+act also for what that act leads to. A member that restarts is no finding."""
+_PROOF_FILES = re.compile(
+    r"(rules\.json|verdict\.json|report\.html|spark\.log|(differences|failing_rows)\.parquet)|data_docs/.*"
+)
+_LATE_S = 10
+"""How long a snapshot waits for a ledger that is behind the commits of its group."""
+_LOOK_AGAIN_S = 0.5
+Wanted = Mode | Aim | None
+"""What is to hold once a step has settled: a mode in effect, a protocol spoken, or nothing yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSide:
+    """Who reads the group, who replaces its members (``fleets`` opens the driver of a name, and raises
+    `Rejected` for one that is not configured), and who is allowed to."""
+
+    groups: GroupReader
+    fleets: Callable[[str], FleetDriver]
+    access: Access = field(default_factory=NobodyAsks)
+
+
+BrokerSide = NewType("BrokerSide", GroupSide)
+"""A group as Kafka's brokers alone know it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTerms:
+    """Numbers of the settings that decide, and how the group's Kafka members read. ``driver`` is the one
+    that the settings name, ``patience_s`` how long a failed live rule may heal, ``settle_s`` how long an act
+    may take to settle."""
+
+    driver: str = "process"
+    isolation: Isolation = Isolation.READ_COMMITTED
+    patience_s: int = 20
+    settle_s: int = 120
+    commit_interval_ms: int = 5000
+    commit_slack_records: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPorts:
+    """What a run of one group works with."""
+
+    side: GroupSide
+    evidence: EvidenceStore
+    ledger: Ledger
+    records: RecordLog = field(default_factory=NobodyAsksTheLog)
+    terms: GroupTerms = field(default_factory=GroupTerms)
+
+
+G = TypeVar("G", bound=GroupPorts)
+
+
+class GroupRules(Protocol[G]):
+    """The live rules of a move, as numbers, by step."""
+
+    def before(self, step: Step) -> tuple[str, ...]:
+        """Return what must hold right before the act."""
+        ...
+
+    def after(self, step: Step) -> tuple[str, ...]:
+        """Return what must hold once the act has settled."""
+        ...
+
+    def settled(self, step: Step) -> tuple[str, ...]:
+        """Return those of `after` that only need time."""
+        ...
+
+    def wanted(self, run: Run[G], step: Step) -> Wanted:
+        """Return what the step leads to."""
+        ...
+
+
+def group_of(run: Run[G]) -> str:
+    """Return the group that the run is of."""
+    return run.record.target.name
+
+
+def driver_of(run: Run[G]) -> FleetDriver:
+    """Return the driver that the plan names."""
+    return run.ports.side.fleets(str(run.there.about["driver"]))
+
+
+def facts_of(side: GroupSide, group: str, driver: str, wanted: Wanted = None) -> Facts:
+    """Read the group and its fleet. Raises as the ports."""
+    places = tuple(_place(slot) for slot in side.fleets(driver).slots(group))
+    return Facts(view=side.groups.read(group), places=places, wanted=wanted)
+
+
+def _place(slot: Slot) -> Place:
+    running = slot.state is SlotState.RUNNING
+    return Place(name=slot.name, kind=slot.kind, running=running, member_id=slot.member_id)
+
+
+def facts_now(run: Run[G], wanted: Wanted = None) -> Facts:
+    """Read what rules look at, for this run."""
+    return facts_of(run.ports.side, group_of(run), str(run.there.about["driver"]), wanted)
+
+
+def ask_live(run: Run[G], numbers: tuple[str, ...], wanted: Wanted = None) -> Findings:
+    """Return what these rules say of the group as it is now; nothing is read for none."""
+    return ask(numbers, facts_now(run, wanted)) if numbers else ()
+
+
+class GroupMeasurements:
+    """Snapshots of a group, their comparison by the Spark job, and the live rules of a judge."""
+
+    def __init__(self, rules: GroupRules[Any]) -> None:
+        self._rules = rules
+
+    def calm(self, run: Run[G], step: Step) -> Findings:
+        """Return what speaks against a snapshot now."""
+        if step.args["moment"] == Moment.BEFORE:
+            return () if step.args.get("nobody") else ask_live(run, CALM)
+        after = self._rules.after(step)
+        numbers = after if step.args.get("nobody") else tuple(dict.fromkeys((*CALM, *after)))
+        return ask_live(run, numbers, self._rules.wanted(run, step))
+
+    def live(self, run: Run[G], step: Step) -> Findings:
+        """Return what the rules after a step say now. Before one, the act itself asks."""
+        if step.args["moment"] == Moment.BEFORE:
+            return ()
+        return ask_live(run, self._rules.after(step), self._rules.wanted(run, step))
+
+    def take(self, run: Run[G], step: Step, attempt: str) -> Json:
+        """Keep all that must survive, as evidence."""
+        view = facts_now(run).view
+        rows = snapshot_rows(view, _delivered(run, view))
+        run.refresh()  # a look may take long
+        moment = Moment(step.args["moment"])
+        manifest = run.ports.evidence.write((run.name, attempt, moment), view.taken_at_ms, rows)
+        return {
+            "folder": run.ports.evidence.path(run.name, attempt, moment.value),
+            "manifest_sha256": manifest.digest,
+            "stored": [attempt, moment.value],
+            "brokers": list(view.brokers),
+        }
+
+    def digest(self, run: Run[G], folder: str) -> str:
+        """Return the digest of a snapshot's manifest, read now. Raises `Broken` for one that was altered."""
+        attempt, moment = folder.rsplit("/", 2)[1:]
+        manifest = run.ports.evidence.manifest(run.name, attempt, Moment(moment))
+        return manifest.digest if manifest else ""
+
+    def job(self, run: Run[G], step: Step, snapshots: tuple[Snapshot, Snapshot], attempt: str) -> SparkJob:
+        """Return the comparison, with the rules that it reads. Raises `Rejected` for a snapshot that was
+        taken before its plan was made."""
+        evidence = run.ports.evidence
+        before, after = (self._tables(run, each) for each in snapshots)
+        allowed = self._allowed(run, step, before, after)
+        asked = gaps(before, after, run.ports.terms.isolation)
+        log = answers_data(run.ports.records.read(asked)) if asked else []
+        run.refresh()
+        text = json.dumps({**allowed, **({"log": log} if log else {})}, indent=1, sort_keys=True)
+        rules = evidence.write_text(run.name, attempt, RULES_FILE, text=text)
+        output = evidence.path(run.name, attempt)
+        return SparkJob(
+            job=JOB,
+            arguments=(
+                *("--before", snapshots[0].folder, "--after", snapshots[1].folder, "--output", output),
+                *("--stage", step.phase, "--moment", str(step.args["moment"]), "--rules", rules),
+            ),
+            inputs={each.folder: each.manifest_sha256 for each in snapshots},
+            output=output,
+        )
+
+    def read(self, run: Run[G], job: SparkJob) -> Reading | None:
+        """Return what the job found, where it looked at exactly these snapshots."""
+        attempt = job.output.rsplit("/", 1)[-1]
+        text = run.ports.evidence.read_text(run.name, attempt, VERDICT_FILE)
+        found = _verdict(text) if text is not None else None
+        asked = dict(zip(job.arguments[::2], job.arguments[1::2], strict=True))
+        digests = {role: job.inputs[asked[f"--{role}"]] for role in ("before", "after")}
+        if text is None or found is None or dict(found["manifests"]) != digests:
+            return None
+        files = _files(run, attempt)
+        if files.get(VERDICT_FILE) != hashlib.sha256(text.encode()).hexdigest():
+            return None  # it was written while it was read
+        return Reading(findings=findings_from(found["findings"]), files=files)
+
+    def _tables(self, run: Run[G], snapshot: Snapshot) -> Tables:
+        attempt, moment = snapshot.folder.rsplit("/", 2)[1:]
+        tables = run.ports.evidence.read(run.name, attempt, Moment(moment))
+        plan = PlanOf(migration=run.name, hash=run.record.plan_hash, made_at_ms=run.record.created_at_ms)
+        refuse_older(f"snapshot {snapshot.name}", int(tables["group"][0]["taken_at_ms"] or 0), plan)
+        return tables
+
+    def _allowed(self, run: Run[G], step: Step, before: Tables, after: Tables) -> Mapping[str, Any]:
+        terms, members = run.ports.terms, step.args.get("members")
+        produced = records_per_interval(before, after, terms.commit_interval_ms)
+        changes = allowed_changes(
+            Stage(name=StageName(step.phase), step=_replaced(members) if members else Soak(seconds=0)),
+            Moment(step.args["moment"]),
+            before,
+            after,
+            produced + terms.commit_slack_records,
+        )
+        if step.args.get("restores"):
+            node = after["group"][0]["mode_text"]
+            changes = restored_changes(changes, None if node is None else "zookeeper")
+        return changes.to_data()
+
+
+def _replaced(members: Json) -> ReplaceMembers:
+    kinds = MemberKind(members["old"]), MemberKind(members["new"])
+    return ReplaceMembers(slots=tuple(members["slots"]), old=kinds[0], new=kinds[1])
+
+
+def _verdict(text: str) -> Mapping[str, Any] | None:
+    try:
+        data = values_of(text)
+        findings_from(data["findings"])
+        complete = bool(data["findings"]) and isinstance(data["manifests"], dict)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return data if complete else None
+
+
+def _files(run: Run[G], attempt: str) -> Mapping[str, str]:
+    """SHA-256 of every file that a comparison left, by its path below the comparison's folder."""
+    found: dict[str, str] = {}
+    for path in run.ports.evidence.files(run.name):
+        name = path.removeprefix(f"{attempt}/")
+        if name != path and _PROOF_FILES.fullmatch(name):
+            file = run.ports.evidence.measured(run.name, path)
+            if file is not None:
+                found[name] = file.sha256
+    return found
+
+
+def _delivered(run: Run[G], view: GroupView) -> Mapping[TopicPartition, int]:
+    """What the ledgers say, once they have what this view says was committed. A member's ledger is written by
+    a process that reads what it printed, and may come later than its commit. Where one was behind only what
+    lies below the commit counts: a commit that passed over records is not covered by what was delivered
+    behind them meanwhile, and the comparison says so."""
+    ports, clock = run.ports, run.tools.clock
+    deadline = clock.now_ms() + min(_LATE_S, ports.terms.patience_s) * 1000
+    found = dict(ports.ledger.last_delivered(view.group))
+    behind: dict[TopicPartition, int] = {}
+    for each in (*view.zookeeper_offsets, *view.kafka_offsets):
+        if each.offset > found.get(each.partition, each.offset) + 1:
+            behind[each.partition] = max(each.offset, behind.get(each.partition, 0))
+    passed = [
+        Gap(partition=at, start=found[at] + 1, end=end, isolation=_isolation(run, view, at))
+        for at, end in behind.items()
+    ]
+    for read in ports.records.read(passed) if passed else ():
+        if read.answer is LogAnswer.NOTHING:  # markers, aborted, compacted: no ledger has them
+            del behind[read.gap.partition]
+    while behind and clock.now_ms() < deadline:
+        clock.sleep(_LOOK_AGAIN_S)
+        found |= ports.ledger.delivered_below(view.group, behind)
+        behind = {at: offset for at, offset in behind.items() if found[at] < offset - 1}
+    return found
+
+
+def _isolation(run: Run[G], view: GroupView, at: TopicPartition) -> Isolation:
+    kinds = {member.member_id: member.kind for member in view.members}
+    owners = view.owners_of().get(at, ())
+    return isolation_of((kinds[each] for each in owners if each in kinds), run.ports.terms.isolation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """How an act is measured. ``base_before`` and ``base_after`` name the snapshots that its own are compared
+    with (empty: its own one before it). ``members`` are the places and kinds that change (None: none does),
+    ``since_base`` those since ``base_after`` where that is another snapshot. ``restores``: what is compared
+    after it is to be as before the run. ``decides``: the judge before it decides; else it is evidence only.
+    ``patience_s``: how long a snapshot waits for calm, and a failed rule may heal."""
+
+    patience_s: int
+    base_before: str = ""
+    base_after: str = ""
+    members: Json | None = None
+    since_base: Json | None = None
+    restores: bool = False
+    decides: bool = True
+
+
+def measured(act: Step, around: Around) -> tuple[Step, ...]:
+    """Return an act with snapshot, comparison and judge before and after it."""
+    before, after = (_moment(act, around, each) for each in Moment)
+    if not around.decides:
+        before = (*before[:-1], replace(before[-1], on_difference=OnDifference.EVIDENCE))
+    return (*before, act, *after)
+
+
+def snapshot_name(moment: Moment, phase: str) -> str:
+    """Return the name of a snapshot around the act of a phase."""
+    return f"{moment} {phase}"
+
+
+def _moment(act: Step, around: Around, moment: Moment) -> tuple[Step, ...]:
+    phase, name, own = act.phase, snapshot_name(moment, act.phase), {"moment": moment.value}
+    is_after = moment is Moment.AFTER
+    base = (around.base_after if is_after else around.base_before) or snapshot_name(Moment.BEFORE, phase)
+    members = around.since_base or around.members if is_after else around.members
+    side = "new" if is_after else "old"
+    nobody = around.members is not None and around.members[side] == MemberKind.VACANT
+    snapshot = Step(
+        phase=phase,
+        kind="snapshot",
+        subject=name,
+        args={**own, "nobody": nobody},
+        patience_s=around.patience_s,
+        does=f"keeps members and offsets {moment} {phase}",
+    )
+    compare = Step(
+        phase=phase,
+        kind="compare",
+        subject=moment.value,
+        args={
+            **own,
+            "base": base,
+            "with": name,
+            "members": dict(members) if members else None,
+            "restores": around.restores and is_after,
+        },
+        on_difference=OnDifference.EVIDENCE,
+        does=f"compares the group {moment} {phase} with snapshot {base!r}",
+    )
+    found = [compare.name, *([act.name] if is_after and act.kind in {"soak", "series"} else [])]
+    judge = Step(
+        phase=phase,
+        kind="judge",
+        subject=moment.value,
+        args={**own, "compares": found, "again": snapshot.name},
+        patience_s=around.patience_s,
+        does=f"judges the group {moment} {phase}",
+        proof="no difference that is not allowed, and every live rule holds",
+    )
+    return snapshot, compare, judge
