@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from goldens import cluster_stories, driven_stories, group_stories
+from goldens import cluster_stories, driven_stories, group_stories, run_stories
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, MoveName, Until
@@ -57,6 +57,15 @@ STORIES: dict[str, dict[str, Callable[[], Recorder]]] = {
 }
 
 
+def _of_run(make: Callable[[], run_stories.Recording], story: run_stories.Story) -> Callable[[], Recorder]:
+    def record() -> Recorder:
+        told = make()
+        story(told)
+        return told.recorder
+
+    return record
+
+
 _DRIVEN = {cluster_stories.from_43: driven_stories.from_43, cluster_stories.from_39: driven_stories.from_39}
 _OLD_COORDINATORS = "from 5 to 8 partitions, old coordinators"
 ENGINE: dict[str, dict[str, Callable[[], Recorder]]] = {
@@ -71,6 +80,10 @@ ENGINE: dict[str, dict[str, Callable[[], Recorder]]] = {
             story,
         )
         for name, (_, story) in cluster_stories.EXPANSION.items()
+    },
+    "protocol": {
+        name: _of_run(lambda kind=kind: run_stories.protocol(kind), story)
+        for name, (kind, story) in run_stories.PROTOCOL.items()
     },
 }
 """Moves that the one engine drives, too, until it drives all."""
@@ -118,6 +131,7 @@ ENGINE_KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
     "downgrade back": lambda: cluster_stories.killed(driven_stories.from_43, cluster_stories.turned_back),
     "expansion there": lambda: cluster_stories.killed(driven_stories.expansion),
     "expansion back": lambda: cluster_stories.killed(driven_stories.expansion, cluster_stories.turned_back),
+    **run_stories.KILLED,
 }
 
 
@@ -130,6 +144,13 @@ def test_a_move_does_and_decides_what_it_did(move: str, name: str) -> None:
     """The same changes in the same order, by at least the same reads, with the same verdicts; and a process
     can be killed at no fewer points of an act."""
     assert deviations(kept(move)[name], STORIES[move][name](), RENAMES) == []
+
+
+def test_the_engine_is_asked_for_every_story_of_a_move() -> None:
+    """None is left out."""
+    assert {move: stories.keys() for move, stories in ENGINE.items()} == {
+        move: STORIES[move].keys() for move in ENGINE
+    }
 
 
 @pytest.mark.parametrize(

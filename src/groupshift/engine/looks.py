@@ -49,7 +49,7 @@ def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
     if checked.heals and checked.outcome in _MAY_HEAL and run.patient(step, "healed"):
         return _poll(run, step, record, replace(checked, outcome=Outcome.WAIT))
     checked = _weighed(run, step, checked)
-    if checked.outcome is not Outcome.WAIT or not patient(run, step, "settled"):
+    if checked.outcome is not Outcome.WAIT or not run.patient(step, "settled"):
         run.tools.crash.reached(step.key, CrashPoint.AFTER_READ_BACK)
     if checked.detail:
         run.options.tell(step, checked.detail)

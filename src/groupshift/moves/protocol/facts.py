@@ -1,0 +1,116 @@
+"""What is asked for, and what is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from groupshift.domain.facts import Facts
+from groupshift.domain.group import fingerprint
+from groupshift.domain.group_protocol import Aim, Kind, Protocol, Way
+from groupshift.domain.plan import MoveName, MoveRequest
+from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S
+from groupshift.domain.requests import option
+from groupshift.domain.run import Findings
+from groupshift.engine.group import BrokerSide, GroupPorts, GroupTerms, facts_of
+from groupshift.engine.move import Aspects
+from groupshift.errors import Rejected
+from groupshift.ports.cluster import findings as identities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolRequest:
+    """Which group is to speak which protocol, and how its members change."""
+
+    group: str = option("Consumer group that moves.")
+    to: Protocol = option("Protocol that its members are to speak.")
+    offline: bool = option(
+        "Stop all members before the first of the new kind starts, instead of one after the other.",
+        default=False,
+    )
+    driver: str = option("Who replaces members (empty: the driver of the settings).", default="")
+    canary: int = option("How many members are replaced first.", default=1, minimum=1)
+    canary_only: bool = option("Replace the canary and nobody else.", default=False)
+    soak: int = option(
+        "Seconds that the group is judged after the last act.", default=60, minimum=0, maximum=MAX_SOAK_S
+    )
+    client: tuple[str, ...] = option("What members run, such as librdkafka=2.16.1.", default=())
+    broker: tuple[str, ...] = option("What brokers run, where they do not tell it.", default=())
+
+    def __post_init__(self) -> None:
+        """Raise `Rejected` for values that do not fit each other."""
+        problems = []
+        if not 0 < len(self.group) <= MAX_GROUP:
+            problems.append(
+                f"group {self.group!r} has {len(self.group)} characters: name one of 1 to {MAX_GROUP}"
+            )
+        if self.offline and self.driver == "kubernetes":
+            problems.append(
+                "driver kubernetes keeps no place empty: move online, or offline with driver manual"
+            )
+        if self.offline and self.canary_only:
+            problems.append("canary_only does not fit offline: all members stop at once")
+        if problems:
+            raise Rejected(f"the request cannot be used: {'; '.join(problems)}; correct it and run again")
+
+    @property
+    def aim(self) -> Aim:
+        """What it leads to."""
+        return Aim(to=self.to, way=Way.OFFLINE if self.offline else Way.ONLINE)
+
+    @property
+    def as_move(self) -> MoveRequest:
+        """The same, for the rules that the former engine asks, too."""
+        return MoveRequest(
+            move=MoveName.PROTOCOL,
+            group=self.group,
+            to=self.to,
+            way=self.aim.way,
+            clients=self.client,
+            brokers=self.broker,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolPorts(GroupPorts):
+    """What a run works with: a group as Kafka's brokers alone know it."""
+
+    side: BrokerSide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveGroup:
+    """The group, its brokers and its fleet (``driver`` is who replaces members), what the tool's own login
+    may not do, and the numbers that decide."""
+
+    facts: Facts
+    driver: str
+    identities: Findings
+    terms: GroupTerms
+
+    @property
+    def aspects(self) -> Aspects:
+        """What an approval is given for: who is in the group, what each member subscribes to, how many
+        partitions its topics have. Of a classic group that rebalances its coordinator does not tell
+        subscriptions: they are left out then."""
+        found = dict(fingerprint(self.facts.view, "", {}).parts)
+        left_out = {"plan", "evidence", "mode", *(["subscriptions"] if self.hides else [])}
+        return {name: items for name, items in found.items() if name not in left_out}
+
+    @property
+    def hides(self) -> bool:
+        """Whether the coordinator does not tell now what each member subscribes to."""
+        view = self.facts.view
+        classic = view.protocol is not None and view.protocol.group.kind is Kind.CLASSIC
+        return classic and not all(each.subscription for each in view.members)
+
+
+def look(ports: ProtocolPorts, request: ProtocolRequest) -> LiveGroup:
+    """Read the group, its brokers and its fleet, and ask what the own login may do. Raises as the ports."""
+    driver = request.driver or ports.terms.driver
+    facts = facts_of(ports.side, request.group, driver, request.aim)
+    return LiveGroup(
+        facts=facts,
+        driver=driver,
+        identities=identities(ports.side.access.prove(facts.view)),
+        terms=ports.terms,
+    )

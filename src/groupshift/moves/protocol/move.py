@@ -1,0 +1,101 @@
+"""The move: what the engine asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+from groupshift.domain.group_protocol import Protocol
+from groupshift.domain.protocol.settled import Wanted, settled
+from groupshift.domain.run import (
+    Checked,
+    Findings,
+    Outcome,
+    Plan,
+    RunState,
+    Step,
+    StepRecord,
+    Target,
+    outcome_of,
+)
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.members import raise_fence
+from groupshift.engine.move import Aspects, Move, Run, Section
+from groupshift.moves.protocol import facts, report, rules
+from groupshift.moves.protocol import plan as plans
+from groupshift.moves.protocol.facts import LiveGroup, ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.steps import HANDLERS
+
+
+class ProtocolMove(Move[ProtocolPorts]):
+    """See the package."""
+
+    name = "protocol"
+    scope = "group"
+    request = ProtocolRequest
+    ports = ProtocolPorts
+    back_to = (plans.OLD_MEMBERS,)
+    heals = rules.HEALS
+    handlers = HANDLERS
+
+    def target(self, ports: ProtocolPorts, request: ProtocolRequest) -> Target:
+        """See `Move`."""
+        view = ports.side.groups.read(request.group)
+        within = view.protocol.cluster_id if view.protocol else ""
+        return Target(kind="group", name=request.group, within=within)
+
+    def look(self, ports: ProtocolPorts, request: ProtocolRequest) -> LiveGroup:
+        """See `Move`."""
+        return facts.look(ports, request)
+
+    def assess(self, request: ProtocolRequest, facts: LiveGroup) -> Findings:
+        """See `Move`."""
+        return rules.assess(request, facts)
+
+    def obstacles(self, request: ProtocolRequest, facts: LiveGroup, findings: Findings) -> Findings:
+        """See `Move`. What could not be measured is one."""
+        del request, facts
+        return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
+
+    def plan(self, request: ProtocolRequest, facts: LiveGroup) -> Plan:
+        """See `Move`."""
+        return plans.plan(request, facts)
+
+    def fingerprint(self, facts: LiveGroup, begun: Collection[str]) -> Aspects:
+        """See `Move`. An act behind the first one compares with what the last judge met, so nothing that the
+        run itself changed is left out."""
+        del begun
+        return facts.aspects
+
+    def fence(self, run: Run[ProtocolPorts], when: Literal["claimed", "rolling_back"]) -> None:
+        """See `Move`. A move that writes no mode is fenced by the journal and by its driver."""
+        if when == "rolling_back":
+            raise_fence(run)
+
+    def roll_back_plan(
+        self, run: Run[ProtocolPorts], begun: Mapping[str, StepRecord], facts: LiveGroup, to: str
+    ) -> Plan:
+        """See `Move`. There is one way back only."""
+        del to
+        return plans.roll_back_plan(run.there, begun, len(run.rollbacks()) + 1, facts.terms)
+
+    def watch(self, run: Run[ProtocolPorts]) -> Checked:
+        """Ask whether the group has settled: of the wanted type, all members on its epochs."""
+        view = run.ports.side.groups.read(run.record.target.name).protocol
+        if view is None:
+            return Checked(outcome=Outcome.ERROR, detail="the brokers of the group were not read")
+        findings = settled(view, Wanted(protocol=Protocol(run.there.about["to"])))
+        detail = "a group can change as long as it has members: watch it again after each change of them"
+        return Checked(outcome=outcome_of(findings), findings=findings, detail=detail)
+
+    def closing(self, run: Run[ProtocolPorts], state: RunState) -> tuple[str, str]:
+        """See `Move`."""
+        return report.closing(run.there, state), ""
+
+    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+        """See `Move`."""
+        return report.pause(plan, ahead)
+
+    def report(self, run: Run[ProtocolPorts]) -> Sequence[Section]:
+        """See `Move`."""
+        return report.sections(run)

@@ -1,0 +1,69 @@
+"""What people read of a run, from the journal alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from groupshift.domain.group_protocol import Protocol, Way
+from groupshift.domain.run import Plan, RunState, Step
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.members import REPLACE_MEMBERS
+from groupshift.engine.move import Run, Section
+from groupshift.moves.protocol.facts import ProtocolPorts
+from groupshift.ports.runs import EventKind
+
+_ROLLING = {
+    Protocol.CONSUMER: "each partition rests for about 5 to 10 s, not all at the same time",
+    Protocol.CLASSIC: "each partition rests for about 5 to 9 s, all of them together for up to 3 s",
+}
+_OFFLINE = {
+    Protocol.CONSUMER: "all partitions rest for about 11 to 18 s, with static members for 47 to 60 s",
+    Protocol.CLASSIC: "all partitions rest for about 8 to 14 s, with static members for 50 to 57 s",
+}
+"""Longest gaps in the 216 moves of docs/protocol.md, with stock settings: from the median to the maximum."""
+
+
+def closing(plan: Plan, state: RunState) -> str:
+    """Return where the run has led to, as a clause; empty where the engine's own says it."""
+    to = Protocol(plan.about["to"])
+    if state is RunState.ROLLED_BACK:
+        return f"rolled back to the {to.other} protocol, proven equal"
+    if state is not RunState.MOVED:
+        return ""
+    who = "all members speak" if plan.about["whole"] else "the canary speaks"
+    return f"{who} the {to} protocol; the rollback is open"
+
+
+def pause(plan: Plan, ahead: Sequence[Step]) -> str:
+    """Return how long reading is expected to pause, from what was measured."""
+    if not any(each.kind == REPLACE_MEMBERS for each in ahead):
+        return "no member is replaced, so reading does not pause before you are asked again."
+    table = _OFFLINE if plan.about["way"] == Way.OFFLINE else _ROLLING
+    said = table[Protocol(plan.about["to"])]
+    return f"{said} (measured with stock settings, docs/protocol.md), besides your own restarts."
+
+
+def sections(run: Run[ProtocolPorts]) -> tuple[Section, ...]:
+    """Return the move's own parts: what it was to do, and what each judge said."""
+    about = run.there.about
+    group, to, driver = about["group"], about["to"], about["driver"]
+    said = (
+        f"Group {group} moves to the {to} protocol, {about['way']}, by the driver {driver}.",
+        f"Places of the fleet: {', '.join(about['slots'])}.",
+    )
+    return (
+        Section(title="The move", sentences=said),
+        Section(title="Judgements", head=("step", "rule", "verdict", "reason"), rows=tuple(_judgements(run))),
+    )
+
+
+def _judgements(run: Run[ProtocolPorts]) -> Iterator[tuple[str, str, str, str]]:
+    """What did not pass, and one row where all did."""
+    for event in run.events():
+        if event.kind is not EventKind.JUDGED or not event.step:
+            continue
+        bad = [each for each in event.body["findings"] if each["verdict"] != Verdict.PASS]
+        if not bad:
+            yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
+        for each in bad:
+            yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])
