@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from groupshift.application.environment import Environment, GroupSide
+from groupshift.application.environment import Environment
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.judgement import Assessment, GateBrief
 from groupshift.domain.modes import MemberKind
@@ -15,6 +15,7 @@ from groupshift.domain.plan import Choice, Gate, MoveName, StageName, Until, Way
 from groupshift.errors import GroupshiftError
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Change
+from groupshift.ports.group import GroupSide
 from groupshift.ports.journal import Entry, EventKind, Journal
 from groupshift_testing.world import Killed
 from support.effects import Recorded, Recorder, another, names

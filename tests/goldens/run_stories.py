@@ -12,13 +12,13 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.run import SparkJob, Step, plan_from
 from groupshift.domain.verdict import Verdict, worst
 from groupshift.engine.begin import assess
-from groupshift.engine.group import BrokerSide, GroupSide
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.engine.progress import Progress, Stopped
 from groupshift.errors import GroupshiftError
 from groupshift.moves.protocol.facts import ProtocolPorts
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Change
+from groupshift.ports.group import BrokerSide, GroupSide
 from groupshift.ports.runs import Entry, EventKind, NewEvent
 from groupshift_testing.world import Killed
 from support.effects import Recorded, Recorder, another, names

@@ -11,7 +11,6 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
-from groupshift.engine.group import BrokerSide, GroupSide, GroupTerms
 from groupshift.engine.move import Answer, Move, Question, Run, RunOptions, Tools
 from groupshift.engine.progress import Progress
 from groupshift.engine.roll_back import begin_roll_back
@@ -19,6 +18,7 @@ from groupshift.engine.run import drive
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
+from groupshift.ports.group import BrokerSide, GroupSide, GroupTerms
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_testing.clock import ManualClock

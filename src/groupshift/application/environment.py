@@ -12,19 +12,11 @@ from groupshift.ports.clock import Clock, CrashPoints, NoCrash
 from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
 from groupshift.ports.driver import FleetDriver
 from groupshift.ports.evidence import EvidenceStore, Ledger, Signer
+from groupshift.ports.group import GroupSide
 from groupshift.ports.journal import Entry, Journal
 from groupshift.ports.log import NobodyAsksTheLog, RecordLog
 from groupshift.ports.spark_jobs import ProofRunner
 from groupshift.settings import ApprovalSettings, Thresholds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSide:
-    """How a move meets its group: who reads it, who replaces its members, who is allowed to."""
-
-    groups: GroupReader
-    fleets: Callable[[str], FleetDriver]
-    access: Access = field(default_factory=NobodyAsks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

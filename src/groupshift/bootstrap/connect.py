@@ -11,7 +11,7 @@ from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from groupshift.application.environment import Environment, GroupSide
+from groupshift.application.environment import Environment
 from groupshift.bootstrap.drivers import fleet
 from groupshift.domain.modes import Isolation
 from groupshift.domain.plan import MoveName
@@ -29,6 +29,7 @@ from groupshift.ports.cluster import (
     ProtocolViews,
 )
 from groupshift.ports.evidence import Signer, Verifier
+from groupshift.ports.group import BrokerSide, GroupSide
 from groupshift.scan.scan import FleetScans
 from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
@@ -114,15 +115,9 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
 
     def open_once() -> GroupSide:
         if not opened:
-            from groupshift.adapters.groups import KafkaAccess, KafkaGroupReader
-            from groupshift.adapters.kafka.groups import KafkaConnection, KafkaRights
-
-            where = settings.kafka
-            groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
-            kafka = KafkaConnection(where.bootstrap_servers, properties=where.properties)
-            drivers = partial(fleet, settings.fleet, groups)
-            opened.append(GroupSide(groups=groups, fleets=drivers, access=KafkaAccess(KafkaRights(kafka))))
-            closing.extend((groups.close, kafka.close))
+            side, close_side = broker_side(settings)
+            opened.append(side)
+            closing.append(close_side)
         return opened[0]
 
     def close() -> None:
@@ -130,6 +125,24 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
             each()
 
     return open_once, close
+
+
+def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:
+    """A group as Kafka's brokers alone know it, and how to close what was opened."""
+    from groupshift.adapters.groups import KafkaAccess, KafkaGroupReader
+    from groupshift.adapters.kafka.groups import KafkaConnection, KafkaRights
+
+    where = settings.kafka
+    groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
+    kafka = KafkaConnection(where.bootstrap_servers, properties=where.properties)
+    drivers = partial(fleet, settings.fleet, groups)
+    side = GroupSide(groups=groups, fleets=drivers, access=KafkaAccess(KafkaRights(kafka)))
+
+    def close() -> None:
+        groups.close()
+        kafka.close()
+
+    return BrokerSide(side), close
 
 
 def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:

@@ -28,8 +28,15 @@ from groupshift.bootstrap.clusters import (
     step_crash_points,
     topic_expansion,
 )
-from groupshift.bootstrap.connect import cluster_snapshot_store, group_snapshots, signer_of, verifier
+from groupshift.bootstrap.connect import (
+    broker_side,
+    cluster_snapshot_store,
+    group_snapshots,
+    signer_of,
+    verifier,
+)
 from groupshift.bootstrap.drivers import driver_of
+from groupshift.domain.modes import Isolation
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
 from groupshift.engine.approvers import Approvers
@@ -40,8 +47,9 @@ from groupshift.errors import Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
 from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, DowngradeViews, PlacementViews
 from groupshift.ports.driver import BrokerReplacement
-from groupshift.ports.evidence import EvidenceFolder, EvidenceStore
-from groupshift.ports.log import CommitHashes, OffsetsLog
+from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
+from groupshift.ports.group import BrokerSide, GroupSide, GroupTerms
+from groupshift.ports.log import CommitHashes, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
@@ -110,8 +118,46 @@ def _evidence(place: Place, _stack: ExitStack) -> Path:
     return Path(root)
 
 
+def _broker_side(place: Place, stack: ExitStack) -> GroupSide:
+    side, close = broker_side(place.settings)
+    stack.callback(close)
+    return side
+
+
+def _stored(place: Place, _stack: ExitStack) -> EvidenceStore:
+    from groupshift.adapters.parquet.evidence import ParquetEvidence
+
+    return ParquetEvidence(place.settings.evidence.root)
+
+
+def _ledger(place: Place, _stack: ExitStack) -> Ledger:
+    from groupshift.adapters.ledger.files import LedgerFiles
+
+    return LedgerFiles(place.settings.evidence.ledgers or None)
+
+
+def _record_log(place: Place, _stack: ExitStack) -> RecordLog:
+    from groupshift.adapters.kafka.record_log import KafkaRecordLog
+
+    return KafkaRecordLog(place.settings.kafka.bootstrap_servers, place.settings.kafka.properties)
+
+
+def _group_terms(place: Place, _stack: ExitStack) -> GroupTerms:
+    """The numbers of the settings that decide in a run of one group."""
+    thresholds, members = place.settings.thresholds, place.settings.fleet
+    return GroupTerms(
+        driver=members.driver,
+        isolation=Isolation(members.isolation_level),
+        patience_s=thresholds.patience_s,
+        settle_s=thresholds.settle_s,
+        commit_interval_ms=thresholds.commit_interval_ms,
+        commit_slack_records=thresholds.commit_slack_records,
+    )
+
+
 OPENERS: Mapping[object, Opener] = {
     BrokerReplacement: lambda place, _stack: driver_of(place.nodes),
+    BrokerSide: _broker_side,
     ClusterActs: _closed(cluster_acts),
     ClusterGroups: _closed(group_snapshots),
     ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
@@ -119,9 +165,13 @@ OPENERS: Mapping[object, Opener] = {
     ComparisonOutcomes: lambda _place, _stack: _outcomes(),
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,
+    EvidenceStore: _stored,
+    GroupTerms: _group_terms,
+    Ledger: _ledger,
     OffsetRestoring: _closed(offset_restoring),
     OffsetsLog: _offsets_log,
     PlacementViews: _closed(placement_views),
+    RecordLog: _record_log,
     TopicExpansion: _closed(topic_expansion),
 }
 """How each port is opened, by its type."""

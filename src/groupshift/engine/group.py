@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NewType, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from groupshift.domain.equality import (
     Snapshot as Tables,
@@ -43,9 +43,9 @@ from groupshift.domain.snapshot import snapshot_rows
 from groupshift.domain.step import ReplaceMembers, Soak
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
-from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
 from groupshift.ports.driver import FleetDriver, Slot, SlotState
 from groupshift.ports.evidence import EvidenceStore, Ledger
+from groupshift.ports.group import GroupSide, GroupTerms
 from groupshift.ports.log import NobodyAsksTheLog, RecordLog
 
 JOB = "validate"
@@ -63,34 +63,6 @@ _LATE_S = 10
 _LOOK_AGAIN_S = 0.5
 Wanted = Mode | Aim | None
 """What is to hold once a step has settled: a mode in effect, a protocol spoken, or nothing yet."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSide:
-    """Who reads the group, who replaces its members (``fleets`` opens the driver of a name, and raises
-    `Rejected` for one that is not configured), and who is allowed to."""
-
-    groups: GroupReader
-    fleets: Callable[[str], FleetDriver]
-    access: Access = field(default_factory=NobodyAsks)
-
-
-BrokerSide = NewType("BrokerSide", GroupSide)
-"""A group as Kafka's brokers alone know it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTerms:
-    """Numbers of the settings that decide, and how the group's Kafka members read. ``driver`` is the one
-    that the settings name, ``patience_s`` how long a failed live rule may heal, ``settle_s`` how long an act
-    may take to settle."""
-
-    driver: str = "process"
-    isolation: Isolation = Isolation.READ_COMMITTED
-    patience_s: int = 20
-    settle_s: int = 120
-    commit_interval_ms: int = 5000
-    commit_slack_records: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from groupshift.bootstrap.moves import OPENERS, Place, journal, opened, request_of_job, tools_of
+from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.run import SparkJob
 from groupshift.errors import Rejected
+from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
+from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.cluster import DowngradeViews
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder
@@ -53,6 +56,17 @@ def test_each_field_is_opened_by_its_type(tmp_path: Path) -> None:
         assert ports.evidence == tmp_path / "evidence"
         assert ports.views.look
         assert ports.nodes.observe(1).state.value == "unknown"
+
+
+def test_the_ports_of_a_protocol_move_are_opened(tmp_path: Path) -> None:
+    """Nothing connects before it is used; the numbers are those of the settings."""
+    move, more = ProtocolMove(), {"thresholds": {"patience_s": 7}}
+    request = ProtocolRequest(group="g", to=Protocol.CONSUMER)
+    with opened(move, Place(settings=place(tmp_path, **more)), request) as ports:
+        assert isinstance(ports, ProtocolPorts)
+        assert (ports.terms.patience_s, ports.terms.driver) == (7, "manual")
+        assert ports.evidence.files("no run") == ()
+        assert ports.side.fleets("manual").slots("g") == ()
 
 
 def test_a_port_that_nobody_opens_is_named(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from groupshift.domain.plan import MoveName, MoveRequest
 from groupshift.domain.planning import MAX_GROUP, MAX_SOAK_S
 from groupshift.domain.requests import option
 from groupshift.domain.run import Findings
-from groupshift.engine.group import BrokerSide, GroupPorts, GroupTerms, facts_of
+from groupshift.engine.group import GroupPorts, facts_of
 from groupshift.engine.move import Aspects
 from groupshift.errors import Rejected
 from groupshift.ports.cluster import findings as identities
+from groupshift.ports.group import BrokerSide, GroupTerms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,10 +26,11 @@ from groupshift.domain.run import (
     make_plan,
     make_rollback,
 )
-from groupshift.engine.group import Around, GroupTerms, measured, snapshot_name
+from groupshift.engine.group import Around, measured, snapshot_name
 from groupshift.engine.members import REPLACE_MEMBERS
 from groupshift.errors import Rejected
 from groupshift.moves.protocol.facts import LiveGroup, ProtocolRequest
+from groupshift.ports.group import GroupTerms
 
 OLD_MEMBERS = "old_members"
 """Where a rollback leads."""
