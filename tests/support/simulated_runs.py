@@ -38,7 +38,7 @@ class At:
 
     def reached(self, step: str, point: CrashPoint) -> None:
         """See the port."""
-        name = step.rsplit(" ", 1)[-1] if step.startswith("back ") else step.partition(" ")[2]
+        name = step.removeprefix("back ").partition(" ")[2]
         self.points.pop(f"{name} {point.value}", lambda: None)()
 
 

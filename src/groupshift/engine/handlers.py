@@ -284,6 +284,15 @@ class Judge(Handler[P]):
     def __init__(self, rules: Callable[[Run[P], Step], Findings]) -> None:
         self._rules = rules
 
+    def allowed(self, run: Run[P], step: Step) -> Checked:
+        """Whether what it judges is of this claim: what an earlier one stopped at is measured anew."""
+        known, again = run.records.get(step.key), _again(run, step)
+        stopped = known is not None and known.state is StepState.INTENDED and known.token != run.token
+        if not (stopped and again):
+            return PASSED
+        detail = "an earlier process stopped here: measured anew"
+        return Checked(outcome=Outcome.WAIT, detail=detail, redo_from=again)
+
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
         live = self._rules(run, step)
@@ -297,14 +306,18 @@ class Judge(Handler[P]):
                 files |= {f"{each.key} {name}": sha for name, sha in known.result.get("outcome", {}).items()}
         findings += live
         outcome = outcome_of(findings)
-        again = [each.key for each in run.plan.steps if each.name == step.args.get("again")]
         return Checked(
             outcome=outcome,
             findings=tuple(findings),
             result={"files": files},
             heals=bool(live) and outcome_of(live) in {Outcome.FAIL, Outcome.ERROR},
-            redo_from=again[0] if again and outcome is Outcome.ERROR else "",
+            redo_from=_again(run, step) if outcome is Outcome.ERROR else "",
         )
+
+
+def _again(run: Run[P], step: Step) -> str:
+    """The key of the step from which a judge measures anew; empty where it names none."""
+    return next((each.key for each in run.plan.steps if each.name == step.args.get("again")), "")
 
 
 def _proven(run: Run[P], step: Step, known: StepRecord) -> Findings:

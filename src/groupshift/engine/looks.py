@@ -139,7 +139,7 @@ def _pass(run: Run[P], step: Step, record: StepRecord | None, checked: Checked, 
     known = record or run.put(step, StepState.DONE, {}, {})
     done = run.put(step, StepState.DONE, known.intent, {**known.result, **checked.result})
     body = checked_data(checked)
-    if step.kind == JUDGE:
+    if step.kind == JUDGE and run.plan.gate_of(step) is not None:
         body["parts"] = {name: dict(items) for name, items in current(run).items()}
     words, run.words = tuple(run.words), []
     run.asked.pop(step.key, None)
