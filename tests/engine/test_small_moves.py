@@ -705,3 +705,18 @@ def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays
     kinds = [each.kind for each in stage.runs.events(stage.run)]
     assert kinds[-2:] == [EventKind.SEALED, EventKind.STOPPED]
     assert stage.state is RunState.ROLLING_BACK
+
+
+def test_what_a_rollback_finds_can_be_accepted_where_the_plan_says_so() -> None:
+    """It stops all the same, and the end is red."""
+    undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
+    stage = Stage(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
+    stage.drive()
+    begin_roll_back(stage.claim(), "start")
+    stopped = stage.drive()
+    assert isinstance(stopped, Stopped)
+    assert not stopped.waits
+    assert "--accept 'back 01 p/do'" in stopped.checked.detail
+    ended = stage.drive(accept="back 01 p/do")
+    assert isinstance(ended, Ended)
+    assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)

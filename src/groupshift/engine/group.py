@@ -293,7 +293,8 @@ class Around:
     """How an act is measured. ``base_before`` and ``base_after`` name the snapshots that its own are compared
     with (empty: its own one before it). ``members`` are the places and kinds that change (None: none does),
     ``since_base`` those since ``base_after`` where that is another snapshot. ``restores``: what is compared
-    after it is to be as before the run. ``decides``: the judge before it decides; else it is evidence only.
+    after it is to be as before the run. ``decides``: the judge before it decides; else, in a rollback, it is
+    evidence only, and what the judge behind it finds may be accepted: members must not stay stopped.
     ``patience_s``: how long a snapshot waits for calm, and a failed rule may heal."""
 
     patience_s: int
@@ -310,6 +311,7 @@ def measured(act: Step, around: Around) -> tuple[Step, ...]:
     before, after = (_moment(act, around, each) for each in Moment)
     if not around.decides:
         before = (*before[:-1], replace(before[-1], on_difference=OnDifference.EVIDENCE))
+        after = (*after[:-1], replace(after[-1], on_difference=OnDifference.ACCEPTABLE))
     return (*before, act, *after)
 
 

@@ -78,7 +78,8 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
     said = "; ".join(checked.sentences)
     detail = f"{said}; correct that, or accept it with: groupshift continue {run.name} --accept '{step.key}'"
     if step.on_difference in {OnDifference.ACCEPTABLE, OnDifference.ASKED}:
-        waits = run.move.on_fail is not OnFail.STOP or step.on_difference is OnDifference.ASKED
+        stops = run.move.on_fail is OnFail.STOP or run.going_back
+        waits = not stops or step.on_difference is OnDifference.ASKED
         return replace(checked, outcome=Outcome.PERSON if waits else checked.outcome, detail=detail)
     return replace(checked, only_rollback_helps=True, detail=detail)
 
