@@ -9,12 +9,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import pytest
 
@@ -180,12 +181,16 @@ class Moved:
         return f"{case.name}: ms without an owner {each}, all at once {list(self.account.all_unowned_ms)}"
 
 
-def move(case: Case, bootstrap: str, folder: Path) -> Moved:
+Opens = Callable[[ProtocolFleet, Path], AbstractContextManager[Any]]
+"""Opens the bench of a fleet: of the former engine, or of the one engine."""
+
+
+def move(case: Case, bootstrap: str, folder: Path, opens: Opens = bench_of) -> Moved:
     """Start the fleet of the case at a broker, assess, move it, and end it.
 
     Offsets and the type of the group are looked at when the move begins, after each stage, and in the end."""
     options = case.options()
-    with fleet_at(bootstrap, folder, options) as fleet, bench_of(fleet, folder) as bench:
+    with fleet_at(bootstrap, folder, options) as fleet, opens(fleet, folder) as bench:
         fleet.await_group(lambda found: len(found.members) == len(options.clients), "has all members")
         fleet.await_written(20)
         refused = refused_beforehand(bench) if case.refused else ()
@@ -323,7 +328,7 @@ def brokers(folder: Path) -> Iterator[Brokers]:
 
 @contextmanager
 def moves(
-    cases: Sequence[Case], at: Brokers, folder: Path, at_once: int
+    cases: Sequence[Case], at: Brokers, folder: Path, at_once: int, opens: Opens = bench_of
 ) -> Iterator[dict[str, Future[Moved]]]:
     """The moves of these cases by their names, under way in their order, ``at_once`` at a time; those that
     have not begun when the block ends never do."""
@@ -331,7 +336,7 @@ def moves(
     def moved(case: Case) -> Moved:
         place = folder / case.name
         place.mkdir()
-        return move(case, at.at(case.release), place)
+        return move(case, at.at(case.release), place, opens)
 
     pool = ThreadPoolExecutor(at_once)
     try:

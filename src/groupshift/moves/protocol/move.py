@@ -76,8 +76,8 @@ class ProtocolMove(Move[ProtocolPorts]):
         self, run: Run[ProtocolPorts], begun: Mapping[str, StepRecord], facts: LiveGroup, to: str
     ) -> Plan:
         """See `Move`. There is one way back only."""
-        del to
-        return plans.roll_back_plan(run.there, begun, len(run.rollbacks()) + 1, facts.terms)
+        del begun, to
+        return plans.roll_back_plan(run.there, run.records, len(run.rollbacks()) + 1, facts.terms)
 
     def watch(self, run: Run[ProtocolPorts]) -> Checked:
         """Ask whether the group has settled: of the wanted type, all members on its epochs."""

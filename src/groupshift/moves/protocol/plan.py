@@ -148,12 +148,19 @@ def _undo(phase: StageName, members: Mapping[str, Any], terms: GroupTerms) -> St
     return _replace(_UNDONE_BY[phase], back, terms)
 
 
-def roll_back_plan(there: Plan, begun: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
-    """Return the inverses of the acts that were begun, last one first; canary and roll are one. The last one
-    is compared with the group as it was before the run."""
-    acts = [each for each in there.steps if each.kind == REPLACE_MEMBERS and each.key in begun]
+def roll_back_plan(there: Plan, records: Mapping[str, StepRecord], number: int, terms: GroupTerms) -> Plan:
+    """Return the inverses of the acts that ``records`` has, last one first; canary and roll are one. The last
+    one is compared with the group as it was before the run. An inverse behind which an earlier rollback began
+    the next one is left out: nothing that it led to is there any more."""
+    acts = [
+        each
+        for each in there.steps
+        if each.kind == REPLACE_MEMBERS and each.key in records and not records[each.key].left_out
+    ]
     online = [each for each in acts if _UNDONE_BY[StageName(each.phase)] is StageName.UNDO_MEMBERS]
     undone = [online] if online else [[each] for each in reversed(acts)]
+    while len(undone) > 1 and f"back {undone[1][0].key}" in records:
+        undone.pop(0)
     first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
     steps: list[Step] = []
     for place, together in enumerate(undone, 1):
