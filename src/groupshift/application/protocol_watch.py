@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from groupshift.domain.group_protocol import Kind, ProtocolView
 from groupshift.domain.partitions import TopicPartition
-from groupshift.domain.protocol.silence import UNANSWERED, MemberLook, MemberWatch
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.errors import Rejected, Transient
+from groupshift.moves.protocol.liveness_rules import UNANSWERED, MemberLook, MemberWatch
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots, ProtocolViews
 

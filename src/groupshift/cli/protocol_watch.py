@@ -17,8 +17,8 @@ from groupshift.cli.looking import looking
 from groupshift.cli.options import Group, Servers, SettingsFile, Timeout
 from groupshift.cli.terminal import Console, styled
 from groupshift.domain.foreign_text import json_text, visible
-from groupshift.domain.protocol.silence import UNANSWERED
 from groupshift.domain.verdict import Finding
+from groupshift.moves.protocol.liveness_rules import UNANSWERED
 
 For = Annotated[float, typer.Option("--for", help="Seconds to watch; 0: one look.", min=0)]
 Expect = Annotated[

@@ -9,8 +9,8 @@ from groupshift.domain.protocol.counts import COUNTED
 from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
 from groupshift.domain.protocol.settled import SETTLED
-from groupshift.domain.protocol.silence import WATCHED
-from groupshift.domain.protocol.text import BEGIN, END, markdown
+from groupshift.moves.protocol.liveness_rules import WATCHED
+from groupshift.moves.protocol.tables import BEGIN, END, markdown
 
 DOC = Path(__file__).resolve().parents[4] / "docs" / "protocol.md"
 
@@ -19,7 +19,7 @@ def test_the_documentation_shows_the_rows_in_force() -> None:
     """Made anew, the tables are the ones between the marks of docs/protocol.md."""
     text = DOC.read_text(encoding="utf-8")
     shown = text[text.index(BEGIN) : text.index(END) + len(END)]
-    assert shown == markdown(), "docs/protocol.md: run python -m groupshift.domain.protocol.text"
+    assert shown == markdown(), "docs/protocol.md: run python -m groupshift.moves.protocol.tables"
 
 
 def test_every_row_and_rule_is_there_without_a_blank() -> None:

@@ -1,4 +1,4 @@
-"""The tables of ``docs/protocol.md``: ``python -m groupshift.domain.protocol.text`` prints them."""
+"""The tables of ``docs/protocol.md``: ``python -m groupshift.moves.protocol.tables`` prints them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from groupshift.domain.protocol.preflight import RULES
 from groupshift.domain.protocol.remedies import REMEDIES
 from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
 from groupshift.domain.protocol.settled import SETTLED
-from groupshift.domain.protocol.silence import ANSWERED, UNANSWERED, WATCHED
+from groupshift.moves.protocol.liveness_rules import ANSWERED, UNANSWERED, WATCHED
 
-BEGIN = "<!-- protocol tables: made by groupshift.domain.protocol.text -->"
+BEGIN = "<!-- protocol tables: made by groupshift.moves.protocol.tables -->"
 END = "<!-- end of protocol tables -->"
 
 _TITLES = {
