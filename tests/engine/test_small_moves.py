@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from small_world import DO, UNDO, Act, Small, Stage, chooses, said
 from toy_world import Killed
 
 from groupshift.domain.reactions import Choice, OnFail
@@ -21,142 +20,26 @@ from groupshift.domain.run import (
     Step,
     StepRecord,
     StepState,
-    Target,
     WhenLate,
-    make_plan,
     make_rollback,
 )
 from groupshift.domain.verdict import Finding, Verdict
-from groupshift.engine.begin import begin, claim
+from groupshift.engine.begin import claim
 from groupshift.engine.gates import answer_of, differences
 from groupshift.engine.handlers import (
-    Approve,
     Compare,
     Excuses,
     Reading,
     Rehearse,
-    Series,
-    Soak,
     TakeSnapshot,
 )
-from groupshift.engine.move import Answer, Handler, Move, Question, Run, RunOptions, Standing, Tools
+from groupshift.engine.move import Answer, RunOptions, Standing
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
-from groupshift.errors import Broken, Conflict, Fenced, Rejected, Transient
+from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
-from groupshift_testing.clock import ManualClock
-from groupshift_testing.runs import MemoryRuns
-
-UNDO = Step(phase="p", kind="undo")
-DO = Step(phase="p", kind="do", undo=UNDO)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
-    """A request of nothing."""
-
-    name: str = "t"
-
-
-class Act(Handler[list[str]]):
-    """Writes its name into the list; looks what its script says, the last word again and again."""
-
-    def __init__(self, *looks: Checked, allowed: Callable[[], Checked] = lambda: PASSED) -> None:
-        self.looks, self._allowed = list(looks) or [PASSED], allowed
-        self.standing = Standing.AS_MET
-
-    def allowed(self, run, step):
-        """See `Handler`."""
-        return self._allowed()
-
-    def stands(self, run, step, record):
-        """See `Handler`."""
-        return self.standing
-
-    def intend(self, run, step):
-        """See `Handler`."""
-        return {"at": len(run.ports)}
-
-    def act(self, run, step, intent):
-        """See `Handler`."""
-        run.ports.append(step.kind)
-        return {"acts": run.ports.count(step.kind)}
-
-    def check(self, run, step, record):
-        """See `Handler`."""
-        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-
-
-class Small(Move[list[str]]):
-    """A move of these steps."""
-
-    name = "small"
-    scope = "group"
-    request = Nothing
-    ports = list
-    patience_s = 10
-
-    def __init__(self, *steps: Step, **handlers: Handler[list[str]]) -> None:
-        self.steps = steps
-        usual: dict[str, Handler[list[str]]] = {"do": Act(), "undo": Act(), "approve": Approve()}
-        self.handlers: Mapping[str, Handler[list[str]]] = {**usual, **handlers}
-
-    def target(self, ports, request):
-        """See `Move`."""
-        return Target(kind="group", name=request.name, within="c")
-
-    def look(self, ports, request):
-        """See `Move`."""
-        return tuple(ports)
-
-    def assess(self, request, facts):
-        """See `Move`."""
-        return ()
-
-    def plan(self, request, facts):
-        """See `Move`."""
-        return make_plan(self.steps)
-
-
-class Stage:
-    """One small move and its processes."""
-
-    def __init__(self, move: Small) -> None:
-        self.move, self.runs, self.clock, self.done = move, MemoryRuns(), ManualClock(), []
-        options = RunOptions(who="ann", holder="cli")
-        self.run = begin(move, self.tools(), self.done, Nothing(), options, execute=True).run
-
-    def tools(self, crash: Any = None) -> Tools:
-        """The tools of a process."""
-        return Tools(runs=self.runs, clock=self.clock, **({"crash": crash} if crash else {}))
-
-    def claim(self, crash: Any = None, **options: Any) -> Run[list[str]]:
-        """A process."""
-        made = RunOptions(**{"who": "ann", "holder": "cli", **options})
-        return claim(self.move, self.tools(crash), self.done, self.runs.find(self.run), made)
-
-    def drive(self, crash: Any = None, **options: Any) -> Any:
-        """A process, as far as it goes."""
-        return drive(self.claim(crash, **options))
-
-    @property
-    def state(self) -> RunState:
-        """Where the run stands."""
-        return self.runs.find(self.run).state
-
-
-def chooses(choice: Choice, who: str = "bob") -> Callable[[Any], Answer]:
-    """Somebody who always answers so."""
-    return lambda question: Answer(choice=choice, who=who, fingerprint=question.fingerprint)
-
-
-def said(outcome: Outcome, reason: str = "because", **more: Any) -> Checked:
-    """What a look came to."""
-    if outcome in {Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.ERROR}:
-        more["findings"] = (Finding(rule="S1", verdict=Verdict(outcome.value), reason=reason),)
-    return Checked(outcome=outcome, detail=reason, **more)
 
 
 def test_a_plan_without_an_approve_step_is_approved_by_who_runs_it() -> None:
@@ -569,154 +452,3 @@ def test_a_run_that_was_turned_since_it_was_read_is_not_driven_on() -> None:
     begin_roll_back(stage.claim(), "start")
     with pytest.raises(Conflict, match="was running and is rolling_back"):
         claim(stage.move, stage.tools(), stage.done, read, RunOptions(who="ann", holder="cli"))
-
-
-def test_what_heals_within_the_patience_is_no_failure() -> None:
-    """What lasts longer is one; an error likewise."""
-    heals = said(Outcome.FAIL, heals=True)
-    stage = Stage(Small(DO, do=Act(heals, said(Outcome.ERROR, heals=True), PASSED)))
-    assert isinstance(stage.drive(), Ended)
-    assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
-    stage = Stage(Small(DO, do=Act(heals)))
-    began = stage.clock.now_ms()
-    assert isinstance(stage.drive(), Ended)
-    assert (stage.state, stage.done) == (RunState.ROLLED_BACK, ["do", "undo"])
-    assert stage.clock.now_ms() - began >= stage.move.patience_s * 1000
-
-
-def test_an_approval_that_repeats_is_asked_by_each_claim_until_something_is_begun() -> None:
-    """Who comes back the day after sees anew what will happen; what was begun needs no second yes."""
-    gate = Step(phase="ask", kind="approve", subject="plan", repeat=True)
-    asked: list[str] = []
-
-    def decide(question: Question) -> Answer | None:
-        asked.append(question.gate)
-        return chooses(Choice.APPROVE)(question)
-
-    first = Step(phase="p", kind="look")
-    stage = Stage(Small(gate, first, DO, look=Act(said(Outcome.PERSON), PASSED), do=Act(said(Outcome.WAIT))))
-    for times in (1, 2, 2):
-        stage.drive(decide=decide)
-        assert len(asked) == times
-    assert stage.done.count("do") == 2
-
-
-def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:
-    """As a snapshot."""
-    hides = [Finding(rule="X01", verdict=Verdict.FAIL, reason="it rebalances")]
-    looks: list[int] = []
-
-    def calm(run, step):
-        looks.append(run.now())
-        return tuple(hides) if len(looks) < 3 else ()
-
-    gate = Step(phase="ask", kind="approve", subject="plan")
-    stage = Stage(Small(gate, DO, approve=Approve(calm)))
-    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
-    assert len(looks) == 3
-    stage = Stage(Small(gate, DO, approve=Approve(lambda *_: tuple(hides))))
-    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
-
-
-def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
-    """What a former process still started while the fence was raised is in it."""
-
-    class Fences(Small):
-        def fence(self, run, when):
-            run.ports += ["late"] if when == "rolling_back" else []
-
-        def roll_back_plan(self, run, begun, facts, to):
-            late = tuple(Step(phase="late", kind="undo", subject=each) for each in facts if each == "late")
-            return make_rollback(late, 1)
-
-    stage = Stage(Fences(DO))
-    stage.drive()
-    run = stage.claim()
-    assert begin_roll_back(run, "start")
-    assert [each.name for each in run.plan.steps] == ["late/undo late"]
-
-
-def test_a_job_that_failed_left_no_answer() -> None:
-    """It is submitted once more, and then somebody decides."""
-    jobs: list[str] = []
-
-    def submit(job: SparkJob) -> None:
-        jobs.append(job.output)
-        raise Transient("no executor")
-
-    class Proves(Act):
-        def act(self, run, step, intent):
-            return SparkJob(job="j", output=run.attempt(step))
-
-    stage = Stage(Small(DO, do=Proves(said(Outcome.ERROR))))
-    stopped = stage.drive(submit=submit, decide=chooses(Choice.STOP))
-    assert isinstance(stopped, Stopped)
-    assert len(set(jobs)) == 2
-
-
-def test_a_series_goes_on_until_time_and_number_are_enough() -> None:
-    """The next process goes on with what is there; its findings are there for a judge."""
-
-    def judged(run, step, samples):
-        verdict = Verdict.PASS if [each["at"] for each in samples] == [0, 4, 8] else Verdict.FAIL
-        return (Finding(rule="X01", verdict=verdict, reason=f"{len(samples)} samples"),)
-
-    def sample(run, step):
-        return {"at": (run.now() - began) // 1000}
-
-    args = {"seconds": 6, "every_s": 4, "samples": 3}
-    watch = Step(phase="p", kind="series", args=args, patience_s=60)
-    stage = Stage(Small(DO, watch, series=Series(sample, judged)))
-    began = stage.clock.now_ms()
-    assert isinstance(stage.drive(), Ended)
-    assert stage.runs.steps(stage.run)["02 p/series"].result["samples"] == 3
-    assert stage.state is RunState.MOVED
-
-
-def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
-    """A failure within it stays one, although a later look passes; what failed is there for a judge."""
-    args = {"seconds": 4, "every_s": 2, "heals_s": 3}
-
-    def soaks(*looks: Checked) -> Stage:
-        left = list(looks)
-        step = Step(phase="p", kind="soak", args=args, on_difference=OnDifference.EVIDENCE)
-        return Stage(Small(DO, step, soak=Soak(lambda *_: left.pop(0) if len(left) > 1 else left[0])))
-
-    for looks, failed in (
-        ((said(Outcome.FAIL, heals=True), PASSED), 0),
-        ((PASSED, said(Outcome.FAIL), PASSED), 1),
-        ((said(Outcome.FAIL, heals=True),), 1),
-    ):
-        stage = soaks(*looks)
-        assert isinstance(stage.drive(), Ended)
-        assert len(stage.runs.steps(stage.run)["02 p/soak"].result["findings"]) == failed
-
-
-def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays_open() -> None:
-    """Somebody will look at it."""
-    sealed: list[RunState] = []
-    stage = Stage(Small(DO, undo=Act(said(Outcome.FAIL))))
-    stage.drive()
-    run = stage.claim()
-    run.tools = replace(run.tools, seal=lambda _run, state: sealed.append(state) or {"sha256": "ab"})
-    begin_roll_back(run, "start")
-    assert isinstance(drive(run), Stopped)
-    assert sealed == [RunState.ROLLING_BACK]
-    kinds = [each.kind for each in stage.runs.events(stage.run)]
-    assert kinds[-2:] == [EventKind.SEALED, EventKind.STOPPED]
-    assert stage.state is RunState.ROLLING_BACK
-
-
-def test_what_a_rollback_finds_can_be_accepted_where_the_plan_says_so() -> None:
-    """It stops all the same, and the end is red."""
-    undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
-    stage = Stage(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
-    stage.drive()
-    begin_roll_back(stage.claim(), "start")
-    stopped = stage.drive()
-    assert isinstance(stopped, Stopped)
-    assert not stopped.waits
-    assert "--accept 'back 01 p/do'" in stopped.checked.detail
-    ended = stage.drive(accept="back 01 p/do")
-    assert isinstance(ended, Ended)
-    assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)

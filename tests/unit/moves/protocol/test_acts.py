@@ -12,6 +12,7 @@ from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.errors import Conflict, Fenced, Rejected
+from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Change
 from groupshift.ports.runs import EventKind
@@ -120,6 +121,7 @@ def test_a_process_that_wakes_after_a_rollback_can_start_nothing_more(group: Pro
     name = killed(group, CANARY, canary_only=True)
     asleep = group.runs.held(name)
     assert asleep is not None
+    assert group.runs.find(name).move == ProtocolMove.name
     group.roll_back(name, take_over=True)
     woken = Change(
         change_id=f"{name}:canary",

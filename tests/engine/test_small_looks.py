@@ -1,0 +1,182 @@
+"""What heals, what is measured anew, and what people see of a rollback: small moves again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from small_world import DO, UNDO, Act, Small, Stage, chooses, said
+
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import (
+    PASSED,
+    Checked,
+    OnDifference,
+    Outcome,
+    RunState,
+    SparkJob,
+    Step,
+    make_rollback,
+)
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.handlers import (
+    Approve,
+    Series,
+    Soak,
+)
+from groupshift.engine.move import Answer, Question
+from groupshift.engine.progress import Ended, Stopped
+from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.run import drive
+from groupshift.errors import Transient
+from groupshift.ports.runs import EventKind
+
+
+def test_what_heals_within_the_patience_is_no_failure() -> None:
+    """What lasts longer is one; an error likewise."""
+    heals = said(Outcome.FAIL, heals=True)
+    stage = Stage(Small(DO, do=Act(heals, said(Outcome.ERROR, heals=True), PASSED)))
+    assert isinstance(stage.drive(), Ended)
+    assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
+    stage = Stage(Small(DO, do=Act(heals)))
+    began = stage.clock.now_ms()
+    assert isinstance(stage.drive(), Ended)
+    assert (stage.state, stage.done) == (RunState.ROLLED_BACK, ["do", "undo"])
+    assert stage.clock.now_ms() - began >= stage.move.patience_s * 1000
+
+
+def test_an_approval_that_repeats_is_asked_by_each_claim_until_something_is_begun() -> None:
+    """Who comes back the day after sees anew what will happen; what was begun needs no second yes."""
+    gate = Step(phase="ask", kind="approve", subject="plan", repeat=True)
+    asked: list[str] = []
+
+    def decide(question: Question) -> Answer | None:
+        asked.append(question.gate)
+        return chooses(Choice.APPROVE)(question)
+
+    first = Step(phase="p", kind="look")
+    stage = Stage(Small(gate, first, DO, look=Act(said(Outcome.PERSON), PASSED), do=Act(said(Outcome.WAIT))))
+    for times in (1, 2, 2):
+        stage.drive(decide=decide)
+        assert len(asked) == times
+    assert stage.done.count("do") == 2
+
+
+def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:
+    """As a snapshot."""
+    hides = [Finding(rule="X01", verdict=Verdict.FAIL, reason="it rebalances")]
+    looks: list[int] = []
+
+    def calm(run, step):
+        looks.append(run.now())
+        return tuple(hides) if len(looks) < 3 else ()
+
+    gate = Step(phase="ask", kind="approve", subject="plan")
+    stage = Stage(Small(gate, DO, approve=Approve(calm)))
+    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
+    assert len(looks) == 3
+    stage = Stage(Small(gate, DO, approve=Approve(lambda *_: tuple(hides))))
+    assert isinstance(stage.drive(decide=chooses(Choice.APPROVE)), Ended)
+
+
+def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
+    """What a former process still started while the fence was raised is in it."""
+
+    class Fences(Small):
+        def fence(self, run, when):
+            run.ports += ["late"] if when == "rolling_back" else []
+
+        def roll_back_plan(self, run, begun, facts, to):
+            late = tuple(Step(phase="late", kind="undo", subject=each) for each in facts if each == "late")
+            return make_rollback(late, 1)
+
+    stage = Stage(Fences(DO))
+    stage.drive()
+    run = stage.claim()
+    assert begin_roll_back(run, "start")
+    assert [each.name for each in run.plan.steps] == ["late/undo late"]
+
+
+def test_a_job_that_failed_left_no_answer() -> None:
+    """It is submitted once more, and then somebody decides."""
+    jobs: list[str] = []
+
+    def submit(job: SparkJob) -> None:
+        jobs.append(job.output)
+        raise Transient("no executor")
+
+    class Proves(Act):
+        def act(self, run, step, intent):
+            return SparkJob(job="j", output=run.attempt(step))
+
+    stage = Stage(Small(DO, do=Proves(said(Outcome.ERROR))))
+    stopped = stage.drive(submit=submit, decide=chooses(Choice.STOP))
+    assert isinstance(stopped, Stopped)
+    assert len(set(jobs)) == 2
+
+
+def test_a_series_goes_on_until_time_and_number_are_enough() -> None:
+    """The next process goes on with what is there; its findings are there for a judge."""
+
+    def judged(run, step, samples):
+        verdict = Verdict.PASS if [each["at"] for each in samples] == [0, 4, 8] else Verdict.FAIL
+        return (Finding(rule="X01", verdict=verdict, reason=f"{len(samples)} samples"),)
+
+    def sample(run, step):
+        return {"at": (run.now() - began) // 1000}
+
+    args = {"seconds": 6, "every_s": 4, "samples": 3}
+    watch = Step(phase="p", kind="series", args=args, patience_s=60)
+    stage = Stage(Small(DO, watch, series=Series(sample, judged)))
+    began = stage.clock.now_ms()
+    assert isinstance(stage.drive(), Ended)
+    assert stage.runs.steps(stage.run)["02 p/series"].result["samples"] == 3
+    assert stage.state is RunState.MOVED
+
+
+def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
+    """A failure within it stays one, although a later look passes; what failed is there for a judge."""
+    args = {"seconds": 4, "every_s": 2, "heals_s": 3}
+
+    def soaks(*looks: Checked) -> Stage:
+        left = list(looks)
+        step = Step(phase="p", kind="soak", args=args, on_difference=OnDifference.EVIDENCE)
+        return Stage(Small(DO, step, soak=Soak(lambda *_: left.pop(0) if len(left) > 1 else left[0])))
+
+    for looks, failed in (
+        ((said(Outcome.FAIL, heals=True), PASSED), 0),
+        ((PASSED, said(Outcome.FAIL), PASSED), 1),
+        ((said(Outcome.FAIL, heals=True),), 1),
+    ):
+        stage = soaks(*looks)
+        assert isinstance(stage.drive(), Ended)
+        assert len(stage.runs.steps(stage.run)["02 p/soak"].result["findings"]) == failed
+
+
+def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays_open() -> None:
+    """Somebody will look at it."""
+    sealed: list[RunState] = []
+    stage = Stage(Small(DO, undo=Act(said(Outcome.FAIL))))
+    stage.drive()
+    run = stage.claim()
+    run.tools = replace(run.tools, seal=lambda _run, state: sealed.append(state) or {"sha256": "ab"})
+    begin_roll_back(run, "start")
+    assert isinstance(drive(run), Stopped)
+    assert sealed == [RunState.ROLLING_BACK]
+    kinds = [each.kind for each in stage.runs.events(stage.run)]
+    assert kinds[-2:] == [EventKind.SEALED, EventKind.STOPPED]
+    assert stage.state is RunState.ROLLING_BACK
+
+
+def test_what_a_rollback_finds_can_be_accepted_where_the_plan_says_so() -> None:
+    """It stops all the same, and the end is red."""
+    undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
+    stage = Stage(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
+    stage.drive()
+    begin_roll_back(stage.claim(), "start")
+    stopped = stage.drive()
+    assert isinstance(stopped, Stopped)
+    assert not stopped.waits
+    assert "--accept 'back 01 p/do'" in stopped.checked.detail
+    ended = stage.drive(accept="back 01 p/do")
+    assert isinstance(ended, Ended)
+    assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
