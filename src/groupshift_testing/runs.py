@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from groupshift.domain.modes import taken_over
-from groupshift.domain.run import Json, StepRecord, Target, canonical, require_transition
+from groupshift.domain.run import Json, RunState, StepRecord, Target, canonical, require_transition
 from groupshift.errors import Conflict, Fenced, Rejected
 from groupshift.ports.runs import UNHELD, Claim, Entry, Event, EventKind, NewEvent, RunRecord
 
@@ -53,12 +53,21 @@ class MemoryRuns:
         """See the port."""
         return tuple(each for each in self.recent(len(self._runs)) if each.target == target)
 
-    def recent(self, limit: int, *, move: str = "", open_only: bool = False) -> tuple[RunRecord, ...]:
+    def recent(
+        self,
+        limit: int,
+        *,
+        move: str = "",
+        target: str = "",
+        open_only: bool = False,
+        previews: bool = True,
+    ) -> tuple[RunRecord, ...]:
         """See the port."""
         found = (
             each
             for each in self._runs.values()
-            if move in {"", each.move} and (each.state.is_open or not open_only)
+            if move in {"", each.move} and target in {"", each.target.name}
+            if (each.state.is_open or not open_only) and (previews or each.state is not RunState.PREVIEW)
         )
         return tuple(sorted(found, key=lambda r: (r.created_at_ms, r.run), reverse=True)[:limit])
 

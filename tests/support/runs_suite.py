@@ -220,3 +220,14 @@ def test_lists_are_newest_first_and_of_one_moment_by_code_points(runs: Runs) -> 
     assert [each.run for each in runs.recent(2)] == ["new", "ä"]
     assert [each.run for each in runs.recent(9, open_only=True)] == ["ä", "a", "B"]
     assert [each.run for each in runs.recent(9, move="other")] == ["new"]
+    assert [each.run for each in runs.recent(9, target="ä")] == ["ä"]
+    assert [each.run for each in runs.recent(9, target="ä", move="other")] == []
+
+
+def test_u05_previews_push_no_run_out_of_a_list(runs: Runs) -> None:
+    """They are asked for, or they do not count."""
+    runs.create(run_record("old", state=RunState.MOVED))
+    for number in range(3):
+        runs.create(run_record(f"p{number}", state=RunState.PREVIEW, created_at_ms=2 + number))
+    assert [each.run for each in runs.recent(2)] == ["p2", "p1"]
+    assert [each.run for each in runs.recent(2, previews=False)] == ["old"]

@@ -127,11 +127,19 @@ class SqlRuns:
         """See the port."""
         return tuple(map(_run, self._database.rows(_statement("list_of_target"), **_target(target))))
 
-    def recent(self, limit: int, *, move: str = "", open_only: bool = False) -> tuple[RunRecord, ...]:
+    def recent(
+        self,
+        limit: int,
+        *,
+        move: str = "",
+        target: str = "",
+        open_only: bool = False,
+        previews: bool = True,
+    ) -> tuple[RunRecord, ...]:
         """See the port."""
         name = "list_recent.postgresql" if self._database.postgresql else "list_recent.sqlite"
-        asked = {"limit": limit, "move": move, "open_only": int(open_only)}
-        return tuple(map(_run, self._database.rows(_statement(name), **asked)))
+        asked = {"move": move, "target": target, "open_only": int(open_only), "previews": int(previews)}
+        return tuple(map(_run, self._database.rows(_statement(name), limit=limit, **asked)))
 
     def claim(self, run: str, holder: str, at_ms: int, *, anew: bool, take_over: bool = False) -> int:
         """See the port."""
