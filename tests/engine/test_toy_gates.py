@@ -15,9 +15,9 @@ from groupshift.engine.gates import answer
 from groupshift.engine.move import Answer
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Stopped, Waits
 from groupshift.engine.roll_back import begin_roll_back
-from groupshift.engine.run import advance, drive
+from groupshift.engine.run import advance, drive, leave
 from groupshift.engine.status import status_of
-from groupshift.errors import Conflict, Rejected, Void
+from groupshift.errors import Conflict, Fenced, Rejected, Void
 from groupshift.ports.runs import EventKind
 
 
@@ -197,6 +197,46 @@ def test_a_terminal_waits_for_a_person_as_for_anything_else(world: World) -> Non
     run = world.begin().run
     world.clock.on_sleep.append(lambda _s: world.target.write("plugged", "yes"))
     assert isinstance(world.drive(run, waits_for_people=True), Ended)
+
+
+def test_a_terminal_does_not_wait_for_a_word_that_only_the_next_process_can_say(world: World) -> None:
+    """It stops at once, with the command that says it."""
+    run = world.begin().run
+    world.target.write("scratch", "yes")
+    before = world.clock.now_ms()
+    stopped = world.drive(run, waits_for_people=True, patience_s=900)
+    assert isinstance(stopped, Stopped)
+    assert stopped.waits
+    assert "--accept '14 go/clean'" in stopped.checked.detail
+    assert world.clock.now_ms() - before < 900_000
+    assert isinstance(world.drive(run, waits_for_people=True, accept="14 go/clean"), Ended)
+
+
+def test_a_process_that_is_interrupted_leaves_the_run_to_the_next_one(world: World) -> None:
+    """Nobody has to take over what somebody left by himself."""
+    run = world.begin().run
+    world.plugs = False
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    world.clock.on_sleep.append(interrupted)
+    claimed = world.claim(run, holder="first", waits_for_people=True)
+    with pytest.raises(KeyboardInterrupt):
+        drive(claimed)
+    assert "a person has to write yes into plugged" in world.told
+    with pytest.raises(Fenced):
+        world.claim(run, holder="second")
+    leave(claimed, "interrupted at the keyboard")
+    status = status_of(world.runs, run)
+    assert (status.stopped, status.waits_for) == (True, "interrupted at the keyboard")
+    assert status.waits_at == "08 people/ask_person"
+    world.clock.on_sleep.clear()
+    world.plugs = True
+    assert isinstance(world.drive(run, holder="second"), Ended)
+    claimed = world.claim(run, holder="first")
+    leave(claimed, "too late")
+    assert EventKind.STOPPED not in world.kinds(run)[-2:], "a run that is over is left alone"
 
 
 def test_a_difference_is_accepted_exactly_as_it_was_shown(world: World) -> None:

@@ -121,4 +121,4 @@ def _following(run: Run[P], state: RunState) -> str:
         case RunState.PREVIEW | RunState.REJECTED | RunState.ROLLED_BACK:
             return f"groupshift report {run.name}"
         case _:
-            return f"groupshift continue {run.name}"
+            return f"groupshift continue {run.name} --execute"

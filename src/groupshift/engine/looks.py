@@ -76,7 +76,8 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
         result = {**checked.result, "accepted_by": run.options.who}
         return replace(checked, outcome=Outcome.PASS, result=result)
     said = "; ".join(checked.sentences)
-    detail = f"{said}; correct that, or accept it with: groupshift continue {run.name} --accept '{step.key}'"
+    accepting = f"groupshift continue {run.name} --accept '{step.key}' --execute"
+    detail = f"{said}; correct that, or accept it with: {accepting}"
     if step.on_difference in {OnDifference.ACCEPTABLE, OnDifference.ASKED}:
         stops = run.move.on_fail is OnFail.STOP or run.going_back
         waits = not stops or step.on_difference is OnDifference.ASKED
@@ -110,7 +111,8 @@ def react(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) 
 
 def _response(run: Run[P], step: Step, checked: Checked) -> Response:
     outcome = checked.outcome
-    if outcome is Outcome.PERSON and run.options.waits_for_people and step.kind != APPROVE:
+    needs_word = step.kind == APPROVE or step.key in run.asked
+    if outcome is Outcome.PERSON and run.options.waits_for_people and not needs_word:
         outcome = Outcome.WAIT
     retried = outcome is Outcome.ERROR and _errors(run, step) > 0
     late = step.when_late if outcome is Outcome.WAIT and not run.patient(step, "settled") else None

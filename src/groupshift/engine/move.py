@@ -63,9 +63,13 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What somebody is asked at a gate or in a review: ``gate`` is the step's key, ``fingerprint`` names what
-    was shown (an answer has to name it), ``changes`` made an earlier answer void, ``ahead`` are the steps
-    that a yes lets happen."""
+    """What somebody is asked at a gate or in a review: ``gate`` is the step's key and ``does`` its words,
+    ``fingerprint`` names what was shown (an answer has to name it), ``changes`` made an earlier answer void.
+
+    ``ahead`` are the steps that a yes lets happen, ``later`` says what is asked next (empty: nothing).
+    ``findings`` are of this look, else those of the plan; ``judged`` are of the last judgement. ``state`` is
+    the run's, and ``optional`` and ``frees`` say what a no does: the steps are left out, or the run
+    ends and its target is free."""
 
     run: str
     gate: str
@@ -78,6 +82,12 @@ class Question:
     detail: str = ""
     pause: str = ""
     shown: tuple[Section, ...] = ()
+    does: str = ""
+    later: str = ""
+    judged: Findings = ()
+    state: RunState = RunState.RUNNING
+    optional: bool = False
+    frees: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +114,8 @@ class RunOptions:
     ``holder`` names the claim, ``who`` answers and accepts, ``requester`` asked for the run (empty: ``who``).
     ``accept`` is the key of the one step whose findings are accepted. ``phases`` are those that this process
     does (None: all); it pauses before the first other one. ``patience_s`` above 0 goes before that of steps.
-    ``waits_for_people``: an instruction is waited for as long as for anything else. ``direction`` refuses a
+    ``waits_for_people``: an instruction is waited for as long as for anything else, but not what somebody has
+    to say or accept: only the next process can. ``direction`` refuses a
     run that goes the other way. ``submit`` runs a Spark job to its end (None: the caller does that),
     ``decide`` answers a question (None: nobody is there)."""
 

@@ -23,7 +23,7 @@ from groupshift.domain.run import (
 from groupshift.engine.closing import closing_of, end
 from groupshift.engine.gates import answer, outdated, void
 from groupshift.engine.looks import asked, look, react
-from groupshift.engine.move import Run, Standing, changes, handler_of
+from groupshift.engine.move import Run, Standing, changes, checked_data, handler_of
 from groupshift.engine.progress import Asks, Ended, Moved, Paused, Progress, Waits
 from groupshift.engine.transitions import leave_out, make_act, redo, stop, stopped_event
 from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient, Void
@@ -59,7 +59,8 @@ def drive(run: Run[P]) -> Progress:
                 _submit(run, progress.step, job)
             case Moved():
                 pass
-            case Waits():
+            case Waits(step=step, checked=checked):
+                run.options.tell(step, checked.detail or "; ".join(checked.sentences) or "waits")
                 run.tools.clock.sleep(run.options.every_s)
             case Asks():
                 tries -= 1
@@ -97,6 +98,16 @@ def _put_to_somebody(run: Run[P], asks: Asks, *, last: bool) -> Progress | None:
         if last:
             raise
     return None
+
+
+def leave(run: Run[P], why: str) -> None:
+    """Journal that this process stops by itself although the run is not over: the next one goes on without
+    taking it over. Raises `Fenced` when another claim has the run."""
+    if not run.refresh().state.is_open:
+        return
+    steps = [each.step for each in run.events() if each.step and each.token == run.token]
+    body = checked_data(Checked(outcome=Outcome.WAIT, detail=why))
+    run.write(NewEvent(kind=EventKind.STOPPED, step=steps[-1] if steps else "", body=body))
 
 
 def advance(run: Run[P]) -> Progress:
