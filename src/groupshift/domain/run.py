@@ -23,6 +23,8 @@ PLAN_VERSION = 1
 APPROVE = "approve"
 """The kind of steps that ask for an approval; with `JUDGE` the only one that the engine knows by name."""
 JUDGE = "judge"
+CHECKS = "checks"
+"""The name in `Plan.about` under which a plan has the findings that were asked for it (`findings_data`)."""
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 _PLAN_BYTES = 64 * 1024 * 1024
 

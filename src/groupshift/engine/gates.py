@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import TypeVar
 
 from groupshift.domain.reactions import Choice
-from groupshift.domain.run import APPROVE, Checked, RunState, Step, StepState, canonical
+from groupshift.domain.run import (
+    APPROVE,
+    CHECKS,
+    Checked,
+    RunState,
+    Step,
+    StepState,
+    canonical,
+    findings_from,
+)
 from groupshift.engine.closing import end
 from groupshift.engine.move import Answer, Aspects, Question, Run, changes, handler_of
 from groupshift.errors import Conflict, GroupshiftError, Rejected, Void
@@ -82,6 +91,9 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
         raise Conflict(f"gate {gate.key} of run {run.name} was never shown; run it again")
     ahead = covered(run, gate)
     lost = [each for each in run.events(gate.key) if each.kind is EventKind.VOIDED]
+    keys = [each.key for each in run.plan.steps]
+    later = [e for e in run.plan.steps if e.kind == APPROVE and keys.index(e.key) > keys.index(gate.key)]
+    judged = [e for e in run.events() if e.kind is EventKind.JUDGED and e.step in keys]
     return Question(
         run=run.name,
         gate=gate.key,
@@ -90,10 +102,16 @@ def question_of(run: Run[P], gate: Step, checked: Checked) -> Question:
         plan_hash=run.plan.hash,
         ahead=ahead,
         changes=tuple(lost[-1].body["changes"]) if lost else (),
-        findings=checked.findings,
+        findings=checked.findings or findings_from(run.plan.about.get(CHECKS, ())),
         detail=checked.detail,
         pause=run.move.pause(run.plan, ahead),
         shown=tuple(run.move.shown(run, gate)),
+        does=gate.does or gate.name,
+        later=(later[0].does or later[0].name) if later else "",
+        judged=findings_from(judged[-1].body["findings"]) if judged else (),
+        state=run.record.state,
+        optional=gate.optional,
+        frees=run.move.stop_frees,
     )
 
 
