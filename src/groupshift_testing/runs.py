@@ -136,7 +136,8 @@ class MemoryRuns:
         if entry.token is not None and (latest is None or entry.token != latest.token):
             by = f"{taken_over('run', latest.holder, latest.at_ms)}; " if latest else ""
             raise Fenced(f"{by}token {entry.token} of run {run.run} is void: nothing more is done here")
-        if not run.state.is_open and entry.steps:
+        opens = entry.state is not None and entry.state.is_open
+        if not run.state.is_open and entry.steps and not opens:
             raise Conflict(f"run {run.run} is {run.state}: its steps do not change any more")
         free = not run.state.is_open and all(each.kind in UNHELD for each in entry.events)
         if entry.token is None and (entry.state or not free):

@@ -381,13 +381,14 @@ TRANSITIONS: Mapping[RunState, frozenset[RunState]] = {
     RunState.PLANNED: frozenset({RunState.APPROVED, RunState.REJECTED}),
     RunState.APPROVED: frozenset({RunState.RUNNING, RunState.REJECTED, RunState.MOVED}),
     RunState.RUNNING: frozenset({RunState.MOVED, RunState.FINALISED, RunState.ROLLING_BACK}),
-    RunState.MOVED: frozenset({RunState.FINALISED, RunState.ROLLING_BACK}),
+    RunState.MOVED: frozenset({RunState.RUNNING, RunState.FINALISED, RunState.ROLLING_BACK}),
     RunState.FINALISED: frozenset(),
     RunState.ROLLING_BACK: frozenset({RunState.ROLLED_BACK}),
     RunState.ROLLED_BACK: frozenset({RunState.ROLLING_BACK}),
     RunState.REJECTED: frozenset(),
 }
-"""From each state, where a run may go. What was taken back may be taken further back."""
+"""From each state, where a run may go. What was taken back may be taken further back; what moved runs again
+when its optional steps are to be made after all."""
 OPEN = frozenset({RunState.PLANNED, RunState.APPROVED, RunState.RUNNING, RunState.ROLLING_BACK})
 """States in which a run holds its target; the SQL of the journal names them, too."""
 

@@ -89,12 +89,17 @@ def _data(plan: Plan) -> Any:
     return {"version": 1, "steps": [each.as_json() for each in plan.steps], "about": dict(plan.about)}
 
 
-def _require_last(run: Run[P]) -> None:
-    later = [
+def acted_later(run: Run[P]) -> tuple[RunRecord, ...]:
+    """Return the later runs of the same target that changed something, newest first."""
+    return tuple(
         each
         for each in run.tools.runs.of_target(run.record.target)
         if each.created_at_ms > run.record.created_at_ms and each.state not in _NOTHING_DONE
-    ]
+    )
+
+
+def _require_last(run: Run[P]) -> None:
+    later = acted_later(run)
     if later:
         raise Rejected(
             f"run {run.name} was followed by {later[0].run} on the same {run.record.target}; roll that one "

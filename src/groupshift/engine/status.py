@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from groupshift.domain.run import Findings, Plan, Step, findings_from, plan_from
+from groupshift.domain.run import OPEN, Findings, Plan, Step, findings_from, plan_from
 from groupshift.engine.move import Run, Section
 from groupshift.ports.runs import Claim, Event, EventKind, RunRecord, Runs
 
@@ -31,7 +31,8 @@ class StepStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
     """A run and how far it is. ``waits_for`` says what it waits for or why it stopped, ``waits_at`` is the
-    key of that step; ``question`` is the gate that was shown and is not answered."""
+    key of that step; ``question`` is the gate that was shown and is not answered. ``verdict`` and ``reason``
+    are of its end, empty while it is open. Times are epoch ms."""
 
     run: str
     move: str
@@ -46,7 +47,16 @@ class RunStatus:
     waits_at: str = ""
     question: str = ""
     only_rollback_helps: bool = False
+    verdict: str = ""
+    reason: str = ""
+    created_at_ms: int = 0
+    updated_at_ms: int = 0
     following: str = ""
+
+    @property
+    def driven(self) -> bool:
+        """Whether a process has the run now, as far as the journal tells: one that was killed has it, too."""
+        return self.state in OPEN and bool(self.holder) and not self.stopped
 
 
 def status_of(runs: Runs, name: str) -> RunStatus:
@@ -57,6 +67,9 @@ def status_of(runs: Runs, name: str) -> RunStatus:
     last = next((each for each in reversed(events) if each.kind is EventKind.STOPPED), None)
     stopped = last if last is not None and held is not None and last.token == held.token else None
     helps = stopped is not None and bool(stopped.body["only_rollback_helps"])
+    closed = _closed(record, events)
+    driven = record.state.is_open and held is not None and not held.stopped
+    following = str(closed.get("next", "")) or _following(record, helps=helps, driven=driven)
     return RunStatus(
         run=name,
         move=record.move,
@@ -68,16 +81,31 @@ def status_of(runs: Runs, name: str) -> RunStatus:
         waits_at=stopped.step if stopped and record.state.is_open else "",
         question=_question(events) if record.state.is_open else "",
         only_rollback_helps=helps,
-        following=_following(record, helps=helps),
+        verdict=str(closed.get("verdict", "")),
+        reason=str(closed.get("reason", "")),
+        created_at_ms=record.created_at_ms,
+        updated_at_ms=record.updated_at_ms,
+        following=following,
         **_holding(held),
     )
 
 
 def statuses(
-    runs: Runs, *, limit: int = 20, move: str = "", open_only: bool = False
+    runs: Runs,
+    *,
+    limit: int = 20,
+    move: str = "",
+    target: str = "",
+    open_only: bool = False,
+    previews: bool = False,
 ) -> tuple[RunStatus, ...]:
-    """Return how far the latest runs are, newest first."""
-    return tuple(status_of(runs, each.run) for each in runs.recent(limit, move=move, open_only=open_only))
+    """Return how far runs are: the open ones, then the latest others, newest first, ``limit`` of each."""
+    named = {"move": move, "target": target}
+    found = list(runs.recent(limit, open_only=True, **named))
+    if not open_only:
+        latest = runs.recent(limit + len(found), previews=previews, **named)
+        found += [each for each in latest if not each.state.is_open][:limit]
+    return tuple(status_of(runs, each.run) for each in found)
 
 
 def report_of(run: Run[P]) -> tuple[Section, ...]:
@@ -85,9 +113,10 @@ def report_of(run: Run[P]) -> tuple[Section, ...]:
     "parts."""
     status = status_of(run.tools.runs, run.name)
     rows = tuple((each.key, each.does, each.left_out or each.state, each.outcome) for each in status.steps)
-    said = status.waits_for or f"run {run.name} of {status.target} is {status.state}"
+    said = status.reason or status.waits_for
+    sentences = (f"run {run.name} of {status.target} is {status.state}", *((said,) if said else ()))
     return (
-        Section(title="What became of it", sentences=(said, f"next: {status.following}")),
+        Section(title="What became of it", sentences=(*sentences, f"next: {status.following}")),
         Section(title="Steps", head=("step", "does", "state", "outcome"), rows=rows),
         Section(title="Decisions", head=("gate", "choice", "who"), rows=tuple(_decisions(run.events()))),
         *run.move.report(run),
@@ -143,7 +172,15 @@ def _decisions(events: Iterable[Event]) -> Iterable[tuple[str, str, str]]:
             yield "", f"roll back to {event.body['to']}", str(event.body["because"])
 
 
-def _following(record: RunRecord, *, helps: bool) -> str:
+def _closed(record: RunRecord, events: Iterable[Event]) -> Mapping[str, Any]:
+    """What was said at the end of the run, empty while it is open."""
+    words = [e.body for e in events if e.kind is EventKind.CLOSED and e.body["state"] == record.state.value]
+    return words[-1] if words and not record.state.is_open else {}
+
+
+def _following(record: RunRecord, *, helps: bool, driven: bool) -> str:
+    if driven:
+        return f"groupshift status {record.run} --watch"
     if helps:
         return f"groupshift roll-back {record.run} --execute"
     if record.state.is_open:

@@ -175,9 +175,9 @@ class Runs(Protocol):
 
         Raises, having written nothing:
             Fenced: the token is not the latest claim's.
-            Conflict: the state may not follow (`groupshift.domain.run.TRANSITIONS`); the run is closed and
-                the entry has steps, or has no token and events outside `UNHELD`; or it opens a closed run
-                while another one is in the way.
+            Conflict: the state may not follow (`groupshift.domain.run.TRANSITIONS`); the run is closed, is
+                not opened by the entry, and the entry has steps, or has no token and events outside `UNHELD`;
+                or it opens a closed run while another one is in the way.
         """
         ...
 
