@@ -37,6 +37,7 @@ from groupshift.bootstrap.connect import (
 )
 from groupshift.bootstrap.drivers import driver_of
 from groupshift.domain.modes import Isolation
+from groupshift.domain.requests import options_of
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
 from groupshift.engine.approvers import Approvers
@@ -175,6 +176,27 @@ OPENERS: Mapping[object, Opener] = {
     TopicExpansion: _closed(topic_expansion),
 }
 """How each port is opened, by its type."""
+
+
+def request_at(move: Move[Any], values: Mapping[str, Any], settings: Settings) -> Any:
+    """Return the request of these values; an option that names a setting and is not given gets its value.
+
+    Raises:
+        Rejected: a value cannot be used, one is missing, or the move names a setting that there is not.
+    """
+    filled = dict(values)
+    for each in options_of(move.request):
+        if each.setting and each.name not in filled:
+            filled[each.name] = _setting(settings, each.setting)
+    return move.request_from(filled)
+
+
+def _setting(settings: Settings, name: str) -> Any:
+    section, _, key = name.partition(".")
+    try:
+        return getattr(getattr(settings, section), key)
+    except AttributeError:
+        raise Rejected(f"the move names a setting {name!r}, which there is not; use its release") from None
 
 
 @contextmanager

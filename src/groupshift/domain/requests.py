@@ -48,7 +48,8 @@ class Option:
     ``name`` is the field's, ``flag`` how the command line spells it (``from_`` is ``--from``). ``many``: it
     is given any number of times, and the value is a tuple. ``choices`` are the values of a closed vocabulary,
     in their order. ``default`` is `REQUIRED` where it has to be given. ``minimum`` and ``maximum`` bound a
-    number (None: no bound); ``optional``: None is a value."""
+    number (None: no bound); ``optional``: None is a value. ``setting`` names the setting that is taken where
+    it is not given, such as ``fleet.driver`` (empty: none)."""
 
     name: str
     kind: Kind
@@ -59,6 +60,7 @@ class Option:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    setting: str = ""
 
     @property
     def flag(self) -> str:
@@ -72,10 +74,15 @@ class Option:
 
 
 def option(
-    text: str, *, default: Any = REQUIRED, minimum: float | None = None, maximum: float | None = None
+    text: str,
+    *,
+    default: Any = REQUIRED,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    setting: str = "",
 ) -> Any:
     """Return the dataclass field of an option; ``text`` is its help, one sentence."""
-    metadata = {"help": text, "minimum": minimum, "maximum": maximum}
+    metadata = {"help": text, "minimum": minimum, "maximum": maximum, "setting": setting}
     return field(metadata=metadata) if default is REQUIRED else field(default=default, metadata=metadata)
 
 
@@ -109,6 +116,7 @@ def _option(request: type, entry: Any, hint: Any) -> Option:
         choices=tuple(each.value for each in hint) if choice else (),
         minimum=entry.metadata.get("minimum"),
         maximum=entry.metadata.get("maximum"),
+        setting=entry.metadata.get("setting", ""),
     )
 
 

@@ -58,7 +58,8 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
     if rollback_of(run, to) is None:
         return run.record.state is RunState.ROLLING_BACK
     run.move.fence(run, "rolling_back")
-    plan = run.move.roll_back_plan(run, begun_of(run), _facts(run), to)
+    facts = run.move.look_back(run.ports, run.request)
+    plan = run.move.roll_back_plan(run, begun_of(run), facts, to)
     body = {"number": len(run.rollbacks()) + 1, "to": to, "because": because, "plan": _data(plan)}
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
     run.forget_plans()

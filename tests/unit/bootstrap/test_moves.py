@@ -5,14 +5,24 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from groupshift.bootstrap.moves import OPENERS, Place, journal, opened, request_of_job, tools_of
+from groupshift.bootstrap.moves import (
+    OPENERS,
+    Place,
+    journal,
+    opened,
+    request_at,
+    request_of_job,
+    tools_of,
+)
 from groupshift.domain.group_protocol import Protocol
+from groupshift.domain.requests import option, request_of
 from groupshift.domain.run import SparkJob
 from groupshift.errors import Rejected
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
@@ -149,3 +159,25 @@ def test_a_job_that_is_not_installed_is_refused(name: str) -> None:
     """A name is no path."""
     with pytest.raises(Rejected, match="no Spark job"):
         request_of_job(SparkJob(job=name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An option that a setting fills."""
+
+    driver: str = option("Who replaces members.", default="", setting="fleet.driver")
+
+
+def test_a_setting_is_taken_where_nothing_is_given(tmp_path: Path) -> None:
+    """So that the plan names it; what is given goes before it."""
+    move: Any = SimpleNamespace(name="mine", request=Asked, request_from=partial(request_of, Asked))
+    assert request_at(move, {}, place(tmp_path)) == Asked(driver="manual")
+    assert request_at(move, {"driver": "command"}, place(tmp_path)) == Asked(driver="command")
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Odd:
+        name: str = option("Odd.", default="", setting="fleet.colour")
+
+    odd: Any = SimpleNamespace(name="odd", request=Odd, request_from=partial(request_of, Odd))
+    with pytest.raises(Rejected, match=r"names a setting 'fleet\.colour', which there is not"):
+        request_at(odd, {}, place(tmp_path))

@@ -1,0 +1,125 @@
+"""The options of a move's request: as options of the command line, typed again, and as a table for docs.
+
+What they are comes from the request's dataclass alone (`groupshift.domain.requests`). Their values are
+checked there, too, so that one sentence names everything that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter
+from typing import Annotated, Any
+
+import typer
+
+from groupshift.domain.foreign_text import command
+from groupshift.domain.foreign_text import markdown as escaped
+from groupshift.domain.requests import Option, options_of
+from groupshift.engine.move import Move, request_data
+from groupshift.errors import Rejected
+
+_METAVARS: Mapping[str, str] = {"text": "TEXT", "integer": "INTEGER", "number": "NUMBER"}
+
+
+def parameters(move: Move[Any], shared: Iterable[Parameter]) -> tuple[Parameter, ...]:
+    """Return the parameters of a verb of this move: its request's options, then the ``shared`` ones.
+
+    None is the value of an option that was not given. Raises `Rejected` when an option has the name of a
+    shared one."""
+    later = tuple(shared)
+    flags = {flag for each in later for flag in _flags(each)}
+    found = options_of(move.request)
+    taken = [each.flag for each in found if each.flag in flags]
+    if taken:
+        raise Rejected(f"move {move.name} has options that every move has: {', '.join(taken)}; rename them")
+    return (*map(_parameter, found), *later)
+
+
+def _flags(parameter: Parameter) -> tuple[str, ...]:
+    info = parameter.annotation.__metadata__[0]
+    return tuple(each for each in (info.default, *(info.param_decls or ())) if isinstance(each, str)) or (
+        f"--{parameter.name.replace('_', '-')}",
+    )
+
+
+def _parameter(each: Option) -> Parameter:
+    kind: Any = bool | None if each.kind == "flag" else str | None
+    more: dict[str, Any] = {}
+    if each.kind != "flag":
+        more["metavar"] = "|".join(each.choices) or _METAVARS[each.kind]
+    if each.choices:
+        more["autocompletion"] = _completes(each.choices)
+    switch = f"{each.flag}/--no-{each.flag.removeprefix('--')}"
+    flag = switch if each.kind == "flag" and (each.optional or each.default is True) else each.flag
+    option = typer.Option(flag, help=help_of(each), show_default=False, **more)
+    annotation = Annotated[list[str] | None if each.many else kind, option]
+    return Parameter(each.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _completes(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    def completed(incomplete: str) -> list[str]:
+        return [each for each in choices if each.startswith(incomplete)]
+
+    return completed
+
+
+def help_of(each: Option) -> str:
+    """Return the help of an option with its bounds and its default."""
+    parts = [each.help or f"The {each.name.replace('_', ' ')}."]
+    if each.many:
+        parts.append("May be given several times.")
+    if each.minimum is not None or each.maximum is not None:
+        parts.append(f"{_bounds(each)}.")
+    default = default_of(each)
+    parts.append("Required." if each.required else f"Default: {default}." if default else "")
+    return " ".join(part for part in parts if part)
+
+
+def _bounds(each: Option) -> str:
+    if each.minimum is None:
+        return f"At most {each.maximum:g}"
+    return f"At least {each.minimum:g}" + ("" if each.maximum is None else f", at most {each.maximum:g}")
+
+
+def default_of(each: Option) -> str:
+    """Return what is taken where the option is not given, in words; empty: nothing."""
+    if each.setting:
+        return f"the setting {each.setting}"
+    if each.required or each.default in (None, "", ()) or each.default is False:
+        return ""
+    if each.many:
+        return ", ".join(map(str, each.default))
+    return "yes" if each.default is True else str(each.default)
+
+
+def values_of(move: Move[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the request's options that were given."""
+    names = [each.name for each in options_of(move.request)]
+    return {name: given[name] for name in names if given[name] is not None and given[name] != []}
+
+
+def asked_again(move: Move[Any], verb: str, request: Any) -> str:
+    """Return the command that asks for the same: all options that are not at their default."""
+    data, words = request_data(request), []
+    for each in options_of(move.request):
+        value = data[each.name]
+        usual = list(each.default) if each.many and not each.required else each.default
+        if value is None or value == usual:
+            continue
+        if each.kind == "flag":
+            words.append(each.flag if value else f"--no-{each.flag.removeprefix('--')}")
+            continue
+        for one in value if each.many else (value,):
+            words += [each.flag, str(one)]
+    return command("groupshift", move.name, verb, *words)
+
+
+def markdown(options: Iterable[Option]) -> str:
+    """Return a Markdown table of options: how each is spelled, what it is, its default."""
+    rows = [("option", "value", "what it is", "default"), ("---", "---", "---", "---")]
+    for each in options:
+        value = " ".join(each.choices) or {"flag": "yes or no", "text": "text"}.get(each.kind, "number")
+        default = "required" if each.required else escaped(default_of(each)) if default_of(each) else "-"
+        bounds = "" if each.minimum is None and each.maximum is None else f" {_bounds(each)}."
+        several = " May be given several times." if each.many else ""
+        rows.append((f"`{each.flag}`", escaped(value), escaped(f"{each.help}{bounds}{several}"), default))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
