@@ -116,7 +116,8 @@ class RunOptions:
     does (None: all); it pauses before the first other one. ``patience_s`` above 0 goes before that of steps.
     ``waits_for_people``: an instruction is waited for as long as for anything else, but not what somebody has
     to say or accept: only the next process can. ``direction`` refuses a
-    run that goes the other way. ``submit`` runs a Spark job to its end (None: the caller does that),
+    run that goes the other way. ``tell`` gets what goes on, ``instruct`` what a person has to do (None: told,
+    too). ``submit`` runs a Spark job to its end (None: the caller does that),
     ``decide`` answers a question (None: nobody is there)."""
 
     who: str
@@ -129,6 +130,7 @@ class RunOptions:
     waits_for_people: bool = False
     direction: Literal["", "forward", "back"] = ""
     tell: Callable[[Step, str], None] = _tell_nobody
+    instruct: Callable[[Step, str], None] | None = None
     submit: Callable[[SparkJob], None] | None = None
     decide: Callable[[Question], Answer | None] = _answers_nobody
 

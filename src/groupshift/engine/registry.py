@@ -39,10 +39,13 @@ def moves(found: Callable[[], Iterable[EntryPoint]] = _installed) -> dict[str, M
 
 
 def move_named(name: str, found: Callable[[], Iterable[EntryPoint]] = _installed) -> Move[Any]:
-    """Return a move. Raises `Rejected` where none of that name is installed, with those that are."""
-    known = moves(found)
+    """Return a move; another one that cannot be loaded is no trouble. Raises `Rejected` where none of that
+    name is installed, with those that are."""
+    entries = list(found())
+    known = moves(lambda: [each for each in entries if each.name == name])
     if name not in known:
-        raise Rejected(f"move {name!r} is not installed; there are: {', '.join(sorted(known)) or 'none'}")
+        names = ", ".join(sorted({each.name for each in entries}))
+        raise Rejected(f"move {name!r} is not installed; there are: {names or 'none'}")
     return known[name]
 
 

@@ -100,10 +100,9 @@ def statuses(
     previews: bool = False,
 ) -> tuple[RunStatus, ...]:
     """Return how far runs are: the open ones, then the latest others, newest first, ``limit`` of each."""
-    named = {"move": move, "target": target}
-    found = list(runs.recent(limit, open_only=True, **named))
+    found = list(runs.recent(limit, move=move, target=target, open_only=True))
     if not open_only:
-        latest = runs.recent(limit + len(found), previews=previews, **named)
+        latest = runs.recent(limit + len(found), move=move, target=target, previews=previews)
         found += [each for each in latest if not each.state.is_open][:limit]
     return tuple(status_of(runs, each.run) for each in found)
 

@@ -28,7 +28,7 @@ def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None =
     acted = run.put(step, StepState.ACTED, record.intent, result)
     run.write(NewEvent(kind=EventKind.ACTED, step=step.key, body=result), steps=(acted,))
     if isinstance(made, Instruction):
-        run.options.tell(step, made.text)
+        (run.options.instruct or run.options.tell)(step, made.text)
     return Moved(step=step, work=made if isinstance(made, Instruction | SparkJob) else None)
 
 
