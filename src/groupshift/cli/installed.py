@@ -19,19 +19,21 @@ ELSEWHERE = {"demo": "kafka-groupshift-sandbox", "sandbox": "kafka-groupshift-sa
 """The distribution of each command that is not in ``kafka-groupshift``."""
 
 
-def add_installed(app: typer.Typer) -> None:
-    """Add to ``app`` what is installed, sorted by name, and the hint for what is not."""
+def add_installed(app: typer.Typer, panel: str | None = None) -> None:
+    """Add to ``app`` (to a ``panel`` of its help) what is installed, sorted by name, and the hint for what
+    is not."""
     found = {each.name: each for each in entry_points(group=GROUP)}
     for name in sorted({*found, *ELSEWHERE}):
         loaded = _loaded(found[name]) if name in found else _missing(name, ELSEWHERE[name])
         if isinstance(loaded, typer.Typer):
-            app.add_typer(loaded, name=name)
+            app.add_typer(loaded, name=name, rich_help_panel=panel)
         else:
             hidden = name not in found
-            app.command(name, hidden=hidden, context_settings=_ANYTHING if hidden else None)(loaded)
+            context = ANYTHING if hidden else None
+            app.command(name, hidden=hidden, context_settings=context, rich_help_panel=panel)(loaded)
 
 
-_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
 def _loaded(entry: EntryPoint) -> Any:
@@ -40,14 +42,16 @@ def _loaded(entry: EntryPoint) -> Any:
         return entry.load()
     except Exception as error:  # noqa: BLE001 - somebody else's code
         why = f"command {entry.name} cannot be imported from {entry.value} ({type(error).__name__}: {error})"
-        return _refusal(f"{why}; install its distribution again")
+        return refusing(f"{why}; install its distribution again")
 
 
 def _missing(name: str, distribution: str) -> Callable[[typer.Context], None]:
-    return _refusal(f"groupshift {name} comes with {distribution}: pip install {distribution}")
+    return refusing(f"groupshift {name} comes with {distribution}: pip install {distribution}")
 
 
-def _refusal(sentence: str) -> Callable[[typer.Context], None]:
+def refusing(sentence: str) -> Callable[[typer.Context], None]:
+    """Return a command that says why it cannot be called."""
+
     def refuse(context: typer.Context) -> None:
         del context
         raise Rejected(sentence)

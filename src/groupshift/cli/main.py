@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from groupshift.errors import Broken, GroupshiftError
 
 NEEDS_TOOL = "this verb needs the extra 'tool': pip install 'kafka-groupshift[tool]'"
 
+UNREAD = 141
+"""Exit code where nobody reads what is printed, as a shell gives it (128 and SIGPIPE)."""
 _UNFORESEEN = (
     "an error that groupshift does not foresee; no verdict was reached; report it with the lines above"
 )
@@ -25,17 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code (see `groupshift --help`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if arguments[:1] == ["consume"]:
-            from groupshift.cli.consume import main as consume
-
-            return consume(arguments[1:])
-        if arguments == ["--version"]:
-            print(version_text(__version__))
-            return 0
-        return _tool(arguments)
+        return _called(arguments)
     except GroupshiftError as error:
-        print(f"{type(error).__name__.lower()}: {visible(str(error))}", file=sys.stderr)
-        return error.exit_code
+        return _failed(error, str(error))
+    except BrokenPipeError:
+        _unread()
+        return UNREAD
     except KeyboardInterrupt:
         print("interrupted; every verb is safe to repeat", file=sys.stderr)
         return 130
@@ -46,20 +44,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Broken.exit_code
 
 
+def _called(arguments: list[str]) -> int:
+    if arguments[:1] == ["consume"]:
+        from groupshift.cli.consume import main as consume
+
+        return consume(arguments[1:])
+    if arguments == ["--version"]:
+        print(version_text(__version__))
+        return 0
+    return _tool(arguments)
+
+
+def _unread() -> None:
+    """Let what is still to be printed go nowhere: whoever read standard output is gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: GroupshiftError, said: str) -> int:
+    print(f"{type(error).__name__.lower()}: {visible(said)}", file=sys.stderr)
+    return error.exit_code
+
+
 def _tool(arguments: list[str]) -> int:
     try:
-        from groupshift.cli.place import told
+        from groupshift.cli.place import again, told
         from groupshift.cli.verbs import app
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("groupshift"):
             raise
         print(f"{NEEDS_TOOL} ({missing.name} is missing)", file=sys.stderr)
         return 2
-    try:
-        with told(arguments, app):
+    with told(arguments, app):
+        try:
             app(arguments, prog_name="groupshift")
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 0
+        except SystemExit as ended:
+            return ended.code if isinstance(ended.code, int) else 0
+        except GroupshiftError as error:
+            return _failed(error, again(str(error)))
+        finally:
+            sys.stdout.flush()
     return 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from groupshift.application.brief_text import step_text
 from groupshift.bootstrap import App
 from groupshift.cli import output
 from groupshift.cli.live import Agreed, LiveListener, Prompted
-from groupshift.cli.options import account, open_app, repeated, who
+from groupshift.cli.options import open_app, repeated, run_name, who
 from groupshift.cli.runner import Runner, claim, demand_begun
 from groupshift.cli.terminal import Console, styled
 from groupshift.domain.foreign_text import shell
@@ -78,11 +76,6 @@ def show_way_back(opened: App, migration: str, to: WayBack, *, as_json: bool) ->
 def signed(asked: MoveRequest) -> MoveRequest:
     """With who asks, and a run of its own: each call of a verb plans anew."""
     return replace(asked, actor=who(), run=run_name("plan"))
-
-
-def run_name(verb: str) -> str:
-    """A name no other process has: every process that claims fences the ones before it."""
-    return f"cli-{verb}-{account()}-{os.getpid()}-{time.time_ns()}"
 
 
 def runner_of(

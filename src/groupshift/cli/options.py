@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import pwd
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,6 +113,11 @@ def who() -> str:
         claimed = real
     beside = "" if claimed == real else f", {real}"
     return f"{claimed} (uid {os.getuid()}{beside})"
+
+
+def run_name(verb: str) -> str:
+    """A name no other process has: every process that claims fences the ones before it."""
+    return f"cli-{verb}-{account()}-{os.getpid()}-{time.time_ns()}"
 
 
 Groups = Annotated[str, typer.Option("--groups", help="Names with a comma between them.", show_default=False)]

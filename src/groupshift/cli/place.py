@@ -15,7 +15,7 @@ import typer.main
 
 from groupshift.domain.foreign_text import shell
 
-_NAMED = ("--settings", "--bootstrap-servers", "--zookeeper", "--state")
+_NAMED = ("--settings", "--bootstrap-servers", "--zookeeper", "--state", "--nodes")
 _COMMAND = re.compile(r"""(?:^|(?<=: ))groupshift (?:'[^']*'|"[^"]*"|[^'",;]|,(?!\s))+(?=[,;]\s|$)""")
 """It begins the text or follows a colon, and ends before what is said after a comma or semicolon."""
 

@@ -51,8 +51,9 @@ def _parameter(each: Option) -> Parameter:
     switch = f"{each.flag}/--no-{each.flag.removeprefix('--')}"
     flag = switch if each.kind == "flag" and (each.optional or each.default is True) else each.flag
     option = typer.Option(flag, help=help_of(each), show_default=False, **more)
-    annotation = Annotated[list[str] | None if each.many else kind, option]
-    return Parameter(each.name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    if each.many:
+        kind = list[str] | None
+    return Parameter(each.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
 
 
 def _completes(choices: Sequence[str]) -> Callable[[str], list[str]]:

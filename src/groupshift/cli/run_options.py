@@ -15,8 +15,7 @@ from groupshift.application.brief_text import APPROVE, REJECT, run_text
 from groupshift.application.run_work import Question, RunTerms
 from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.cli.downgrade_log import needing_spark
-from groupshift.cli.moving import run_name
-from groupshift.cli.options import one_cluster, settings, who
+from groupshift.cli.options import one_cluster, run_name, settings, who
 from groupshift.cli.terminal import Changes, Console, choose
 from groupshift.domain.step import RunStep
 from groupshift.errors import Rejected

@@ -66,6 +66,10 @@ class Console(rich.console.Console):
         """One line; strings and `styled` texts in a row."""
         self.print(joined(*parts))
 
+    def on_broken_pipe(self) -> None:
+        """Nobody reads any more: the caller ends, and not with the exit code of a verdict."""
+        raise BrokenPipeError
+
     def heading(self, text: str) -> None:
         """A line across the terminal with ``text`` in it."""
         self.rule(Text(_seen(text)))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from groupshift import __version__
 from groupshift.cli import output as render
+from groupshift.cli import runs
 from groupshift.cli.audit import app as audit
+from groupshift.cli.both import verbs_of_both
 from groupshift.cli.compare import compare
 from groupshift.cli.downgrade import app as downgrade
 from groupshift.cli.evidence import report, verify_evidence
@@ -15,6 +21,7 @@ from groupshift.cli.expansion import expansion
 from groupshift.cli.expansion_run import app as expanding
 from groupshift.cli.hazards import hazards
 from groupshift.cli.installed import add_installed
+from groupshift.cli.moves import add_moves, installed
 from groupshift.cli.moving import (
     finish,
     follow_up,
@@ -43,6 +50,7 @@ from groupshift.cli.options import (
 )
 from groupshift.cli.protocol import app as protocol
 from groupshift.cli.repair import app as repair
+from groupshift.cli.run_output import list_table, status_data
 from groupshift.cli.scan import brake, scan
 from groupshift.cli.snapshot import snapshot
 from groupshift.cli.terminal import Console
@@ -50,7 +58,9 @@ from groupshift.domain.evidence import Moment
 from groupshift.domain.foreign_text import command
 from groupshift.domain.plan import MoveRequest, StageName, Until, WayBack
 from groupshift.domain.secrets import without_login
+from groupshift.domain.supported import version_text
 from groupshift.domain.verdict import Verdict
+from groupshift.engine.status import RunStatus
 from groupshift.errors import Rejected
 
 EXIT_CODES = (
@@ -60,37 +70,59 @@ EXIT_CODES = (
 )
 
 
-def _exit(code: object) -> None:
-    """What a verb returns is its exit code."""
+def _exit(code: object, **_options: object) -> None:
+    """What a verb returns is its exit code, whatever stood before the verb."""
     if isinstance(code, int) and code:
         raise typer.Exit(code)
 
 
-app = typer.Typer(
-    name="groupshift",
-    help="Move Kafka consumer groups between coordinators without stopping them, and prove it.",
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    result_callback=_exit,
-)
-app.add_typer(protocol, name="protocol")
-app.add_typer(downgrade, name="downgrade")
-app.add_typer(expanding, name="expansion")
-app.add_typer(repair, name="repair")
-app.command("scan")(scan)
-app.command("brake")(brake)
-app.command("snapshot")(snapshot)
-app.add_typer(audit, name="audit")
-app.command("compare")(compare)
-app.command("hazards")(hazards)
-app.command("report")(report)
-app.command("verify-evidence")(verify_evidence)
-add_installed(app)
+def _version(wanted: object) -> None:
+    if wanted:
+        print(version_text(__version__))
+        raise typer.Exit
 
 
-@app.command("consume", add_help_option=False, context_settings={"ignore_unknown_options": True})
+MOVES = "Moves, each with: assess, plan, run"
+RUNS = "Runs of any move"
+FLEET = "Look, compare, repair"
+OTHERS = "Consumers, demo, sandbox"
+BEFORE = "Moves of the engine before this one"
+_PANELS = (MOVES, RUNS, FLEET, OTHERS, BEFORE)
+"""Panels of the help, in their order."""
+
+
+_SHORT = {
+    "scan": "Look at every group of the ensemble; toggle those that are fit.",
+    "brake": "Show, pull or release the brake of scans.",
+    "snapshot": "Snapshot groups, members, assignments, offsets.",
+    "compare": "Compare two snapshots of a cluster's groups.",
+    "hazards": "Say which known bugs make a move unsafe.",
+    "verify-evidence": "Hash every file of an evidence pack again.",
+}
+"""One line each for the help of all verbs."""
+
+
+class _InPanels(TyperGroup):
+    """Lists groups of verbs and verbs by their panels: typer lists all verbs first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """See `TyperGroup`."""
+        panels = {name: getattr(each, "rich_help_panel", None) for name, each in self.commands.items()}
+        last = len(_PANELS)
+        places = {name: _PANELS.index(each) if each in _PANELS else last for name, each in panels.items()}
+        return sorted(super().list_commands(ctx), key=places.__getitem__)
+
+
+def groupshift(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a verb."""
+    del version
+
+
 def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")] = None) -> int:
     """One member of a group on the command line (see: groupshift consume --help)."""
     from groupshift.cli.consume import main
@@ -98,7 +130,6 @@ def consume(arguments: Annotated[list[str] | None, typer.Argument(metavar="...")
     return main(arguments or [])
 
 
-@app.command("assess")
 def assess(*, group: Group, driver: Driver = "", settings: SettingsFile = None, as_json: Json = False) -> int:
     """Say whether a group is ready, one line a rule."""
     opened, _ = open_app(settings)
@@ -116,7 +147,6 @@ def assess(*, group: Group, driver: Driver = "", settings: SettingsFile = None, 
 
 plans = typer.Typer(help="What a move would do; nothing is moved.")
 plans.command("expansion")(expansion)
-app.add_typer(plans, name="plan")
 
 
 @plans.callback(invoke_without_command=True)
@@ -152,7 +182,6 @@ def plan(  # noqa: PLR0913 - the options of a verb
     return show_plan(asked, settings, as_json=as_json)
 
 
-@app.command("run")
 def run(  # noqa: PLR0913 - the options of a verb
     *,
     group: Annotated[str, typer.Option("--group", "-g", help="The group.", show_default=False)] = "",
@@ -197,15 +226,14 @@ def run(  # noqa: PLR0913 - the options of a verb
         return finish(opened, migration, runner.forward(), console, as_json=as_json)
 
 
-@app.command("roll-back")
 def roll_back(
-    migration: MigrationId,
-    to: Annotated[WayBack, typer.Option(help="How far back.")] = WayBack.OLD_MEMBERS,
-    settings: SettingsFile = None,
+    migration: str,
+    to: WayBack,
+    settings: Path | None,
     *,
-    execute: Execute = False,
-    yes: Yes = False,
-    as_json: Json = False,
+    execute: bool,
+    yes: bool,
+    as_json: bool,
 ) -> int:
     """Take a migration back, from any stage, and prove it. Without --execute only what would be done is
     shown."""
@@ -217,24 +245,24 @@ def roll_back(
         return finish(opened, migration, runner.back(to), console, as_json=as_json)
 
 
-@app.command("status")
 def status(
-    migration: Annotated[str | None, typer.Argument(metavar="[MIGRATION]", show_default=False)] = None,
-    settings: SettingsFile = None,
-    *,
-    as_json: Json = False,
+    migration: str | None, settings: Path | None, *, as_json: bool, new: Sequence[RunStatus] = ()
 ) -> int:
-    """Show one migration, or the latest ones."""
+    """Show one migration, or the latest ones; beside them ``new`` runs."""
     opened, _ = open_app(settings)
     with opened:
         found = opened.status(migration)
     if as_json:
-        render.print_json({"migrations": [render.status_data(each) for each in found]})
+        runs_too = {"runs": [status_data(each) for each in new]} if migration is None else {}
+        render.print_json({"migrations": [render.status_data(each) for each in found], **runs_too})
         return 0
     console = Console()
     if migration is None:
+        if new:
+            console.print(list_table(new))
         console.print(render.list_table(found))
-        follow = f"groupshift status {found[0].migration}" if found else "groupshift run --group GROUP"
+        latest = [each.run for each in new] + [each.migration for each in found]
+        follow = f"groupshift status {latest[0]}" if latest else "groupshift --help"
     else:
         console.print(f"{found[0].phase}: {found[0].reason}" if found[0].reason else found[0].phase)
         console.print(render.status_table(found[0]))
@@ -243,7 +271,6 @@ def status(
     return 0
 
 
-@app.command("validate")
 def validate(
     migration: MigrationId,
     stage: Annotated[StageName, typer.Argument(show_default=False)],
@@ -267,3 +294,54 @@ def validate(
         console.print(f"report: {output}/report.html")
         render.next_command(console, f"groupshift status {migration}")
     return 0 if judged.verdict is Verdict.PASS else 1
+
+
+def built() -> typer.Typer:
+    """Return the command line with all moves that are installed now, the lifecycle of a move first."""
+    app = typer.Typer(
+        name="groupshift",
+        cls=_InPanels,
+        help="Move Kafka consumer groups between coordinators without stopping them, and prove it.",
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        result_callback=_exit,
+    )
+    app.callback()(groupshift)
+    add_moves(app, MOVES)
+    before: dict[str, Callable[..., int]] = {"status": status, "report": report, "roll-back": roll_back}
+    for name, verb in {**runs.VERBS, **verbs_of_both(before)}.items():
+        app.command(name, rich_help_panel=RUNS)(verb)
+    looks: dict[str, Callable[..., int]] = {
+        "scan": scan,
+        "brake": brake,
+        "snapshot": snapshot,
+        "compare": compare,
+        "hazards": hazards,
+        "verify-evidence": verify_evidence,
+    }
+    for name, verb in looks.items():
+        app.command(name, short_help=_SHORT[name], rich_help_panel=FLEET)(verb)
+    app.add_typer(audit, name="audit", rich_help_panel=FLEET)
+    app.add_typer(repair, name="repair", rich_help_panel=FLEET)
+    anything = {"ignore_unknown_options": True}
+    app.command("consume", add_help_option=False, context_settings=anything, rich_help_panel=OTHERS)(consume)
+    add_installed(app, OTHERS)
+    _add_before(app)
+    return app
+
+
+def _add_before(app: typer.Typer) -> None:
+    """Add the verbs of moves whose entry point is not installed: the engine before this one drives them."""
+    ported = installed()
+    if "coordination" not in ported:
+        verbs: dict[str, Callable[..., int]] = {"assess": assess, "run": run, "validate": validate}
+        for name, verb in verbs.items():
+            app.command(name, rich_help_panel=BEFORE)(verb)
+        app.add_typer(plans, name="plan", rich_help_panel=BEFORE)
+    for name, group in {"protocol": protocol, "downgrade": downgrade, "expansion": expanding}.items():
+        if name not in ported:
+            app.add_typer(group, name=name, rich_help_panel=BEFORE)
+
+
+app = built()

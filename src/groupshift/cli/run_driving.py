@@ -1,0 +1,252 @@
+"""Drive a run from a terminal or in a pipe: gates, instructions, what goes on, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rich.status import Status
+
+from groupshift.cli.options import run_name, who
+from groupshift.cli.output import next_command, print_json
+from groupshift.cli.run_output import progress_data, show_progress
+from groupshift.cli.run_place import Session
+from groupshift.cli.terminal import Changes, Console, choose, joined, styled
+from groupshift.domain.reactions import Choice
+from groupshift.domain.run import RunState, Step
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.begin import claim
+from groupshift.engine.closing import Closing
+from groupshift.engine.move import Answer, Move, Question, Run, RunOptions
+from groupshift.engine.progress import Ended, Progress, Stopped
+from groupshift.engine.question_text import BUTTONS, default_of, question_text, utc
+from groupshift.engine.run import drive, leave
+from groupshift.errors import Fenced, GroupshiftError
+from groupshift.ports.runs import RunRecord
+
+WAITS = 6
+"""Exit code: somebody has to act or answer."""
+INTERRUPTED = 130
+"""Exit code: Ctrl-C, or a signal that asks the process to end."""
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How this process drives. ``yes`` approves gates, but no doubt and nothing optional; ``finalises``: what
+    is optional, too. ``accept`` is the step whose findings are accepted. ``then`` is called with the claim
+    before the run is driven: it turns it round, or opens it again."""
+
+    yes: bool = False
+    finalises: bool = False
+    take_over: bool = False
+    accept: str = ""
+    patience_s: float = 0
+    direction: Literal["", "forward", "back"] = ""
+    then: Callable[[Run[Any]], Closing | None] | None = None
+
+
+@dataclass(slots=True)
+class Teller:
+    """Says what goes on, each change once: a heading a step, a spinner for what is waited for. Without a
+    terminal a line when something changes (a countdown does not), or each 30 s."""
+
+    console: Console
+    patience_s: Callable[[Step], float]
+    _status: Status = field(init=False)
+    _step: str = ""
+    _changes: Changes = field(init=False, default_factory=Changes)
+
+    def __post_init__(self) -> None:
+        self._status = self.console.status("starting")
+
+    def stop(self) -> None:
+        """Stop the spinner."""
+        self._status.stop()
+
+    def tell(self, step: Step, text: str) -> None:
+        """Say what a step does or waits for."""
+        self._heading(step)
+        if text == "begins":
+            return
+        self._status.update(joined(f"  {text}"))
+        if not self.console.is_terminal and self._changes.worth(text, time.monotonic()):
+            for line in text.splitlines():
+                self.console.line(styled(f"  {line}", "dim"))
+
+    def instruct(self, step: Step, text: str) -> None:
+        """Say what a person has to do, and how long this process looks whether it was done."""
+        self._heading(step)
+        self._status.stop()
+        for line in text.splitlines():
+            self.console.print(f"  {line}")
+        limit = f"{self.patience_s(step):.0f} s"
+        self.console.print(
+            f"  No answer is needed: the run goes on by itself when it sees that. After {limit} this process "
+            "ends and the run waits, open."
+        )
+        self._status.start()
+
+    def _heading(self, step: Step) -> None:
+        if step.key != self._step:
+            self._step = step.key
+            self.console.line(styled(step.key, "bold"), f"  {step.does}")
+            self._status.start()
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """Answers a question: by ``--yes``, or as the person at the terminal does."""
+
+    teller: Teller
+    terms: Terms
+    last: list[Question] = field(default_factory=list)
+
+    def __call__(self, question: Question) -> Answer | None:
+        """Return the answer, None where nobody is there. The question is shown in either case."""
+        self.last.append(question)
+        console = self.teller.console
+        self.teller.stop()
+        console.heading(f"{question.does or question.gate}: run {question.run}")
+        console.markdown(question_text(question))
+        choice = self._agreed(question) or _chosen(console, question)
+        return Answer(choice=choice, who=who(), fingerprint=question.fingerprint) if choice else None
+
+    def _agreed(self, question: Question) -> Choice | None:
+        """What ``--yes`` answers; a doubt is never accepted by it."""
+        if not self.terms.yes or Choice.APPROVE not in question.answers:
+            return None
+        optional = question.optional and not self.terms.finalises
+        choice = Choice.REJECT if optional else Choice.APPROVE
+        said = "left out: finalise it with groupshift finalise" if optional else "approved"
+        self.teller.console.print(f"--yes: {said}")
+        return choice
+
+
+def answerable(console: Console) -> bool:
+    """Return True where a person can be asked."""
+    return console.is_terminal and sys.stdin.isatty()
+
+
+def _chosen(console: Console, question: Question) -> Choice | None:
+    if not answerable(console):
+        return None
+    words = {BUTTONS[each].lower(): each for each in question.answers}
+    asked = f"{question.does or question.gate} (plan {question.plan_hash[:12]})?"
+    try:
+        return words[choose(console, asked, [*words], BUTTONS[default_of(question)].lower())]
+    except EOFError:
+        return None
+
+
+def go_on(at: Session, move: Move[Any], ports: Any, record: RunRecord, terms: Terms, *, as_json: bool) -> int:
+    """Claim a run and drive it as far as it goes; show where it stands; return the exit code.
+
+    Raises what the engine raises; the next command is said before."""
+    console = Console(stderr=True)
+    take_over = terms.take_over or _taken_over(at, record, console)
+    teller = Teller(console, lambda step: terms.patience_s or step.patience_s or move.patience_s)
+    decider = Decider(teller, terms)
+    options = RunOptions(
+        who=who(),
+        holder=run_name("run"),
+        accept=terms.accept,
+        patience_s=terms.patience_s,
+        every_s=_LOOK_S,
+        waits_for_people=True,
+        direction=terms.direction,
+        tell=teller.tell,
+        instruct=teller.instruct,
+        submit=at.submit,
+        decide=decider,
+    )
+    run = claim(move, at.tools, ports, record, options, take_over=take_over)
+    console.line("run ", styled(run.name, "bold"), f" of {record.target}")
+    try:
+        with _signals():
+            closing = terms.then(run) if terms.then else None
+            progress: Progress = Ended(closing=closing) if closing else drive(run)
+    except KeyboardInterrupt:
+        teller.stop()
+        return _interrupted(run, console)
+    except GroupshiftError:
+        teller.stop()
+        next_command(console, f"groupshift status {run.name}")
+        raise
+    teller.stop()
+    return _ended(run, progress, as_json=as_json)
+
+
+def _taken_over(at: Session, record: RunRecord, console: Console) -> bool:
+    """Return True where a person says that the run is taken over from a process that has it (U2), False
+    where none has it. Raises `Fenced` where nobody says so."""
+    held = at.runs.held(record.run)
+    if held is None or held.stopped or not record.state.is_open:
+        return False
+    has = f"{held.holder} has run {record.run} since {utc(held.at_ms)}"
+    if answerable(console):
+        console.print(f"{has}. Where you take it over, that process does nothing more.")
+        if choose(console, "take it over", ["take over", "leave"], "leave") == "take over":
+            return True
+    raise Fenced(
+        f"{has}: look there, or at groupshift status {record.run}; where that process is gone: "
+        f"groupshift continue {record.run} --take-over --execute"
+    )
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Treat a request to end (SIGTERM, a closed terminal) as Ctrl-C: the run is left in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    wanted = (signal.SIGTERM, signal.SIGHUP)
+    former = {each: signal.signal(each, signal.default_int_handler) for each in wanted}
+    try:
+        yield
+    finally:
+        for each, handler in former.items():
+            signal.signal(each, handler)
+
+
+def _interrupted(run: Run[Any], console: Console) -> int:
+    """Leave the run to the next process, and say where it stands (U14)."""
+    with suppress(GroupshiftError):
+        leave(run, f"interrupted by {run.options.who}")
+    state = run.tools.runs.find(run.name).state
+    console.line(
+        styled("interrupted", "yellow"),
+        f": run {run.name} of {run.record.target} is {state.value}. Every step is written down before it is "
+        "made, so nothing is lost: the next process looks first how the last one stands.",
+    )
+    if state.is_open and state is not RunState.ROLLING_BACK:
+        console.print(f"to take it back: groupshift roll-back {run.name}")
+    next_command(console, f"groupshift continue {run.name} --execute")
+    return INTERRUPTED
+
+
+def _ended(run: Run[Any], progress: Progress, *, as_json: bool) -> int:
+    code = code_of(progress)
+    if as_json:
+        print_json(progress_data(run, progress))
+    else:
+        show_progress(Console(), run, progress)
+    return code
+
+
+def code_of(progress: Progress) -> int:
+    """Return the exit code: 0 where what was asked for was reached and nothing was only accepted, 6 where
+    somebody is waited for, else 1."""
+    match progress:
+        case Ended(closing=closing) | Stopped(closing=Closing() as closing):
+            return 0 if closing.verdict is Verdict.PASS else 1
+        case Stopped(waits=True):
+            return WAITS
+        case _:
+            return 1

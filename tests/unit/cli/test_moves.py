@@ -1,0 +1,129 @@
+"""The verbs of installed moves: found, made from the request, refused where they cannot be."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from groupshift.cli import verbs
+from groupshift.cli.main import main
+from groupshift.cli.moves import add_moves, verbs_of
+from groupshift.engine.registry import GROUP
+from groupshift.errors import Rejected
+from groupshift.moves.downgrade.move import DowngradeMove
+from support.toy_bench import PATHS, ToyBench, toy_bench
+
+SCREEN = 60
+"""Lines of a help that is read without scrolling far."""
+
+
+def built(**entries: list[str]) -> typer.Typer:
+    """A command line with these entry points of moves."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command("own")(lambda: None)
+    points = {name: [EntryPoint(name, each, GROUP) for each in values] for name, values in entries.items()}
+    add_moves(app, "Moves", points)
+    return app
+
+
+def test_a_move_that_is_installed_has_its_verbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the options of its request and those of every verb."""
+    for path in PATHS:
+        monkeypatch.syspath_prepend(path)
+    app = built(toy=["toy_move.move:ToyMove"])
+    shown = CliRunner().invoke(app, ["toy", "--help"]).output
+    for verb in ("assess", "plan", "run"):
+        assert verb in shown
+    shown = CliRunner().invoke(app, ["toy", "run", "--help"], env={"COLUMNS": "200"}).output
+    for flag in (
+        "--colour",
+        "--execute",
+        "--yes",
+        "--patience",
+        "--settings",
+        "--state",
+        "--nodes",
+        "--json",
+    ):
+        assert flag in shown
+    assert "Wanted colour. Default: green." in shown
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (["nobody.move:Move"], "cannot be loaded"),
+        (["toy_move.move:ToyRequest"], "lacks scope"),
+        (["toy_move.move:ToyMove", "toy_move.move:ToyMove"], "installed twice"),
+    ],
+)
+def test_a_move_that_cannot_be_used_takes_no_other_verb_with_it(
+    values: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says why when it is called."""
+    for path in PATHS:
+        monkeypatch.syspath_prepend(path)
+    app = built(toy=values)
+    assert CliRunner().invoke(app, ["own"]).exit_code == 0
+    ended = CliRunner().invoke(app, ["toy", "run", "--colour", "green"])
+    assert isinstance(ended.exception, Rejected)
+    assert says in str(ended.exception)
+
+
+def test_each_move_of_ours_can_be_asked_for_on_the_command_line() -> None:
+    """Its request has only options that the command line has, and help for each."""
+    for move in (DowngradeMove(),):
+        app = typer.Typer()
+        app.add_typer(verbs_of(move), name=move.name)
+        app.command("own")(lambda: None)
+        shown = CliRunner().invoke(app, [move.name, "run", "--help"], env={"COLUMNS": "200"})
+        assert shown.exit_code == 0
+        assert "--from" in shown.output
+
+
+def test_a_move_that_is_installed_goes_before_the_verbs_of_the_engine_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own verbs are there, and the former ones of the same name are not."""
+    from groupshift.cli import moves
+
+    point = EntryPoint("downgrade", "groupshift.moves.downgrade.move:DowngradeMove", GROUP)
+    assert "back" in CliRunner().invoke(verbs.built(), ["downgrade", "--help"]).output
+    monkeypatch.setattr(moves, "entry_points", lambda group: [point] if group == GROUP else [])
+    app = verbs.built()
+    shown = CliRunner().invoke(app, ["downgrade", "--help"]).output
+    assert "plan" in shown
+    assert "back" not in shown
+    assert CliRunner().invoke(app, ["expansion", "--help"]).exit_code == 0
+
+
+def test_the_help_shows_the_lifecycle_on_one_screen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Moves first, then what is done with their runs; without the verbs of the engine before it is short."""
+    bench: ToyBench = toy_bench(monkeypatch, tmp_path)
+    monkeypatch.setattr(verbs, "_add_before", lambda _app: None)
+    monkeypatch.setattr(verbs, "app", verbs.built())
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= SCREEN, len(lines)
+    assert bench.target.acts() == []
+    text = "\n".join(lines)
+    order = [text.index(each) for each in (verbs.MOVES, " toy ", verbs.RUNS, " status ", " continue ")]
+    assert order == sorted(order)
+    assert text.index(" roll-back ") < text.index(verbs.FLEET) < text.index(verbs.OTHERS)
+
+
+def test_the_version_is_told_and_completion_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """As an option of its own, wherever it stands before a verb."""
+    assert main(["--version"]) == 0
+    alone = capsys.readouterr().out
+    assert main(["--version", "status"]) == 0
+    assert capsys.readouterr().out == alone
+    assert main(["--show-completion", "bash"]) == 0
+    assert "_GROUPSHIFT_COMPLETE=complete_bash" in capsys.readouterr().out

@@ -1,0 +1,167 @@
+"""Runs of the toy move in real processes: killed, taken over, interrupted, in a pipe, in a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from groupshift.cli.main import UNREAD
+from groupshift.cli.run_driving import INTERRUPTED
+from groupshift.domain.run import RunState
+from groupshift.ports.runs import EventKind
+from support.toy_bench import ToyBench, document, toy_bench, words
+
+PATIENT_S = 90.0
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyBench:
+    """A toy; its person does nothing by itself."""
+    return toy_bench(monkeypatch, tmp_path)
+
+
+def until(met: Callable[[], bool], what: str) -> None:
+    """Wait for a condition, not for a time."""
+    deadline = time.monotonic() + PATIENT_S
+    while not met():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def waits_for_a_person(bench: ToyBench) -> bool:
+    """The run was begun and asked a person to do something."""
+    if not (bench.folder / "journal.db").exists() or not bench.records():
+        return False
+    runs = bench.runs()
+    try:
+        return any(
+            e.kind is EventKind.ACTED and e.step == "08 people/ask_person" for e in runs.events(bench.run)
+        )
+    finally:
+        runs.close()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """The exit code, and what was said on both streams."""
+    out, err = process.communicate(timeout=PATIENT_S)
+    return process.returncode, out, err
+
+
+def test_a_killed_process_is_taken_over_by_a_word(
+    bench: ToyBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can know that it is gone; whoever says so goes on, and each act is made once."""
+    first = bench.process("toy", "run", *bench.request(), "--execute", "--yes")
+    until(lambda: waits_for_a_person(bench), "the run asks a person")
+    first.kill()
+    assert ended(first)[0] == -signal.SIGKILL
+    run = bench.run
+    assert bench.call("continue", run, "--execute", "--yes") == 3
+    assert f"groupshift continue {run} --take-over --execute" in words(capsys.readouterr().err)
+    bench.target.write("plugged", "yes")
+    assert bench.call("continue", run, "--take-over", "--execute", "--yes") == 0
+    acts = [what for what, _token in bench.target.acts() if not what.startswith("started")]
+    assert acts == ["colour green", "size 2", "burned yes", "finish done"]
+
+
+def test_a_process_that_is_taken_over_does_nothing_more(bench: ToyBench) -> None:
+    """It ends with exit code 3 and says who took the run over, and where to look."""
+    first = bench.process("toy", "run", *bench.request(), "--execute", "--yes")
+    until(lambda: waits_for_a_person(bench), "the run asks a person")
+    run = bench.run
+    second = bench.process("continue", run, "--take-over", "--execute", "--yes")
+    code, _out, said = ended(first)
+    assert code == 3
+    assert "took this run over" in said
+    assert f"groupshift status {run}" in said
+    bench.target.write("plugged", "yes")
+    code, out, said = ended(second)
+    assert code == 0, said
+    assert "finalised" in out
+    tokens = {token for _what, token in bench.target.acts()}
+    assert tokens == {1, 2}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_u14_a_process_that_is_asked_to_end_leaves_the_run_in_order(
+    bench: ToyBench, how: signal.Signals
+) -> None:
+    """Ctrl-C, a service that is stopped, a terminal that is closed: nobody has to take over."""
+    first = bench.process("toy", "run", *bench.request(), "--execute", "--yes")
+    until(lambda: waits_for_a_person(bench), "the run asks a person")
+    first.send_signal(how)
+    code, _out, said = ended(first)
+    assert code == INTERRUPTED
+    run = bench.run
+    assert f"interrupted: run {run} of group toy is running" in words(said)
+    assert words(said).split("next: ")[-1].startswith(f"groupshift continue {run} --execute")
+    bench.target.write("plugged", "yes")
+    assert bench.call("continue", run, "--execute", "--yes") == 0
+
+
+def test_a_pipe_that_nobody_reads_stops_no_run(bench: ToyBench) -> None:
+    """`groupshift … | head`: what is printed at the end goes nowhere, and that is no verdict."""
+    bench.target.write("plugged", "yes")
+    read, write = os.pipe()
+    os.close(read)
+    process = bench.process("toy", "run", *bench.request(), "--execute", "--yes", stdout=write)
+    os.close(write)
+    _out, said = process.communicate(timeout=PATIENT_S)
+    assert process.returncode == UNREAD, said
+    assert "Traceback" not in said
+    assert bench.records()[0].state is RunState.FINALISED
+
+
+def test_a_person_answers_in_a_real_terminal(bench: ToyBench) -> None:
+    """The gate is asked on a pseudo-terminal; what is typed there is the answer."""
+    bench.target.write("plugged", "yes")
+    ours, theirs = pty.openpty()
+    process = bench.process(
+        "toy", "run", *bench.request(), "--execute", stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    said = b""
+
+    def read_until(word: bytes) -> None:
+        nonlocal said
+        deadline = time.monotonic() + PATIENT_S
+        while word not in said:
+            assert time.monotonic() < deadline, said[-2000:]
+            if select.select([ours], [], [], 0.2)[0]:
+                said += os.read(ours, 65536)
+
+    for answer in (b"approve\n", b"approve\n"):
+        read_until(b"[approve/reject]")
+        said = b""
+        os.write(ours, answer)
+    read_until(b"groupshift watch")
+    process.wait(timeout=PATIENT_S)
+    os.close(ours)
+    assert process.returncode == 0
+    assert bench.records()[0].state is RunState.FINALISED
+
+
+def test_status_is_watched_until_nobody_drives_the_run(bench: ToyBench) -> None:
+    """One document whenever something changed; the last one has the end."""
+    first = bench.process("toy", "run", *bench.request(), "--execute", "--yes")
+    until(lambda: waits_for_a_person(bench), "the run asks a person")
+    watching = bench.process("status", bench.run, "--watch", "--json")
+    lines: list[str] = []
+    assert watching.stdout is not None
+    while not lines or lines[-1].rstrip() != "}":
+        lines.append(watching.stdout.readline())
+    found = document("".join(lines))
+    assert (found["driven"], found["state"]) == (True, "running")
+    bench.target.write("plugged", "yes")
+    assert ended(first)[0] == 0
+    code, out, _said = ended(watching)
+    assert code == 0
+    assert '"state": "finalised"' in out
