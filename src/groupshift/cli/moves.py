@@ -24,7 +24,7 @@ from groupshift.domain.verdict import Verdict, counted, worst
 from groupshift.engine.begin import assess, begin, request_differences
 from groupshift.engine.move import Move, RunOptions
 from groupshift.engine.registry import GROUP, moves
-from groupshift.errors import Rejected
+from groupshift.errors import Conflict, Rejected
 from groupshift.ports.runs import RunRecord, Runs
 
 NOTES = "notes"
@@ -162,17 +162,22 @@ def _run(
             record = record or _begun(move, at.tools, ports, request, execute=False)
             return _show_plan(move, record, request, as_json=as_json)
         record = record or _begun(move, at.tools, ports, request, execute=True)
-        terms = Terms(yes=yes, patience_s=patience, direction="forward")
+        terms = Terms(yes=yes, patience_s=patience)
         return go_on(at, move, ports, record, terms, as_json=as_json)
 
 
 def _same(move: Move[Any], runs: Runs, ports: Any, request: Any) -> RunRecord | None:
     """The open run of this move and target, None where there is none. Raises `Rejected` when it was asked
-    for otherwise."""
+    for otherwise, `Conflict` when it is being taken back."""
     target = move.target(ports, request)
     for each in runs.in_the_way(target):
         if each.move != move.name or each.target != target:
             continue
+        if each.state.goes_back:
+            raise Conflict(
+                f"run {each.run} of {target} is being rolled back; go on with that: "
+                f"groupshift continue {each.run}"
+            )
         differs = request_differences(each, request)
         if differs:
             raise Rejected(

@@ -63,7 +63,7 @@ def _options(app: typer.Typer, words: Sequence[str]) -> set[str]:
 def _named(words: Sequence[str]) -> dict[str, str]:
     """The options of the place that stand there, with their values."""
     found = {}
-    for word, value in zip(words, [*words[1:], ""], strict=True):
+    for word, value in zip(words, [*words[1:], ""], strict=False):
         name, given, joined = word.partition("=")
         if name in _NAMED:
             found[name] = joined if given else value

@@ -17,6 +17,8 @@ from groupshift.domain.requests import Option, options_of
 from groupshift.engine.move import Move, request_data
 from groupshift.errors import Rejected
 
+ASKED = "What is asked for"
+"""The panel of a move's own options in the help of its verbs."""
 _METAVARS: Mapping[str, str] = {"text": "TEXT", "integer": "INTEGER", "number": "NUMBER"}
 
 
@@ -43,7 +45,7 @@ def _flags(parameter: Parameter) -> tuple[str, ...]:
 
 def _parameter(each: Option) -> Parameter:
     kind: Any = bool | None if each.kind == "flag" else str | None
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"rich_help_panel": ASKED}
     if each.kind != "flag":
         more["metavar"] = "|".join(each.choices) or _METAVARS[each.kind]
     if each.choices:

@@ -19,7 +19,7 @@ from groupshift.cli.run_output import progress_data, show_progress
 from groupshift.cli.run_place import Session
 from groupshift.cli.terminal import Changes, Console, choose, joined, styled
 from groupshift.domain.reactions import Choice
-from groupshift.domain.run import RunState, Step
+from groupshift.domain.run import RunState, Step, findings_from
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.begin import claim
 from groupshift.engine.closing import Closing
@@ -27,14 +27,16 @@ from groupshift.engine.move import Answer, Move, Question, Run, RunOptions
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.question_text import BUTTONS, default_of, question_text, utc
 from groupshift.engine.run import drive, leave
-from groupshift.errors import Fenced, GroupshiftError
-from groupshift.ports.runs import RunRecord
+from groupshift.errors import Broken, Fenced, GroupshiftError
+from groupshift.ports.runs import EventKind, RunRecord
 
 WAITS = 6
 """Exit code: somebody has to act or answer."""
 INTERRUPTED = 130
 """Exit code: Ctrl-C, or a signal that asks the process to end."""
 _LOOK_S = 1.0
+_ALTERED = "J02"
+"""The rule that fails for a snapshot that is not the one that was taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class Terms:
     take_over: bool = False
     accept: str = ""
     patience_s: float = 0
-    direction: Literal["", "forward", "back"] = ""
+    direction: Literal["", "back"] = ""
     then: Callable[[Run[Any]], Closing | None] | None = None
 
 
@@ -233,11 +235,20 @@ def _interrupted(run: Run[Any], console: Console) -> int:
 
 def _ended(run: Run[Any], progress: Progress, *, as_json: bool) -> int:
     code = code_of(progress)
+    if code == 1 and _altered(run):
+        code = Broken.exit_code
     if as_json:
         print_json(progress_data(run, progress))
     else:
         show_progress(Console(), run, progress)
     return code
+
+
+def _altered(run: Run[Any]) -> bool:
+    """Whether a snapshot was altered after it was taken: a promise is broken, whatever the run came to."""
+    judged = [e for e in run.events() if e.kind in {EventKind.CHECKED, EventKind.JUDGED}]
+    found = [each for event in judged for each in findings_from(event.body.get("findings", ()))]
+    return any(each.rule == _ALTERED and each.verdict is Verdict.FAIL for each in found)
 
 
 def code_of(progress: Progress) -> int:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from groupshift.bootstrap.moves import Place
 from groupshift.cli import output
-from groupshift.cli.options import Execute, Json
+from groupshift.cli.options import SETTINGS_VARIABLE, Execute, Json
 from groupshift.cli.requests import asked_again
 from groupshift.cli.run_driving import INTERRUPTED, WAITS, Terms, go_on
 from groupshift.cli.run_output import (
@@ -32,15 +35,26 @@ from groupshift.engine.move import Move, Run, undo_of
 from groupshift.engine.registry import move_named
 from groupshift.engine.roll_back import begin_roll_back, begun_of, rollback_of
 from groupshift.engine.status import RunStatus, report_of, status_of, statuses
-from groupshift.errors import Rejected, Transient
+from groupshift.errors import GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import RunRecord
 
-RunId = Annotated[str, typer.Argument(metavar="RUN", show_default=False)]
+
+def _names(incomplete: str) -> list[str]:
+    """Names of runs for the shell's completion, of the place that the environment names."""
+    named = os.environ.get(SETTINGS_VARIABLE)
+    where = Where(settings_file=Path(named) if named else None)
+    with suppress(GroupshiftError), session(place_of(where, servers=False)) as at:
+        return [each.run for each in at.runs.recent(_COMPLETED) if each.run.startswith(incomplete)]
+    return []
+
+
+_COMPLETED = 100
+RunId = Annotated[str, typer.Argument(metavar="RUN", show_default=False, autocompletion=_names)]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve gates; never a doubt, nothing optional.")]
 Patience = Annotated[
     float, typer.Option("--patience", help="Seconds that one step may take; 0: its own.", min=0)
 ]
-AnyRun = Annotated[str, typer.Argument(metavar="[RUN]", show_default=False)]
+AnyRun = Annotated[str, typer.Argument(metavar="[RUN]", show_default=False, autocompletion=_names)]
 OpenOnly = Annotated[bool, typer.Option("--open", help="Only runs that are open.")]
 OnlyMove = Annotated[str, typer.Option("--move", help="Only runs of this move.", show_default=False)]
 OnlyGroup = Annotated[str, typer.Option("--group", "-g", help="Only of this group.", show_default=False)]
@@ -217,7 +231,14 @@ def roll_back(  # noqa: PLR0913 - the options of a verb
                     )
                 return None
 
-            terms = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience, then=turn)
+            terms = Terms(
+                yes=yes,
+                take_over=take_over,
+                accept=accept,
+                patience_s=patience,
+                direction="back",
+                then=turn,
+            )
             code = go_on(at, move, ports, record, terms, as_json=as_json)
         taken_back = at.runs.find(run).state is RunState.REJECTED
         return 0 if taken_back and code != INTERRUPTED else code
@@ -294,7 +315,6 @@ def finalise(
                 finalises=True,
                 take_over=take_over,
                 patience_s=patience,
-                direction="forward" if record.state.is_open else "",
                 then=turn,
             )
             return go_on(at, move, ports, record, terms, as_json=as_json)

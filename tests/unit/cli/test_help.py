@@ -38,6 +38,14 @@ def test_every_verb_tells_its_help(words: tuple[str, ...], capsys: pytest.Captur
     assert " ".join(("groupshift", *words)) in " ".join(capsys.readouterr().out.split())
 
 
+def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is what somebody types first."""
+    ended()
+    said = capsys.readouterr()
+    assert "Usage: groupshift" in said.out + said.err
+    assert "broken" not in said.err
+
+
 def test_nothing_of_a_help_text_is_taken_for_markup() -> None:
     """A word in square brackets is a style for the library that prints help: it fails on it, or drops it."""
     for words, texts in verbs():

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import groupshift.moves
 from groupshift.cli import verbs
 from groupshift.cli.main import main
 from groupshift.cli.moves import add_moves, verbs_of
+from groupshift.domain.requests import options_of
+from groupshift.engine.move import Move
 from groupshift.engine.registry import GROUP
 from groupshift.errors import Rejected
-from groupshift.moves.downgrade.move import DowngradeMove
 from support.toy_bench import PATHS, ToyBench, toy_bench
 
 SCREEN = 60
@@ -74,15 +80,29 @@ def test_a_move_that_cannot_be_used_takes_no_other_verb_with_it(
     assert says in str(ended.exception)
 
 
-def test_each_move_of_ours_can_be_asked_for_on_the_command_line() -> None:
-    """Its request has only options that the command line has, and help for each."""
-    for move in (DowngradeMove(),):
-        app = typer.Typer()
-        app.add_typer(verbs_of(move), name=move.name)
-        app.command("own")(lambda: None)
-        shown = CliRunner().invoke(app, [move.name, "run", "--help"], env={"COLUMNS": "200"})
-        assert shown.exit_code == 0
-        assert "--from" in shown.output
+def ours() -> list[type[Move[Any]]]:
+    """The moves below `groupshift.moves`, installed or not yet."""
+    found = []
+    for package in pkgutil.iter_modules(groupshift.moves.__path__):
+        if find_spec(f"groupshift.moves.{package.name}.move") is None:
+            continue
+        module = importlib.import_module(f"groupshift.moves.{package.name}.move")
+        classes = [each for each in vars(module).values() if isinstance(each, type)]
+        found += [each for each in classes if each.__module__ == module.__name__ and Move in each.__mro__]
+    return found
+
+
+@pytest.mark.parametrize("move", ours(), ids=lambda each: str(each.name))
+def test_each_move_of_ours_can_be_asked_for_on_the_command_line(move: type[Move[Any]]) -> None:
+    """Its request has only options that the command line has, each with help, and none of every verb's."""
+    app = typer.Typer()
+    app.add_typer(verbs_of(move()), name=move.name)
+    app.command("own")(lambda: None)
+    shown = CliRunner().invoke(app, [move.name, "run", "--help"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0
+    for each in options_of(move.request):
+        assert each.flag in shown.output
+        assert each.help, f"{each.name} has no help"
 
 
 def test_a_move_that_is_installed_goes_before_the_verbs_of_the_engine_before(
@@ -127,3 +147,27 @@ def test_the_version_is_told_and_completion_is_there(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == alone
     assert main(["--show-completion", "bash"]) == 0
     assert "_GROUPSHIFT_COMPLETE=complete_bash" in capsys.readouterr().out
+
+
+def test_a_shell_completes_verbs_choices_and_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs of the journal that the environment names; nothing where it names none."""
+    bench: ToyBench = toy_bench(monkeypatch, tmp_path)
+    bench.call("toy", "plan", *bench.request(), "--execute")
+    capsys.readouterr()
+
+    def completed(line: str) -> list[str]:
+        monkeypatch.setenv("_GROUPSHIFT_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+        assert main([]) == 0
+        return capsys.readouterr().out.split()
+
+    assert completed("groupshift toy ") == ["assess", "plan", "run"]
+    assert "--colour" in completed("groupshift toy run --c")
+    monkeypatch.setenv("GROUPSHIFT_SETTINGS", str(bench.settings))
+    assert completed("groupshift continue toy-") == [bench.run]
+    monkeypatch.delenv("GROUPSHIFT_SETTINGS")
+    monkeypatch.setenv("GROUPSHIFT_HOME", str(tmp_path / "nowhere"))
+    assert completed("groupshift continue toy-") == []

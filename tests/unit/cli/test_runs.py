@@ -10,6 +10,8 @@ import pytest
 
 from groupshift.cli import options, run_driving, run_place
 from groupshift.domain.run import IRREVERSIBLE, RunState, Step, make_plan
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.handlers import Judge
 from groupshift.errors import Transient
 from groupshift.ports.runs import EventKind
 from support.toy_bench import ToyBench, document, toy_bench, words
@@ -458,3 +460,42 @@ def test_a_target_that_does_not_answer_is_shown_its_rollback_from_the_journal(
     assert "the target does not answer, so this is what the journal says: the toy does not answer" in text
     assert "--execute" in text
     assert bench.call("roll-back", bench.run, "--execute") == 4
+
+
+def test_altered_evidence_ends_with_five(
+    bench: ToyBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Row 127 of fits.md: the run goes back by itself, and the exit code says that a promise was broken."""
+    from toy_move.move import ToyMove
+
+    altered = Finding(rule="J02", verdict=Verdict.FAIL, reason="values.json is not what was written")
+    judge = Judge(lambda _run, _step: (altered,))
+    monkeypatch.setattr(ToyMove, "handlers", {**ToyMove.handlers, "judge": judge})
+    assert bench.call("toy", "run", *bench.request(), "--execute", "--yes") == 5
+    text = words(capsys.readouterr().out)
+    assert "J02: values.json is not what was written" in text
+    assert bench.records()[0].state is RunState.ROLLED_BACK
+
+
+def test_a_failure_on_the_way_rolls_back_and_a_second_run_does_not_turn_it_round(
+    bench: ToyBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows 54, 142 and 163 of fits.md: ``continue`` walks on with the rollback, ``run`` refuses."""
+    from toy_move.move import ToyMove
+
+    bad = Finding(rule="T07", verdict=Verdict.FAIL, reason="a member is lost")
+    judge = Judge(lambda _run, _step: (bad,))
+    monkeypatch.setattr(ToyMove, "handlers", {**ToyMove.handlers, "judge": judge})
+    bench.plugs = False
+    bench.target.write("plugged", "yes")
+    asked = ["toy", "run", *bench.request(), "--execute", "--yes", "--patience", "5"]
+    assert bench.call(*asked) == 6, "nobody takes the plug out again"
+    assert bench.records()[0].state is RunState.ROLLING_BACK
+    run = bench.run
+    capsys.readouterr()
+    assert bench.call(*asked) == 3
+    assert f"run {run} of group toy is being rolled back" in words(capsys.readouterr().err)
+    bench.target.write("plugged", "no")
+    assert bench.call("continue", run, "--execute") == 1, "it was not asked for"
+    assert bench.records()[0].state is RunState.ROLLED_BACK
+    assert "T07: a member is lost" in words(capsys.readouterr().out)
