@@ -30,8 +30,8 @@ from measuring.fleets import SETTLED_S, Crowd, Fleet
 from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
 from groupshift.adapters.system import SystemClock
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.audit.ownership import history
 from groupshift.audit.txnlog import merge, parse

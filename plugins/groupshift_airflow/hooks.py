@@ -263,7 +263,7 @@ class ZookeeperHook(_ClusterHook):
         try:
             connection = zookeeper_connection(ZookeeperSettings(**self.section()))
             with closing(connection):
-                brokers = connection.call(lambda session: session.list(["/brokers/ids"]))[0]
+                brokers = connection.call(lambda session: session.children("/brokers/ids"))
         except GroupshiftError as error:
             return False, str(error)
         if brokers is None:
@@ -273,7 +273,7 @@ class ZookeeperHook(_ClusterHook):
             )
         return (
             True,
-            f"ZooKeeper answers at {connection.address}: {len(brokers.children)} broker(s) registered",
+            f"ZooKeeper answers at {connection.address}: {len(brokers)} broker(s) registered",
         )
 
 

@@ -20,8 +20,8 @@ from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
 from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.parquet.evidence import ParquetEvidence
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.domain.evidence import Moment
 from groupshift.domain.group import GroupView

@@ -12,7 +12,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+from groupshift.adapters.zookeeper import ensemble, multiread
+from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
+from groupshift.adapters.zookeeper.multiread import Children, Data
 from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection
 from groupshift.domain.group import CommittedOffset
 from groupshift.domain.modes import MemberKind
@@ -110,19 +112,23 @@ def test_a_view_never_shows_half_of_a_member(
         if comes:
             kazoo.delete(path)
     changed: list[str] = []
-    original = Session.list
+    original = ensemble.read_all
 
-    def list_with_a_change_between(self: Session, paths):
-        first = original(self, paths[:1])
-        if not changed and len(paths) == 2:
-            changed.append(name)
-            change = kazoo.transaction()
-            for path, data in both.items():
-                _ = change.create(path, data, ephemeral=True) if comes else change.delete(path)
-            change.commit()
-        return (*first, *original(self, paths[1:]))
+    def read_with_a_change_between(session: Session, asks, *, together: bool):
+        listing = Children(f"{root}/migration/ids")
+        if changed or listing not in asks:
+            return original(session, asks, together=together)
+        at = asks.index(listing)
+        assert Children(f"{root}/ids") in asks[:at]
+        first = original(session, asks[:at], together=together)
+        changed.append(name)
+        change = kazoo.transaction()
+        for path, data in both.items():
+            _ = change.create(path, data, ephemeral=True) if comes else change.delete(path)
+        change.commit()
+        return [*first, *original(session, asks[at:], together=together)]
 
-    monkeypatch.setattr(Session, "list", list_with_a_change_between)
+    monkeypatch.setattr(ensemble, "read_all", read_with_a_change_between)
     side = groups.observe(group)
     here = (name,) if comes else ()
     assert changed == [name]
@@ -135,15 +141,117 @@ def test_a_group_that_is_never_at_rest_is_said_to_be_so(
 ) -> None:
     """After a bound, with what to do."""
     put(kazoo, f"/consumers/{group}/ids/{group}_m0", OLD)
-    original = Session.list
+    original = ensemble.read_all
 
-    def list_with_a_newcomer(self: Session, paths):
+    def read_with_a_newcomer(session: Session, asks, *, together: bool):
         put(kazoo, f"/consumers/{group}/ids/{group}_{uuid.uuid4().hex}", OLD)
-        return original(self, paths)
+        return original(session, asks, together=together)
 
-    monkeypatch.setattr(Session, "list", list_with_a_newcomer)
-    with pytest.raises(Transient, match="came and went"):
+    monkeypatch.setattr(ensemble, "read_all", read_with_a_newcomer)
+    with pytest.raises(Transient, match="came and went during each of 25 listings"):
         groups.observe(group)
+
+
+def test_a_newcomer_after_the_second_look_does_not_keep_a_wide_group_from_being_read(
+    groups: ZookeeperGroups, kazoo: KazooClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Owners and offsets of 3,000 partitions take long, and members may come every time they are read."""
+    root, wide = f"/consumers/{group}", 3000
+    put(kazoo, f"{root}/ids/{group}_m0", OLD)
+    kazoo.ensure_path(f"{root}/owners/orders")
+    kazoo.ensure_path(f"{root}/offsets/orders")
+    made = [kazoo.create_async(f"{root}/offsets/orders/{n}", str(n).encode()) for n in range(wide)]
+    made += [
+        kazoo.create_async(f"{root}/owners/orders/{n}", f"{group}_m0-0".encode(), ephemeral=True)
+        for n in range(wide)
+    ]
+    for each in made:
+        each.get(timeout=60)
+    newcomers: list[str] = []
+    original = ensemble.read_all
+
+    def read_with_a_newcomer(session: Session, asks, *, together: bool):
+        if Data(f"{root}/offsets/orders/0") in asks:
+            newcomers.append(f"{group}_{uuid.uuid4().hex}")
+            put(kazoo, f"{root}/ids/{newcomers[-1]}", OLD)
+            kazoo.delete(f"{root}/offsets/orders/1")
+        return original(session, asks, together=together)
+
+    monkeypatch.setattr(ensemble, "read_all", read_with_a_newcomer)
+    side = groups.observe(group)
+    assert len(newcomers) == 1
+    assert side.ids == (f"{group}_m0",)
+    assert {each.partition.partition for each in side.owners} == set(range(wide))
+    assert {each.partition.partition: each.offset for each in side.offsets} == {
+        n: n for n in range(wide) if n != 1
+    }
+
+
+def test_one_node_that_may_not_be_read_is_refused_to_the_reader_of_one_group(
+    groups: ZookeeperGroups, kazoo: KazooClient, group: str
+) -> None:
+    """An offset that may not be read is no offset that is not there."""
+    acl = [make_digest_acl("alice", "wonder-land-1", all=True)]
+    root = f"/consumers/{group}"
+    put(kazoo, f"{root}/offsets/orders/0", b"1", ephemeral=False)
+    assert [each.offset for each in groups.observe(group).offsets] == [1]
+    kazoo.create(f"{root}/offsets/orders/1", b"2", acl=acl)
+    with pytest.raises(Rejected, match=r"refuses .*NoAuthError.*ACL of the group"):
+        groups.observe(group)
+
+
+def test_a_group_that_is_only_its_root_exists(
+    groups: ZookeeperGroups, kazoo: KazooClient, group: str
+) -> None:
+    """And holds nothing; below a chroot, too, where a group that is not there is proven absent."""
+    kazoo.create(f"/consumers/{group}", b"")
+    side = groups.observe(group)
+    assert (side.exists, side.ids_pzxid, side.every_problem) == (True, -1, ())
+    with pytest.raises(Rejected, match="cannot be a consumer group in ZooKeeper"):
+        groups.observe("a/b")
+
+
+def test_a_group_below_a_chroot_is_read(cluster, kazoo: KazooClient, group: str) -> None:
+    """And one that is beside it in the ensemble is not there."""
+    put(kazoo, f"/{group}/consumers/{group}/offsets/orders/0", b"5", ephemeral=False)
+    below = ZookeeperGroups(ZookeeperConnection(cluster.zookeeper, chroot=f"/{group}", timeout_s=60))
+    kazoo.ensure_path(f"/consumers/{group}-beside")
+    try:
+        assert [each.offset for each in below.observe(group).offsets] == [5]
+        assert not below.observe(f"{group}-beside").exists
+    finally:
+        below.close()
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["multiread", "one-by-one"])
+def test_a_window_takes_three_rounds_and_only_a_group_that_changed_is_read_again(
+    cluster, kazoo: KazooClient, group: str, monkeypatch: pytest.MonkeyPatch, *, together: bool
+) -> None:
+    """However many groups there are; the member that comes last is seen with the offsets of its time."""
+    groups = [f"{group}-{number}" for number in range(4)]
+    for each in groups:
+        put(kazoo, f"/consumers/{each}/ids/{each}_m0", OLD)
+        put(kazoo, f"/consumers/{each}/offsets/orders/0", b"3", ephemeral=False)
+    changed, late = f"/consumers/{groups[2]}", f"{groups[2]}_m1"
+    original, rounds = multiread.read_all, list[set[str]]()
+
+    def read_with_a_newcomer(session: Session, asks, *, together: bool):
+        rounds.append({ask.path.split("/")[2] for ask in asks})
+        if len(rounds) == 3:
+            put(kazoo, f"{changed}/ids/{late}", OLD)
+            kazoo.set(f"{changed}/offsets/orders/0", b"4")
+        return original(session, asks, together=together)
+
+    monkeypatch.setattr(multiread, "read_all", read_with_a_newcomer)
+    reader = ZookeeperEnsemble(ZookeeperConnection(cluster.zookeeper, timeout_s=60), together=together)
+    try:
+        sides = [side for side, _ in reader.observe([*groups, "a/b"])]
+    finally:
+        reader.close()
+    assert rounds == [{*groups}] * 3 + [{groups[2]}] * 3
+    assert [side.exists for side in sides] == [True] * 4 + [False]
+    assert sides[2].ids == (f"{groups[2]}_m0", late)
+    assert [offset.offset for side in sides for offset in side.offsets] == [3, 3, 4, 3]
 
 
 def test_reading_goes_on_after_the_session_was_lost(cluster, group: str) -> None:

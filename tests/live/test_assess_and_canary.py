@@ -14,8 +14,8 @@ from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups
 from groupshift.adapters.ledger.files import LedgerFiles
 from groupshift.adapters.system import SystemClock
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
 from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch
-from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.application.environment import Environment
 from groupshift.bootstrap import App

@@ -19,8 +19,7 @@ from groupshift.adapters.groups import LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble, KafkaGroups
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock
-from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
-from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
+from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
 from groupshift.bootstrap import build_scans
 from groupshift.domain.group import GroupView

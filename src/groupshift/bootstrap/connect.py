@@ -98,8 +98,8 @@ def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[
     """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
     from groupshift.adapters.groups import LiveAccess, LiveGroupReader
     from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups, KafkaRights
+    from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
-    from groupshift.adapters.zookeeper.nodes import ZookeeperGroups
 
     zookeeper = zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)

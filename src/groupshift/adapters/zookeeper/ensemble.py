@@ -1,58 +1,81 @@
-"""The ZooKeeper half of many groups, and their offset nodes, in a few large requests a window.
+"""The nodes of many groups, or of one, in a few large requests: for scans, audits, and moves of a group.
 
-Implements `groupshift.audit.ports.OffsetNodes`, too. A group with m members, t topics and p partitions costs
-9 + m + 2t + 2p reads; a window of groups costs three round trips, however many they are
-(`groupshift.adapters.zookeeper.multiread`). Of a migration-aware member only the migration id is read: its
-payload is the registration, with what the member says about itself (§8.10 F6).
+`read_groups` reads many groups in the rounds that one group takes: a window of groups costs three round
+trips, however many they are (`groupshift.adapters.zookeeper.multiread`), and a group is a window of one. How
+much of a group is read, and what becomes of what cannot be read, is up to those that use it:
+`ZookeeperGroups`, `ZookeeperEnsemble`, and `ZookeeperOffsetNodes`, which implements
+`groupshift.audit.ports.OffsetNodes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import NoAuthError
 
-from groupshift.adapters.zookeeper.mode import as_mode, is_node_name
+from groupshift.adapters.zookeeper.mode import as_mode, is_node_name, paths_of
 from groupshift.adapters.zookeeper.multiread import (
     Ask,
+    BulkReader,
     Children,
     Data,
-    Manner,
+    Read,
     Refused,
-    Stamped,
+    Rounds,
     read_all,
+    read_in_rounds,
 )
 from groupshift.adapters.zookeeper.nodes import member_of, mode_problems, offset_of, owner_of, unforeseen
-from groupshift.adapters.zookeeper.session import Session, ZookeeperConnection, cluster_id
+from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection, cluster_id
 from groupshift.audit.case import Znode, ZookeeperGroup
 from groupshift.domain.group import CommittedOffset, Member, NoOffset
 from groupshift.domain.modes import MemberKind, Mode, effective_mode
 from groupshift.domain.observation import ZookeeperSide
 from groupshift.domain.znodes import BROKER_IDS, CONSUMERS, GroupPaths
-from groupshift.errors import Rejected
+from groupshift.errors import Rejected, Transient
 from groupshift.scan.state import NodeTimes
-
-_ATTEMPTS = 10
-"""How often a group is read anew when its members come and go meanwhile."""
 
 ABSENT = (ZookeeperSide(exists=False), NodeTimes())
 """A group that only Kafka knows."""
 
 
+class Extent(Enum):
+    """How much of a group is read; the costs are for m members, t topics and p partitions."""
+
+    OFFSETS = auto()
+    """4 + t + p reads: the mode, the names of the members, and the offsets."""
+    MEMBERS = auto()
+    """9 + m + 2t + 2p reads: owners and members, too, all as of one time. Of a migration-aware member only
+    the migration id is read: its payload is the registration, with what the member says of itself (F6)."""
+    EVERY_NODE = auto()
+    """9 + 2m + 2t + 2p reads at most: both nodes of a migration-aware member, too. Who is registered is as of
+    one time (D5), owners and offsets are of right after it: members that come and go do not keep a group of
+    thousands of partitions from being read."""
+
+
+_ATTEMPTS = {Extent.OFFSETS: 1, Extent.MEMBERS: 10, Extent.EVERY_NODE: 25}
+"""How often a group is read when its members come and go meanwhile; each attempt costs milliseconds."""
+
+
 @dataclass(slots=True)
-class _Reading:
-    """What has been read of one group so far."""
+class Reading:
+    """What was read of one group.
+
+    ``members`` are nodes by path, ``refused`` the paths that the session may not read; ``settled`` is False
+    when members came or went during each attempt."""
 
     paths: GroupPaths
+    directories: tuple[Node | None, Node | None] = (None, None)
+    mode: Node | None = None
     ids: tuple[str, ...] = ()
     migration_ids: tuple[str, ...] = ()
-    directories: tuple[Stamped | None, Stamped | None] = (None, None)
-    mode: Stamped | None = None
-    nodes: dict[str, Stamped] = field(default_factory=dict)
-    owners: list[Stamped] = field(default_factory=list)
-    offsets: list[Stamped] = field(default_factory=list)
+    members: dict[str, Node] = field(default_factory=dict)
+    owners: list[Node] = field(default_factory=list)
+    offsets: list[Node] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     settled: bool = True
 
@@ -63,194 +86,122 @@ class _Reading:
         return found or bool(self.refused)
 
 
-class ZookeeperEnsemble:
-    """Reads groups and changes nothing. Raises as `ZookeeperConnection.call`.
-
-    ``together`` False asks for each node alone, as servers before ZooKeeper 3.6 want it; None finds out."""
-
-    def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
-        self._connection = connection
-        self._manner = Manner(connection, together=together)
-
-    @property
-    def name(self) -> str:
-        """Hosts and chroot."""
-        return self._connection.address
-
-    def groups(self) -> tuple[str, ...]:
-        """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
-        together = self._manner.together
-
-        def work(session: Session) -> tuple[str, ...]:
-            session.sync(CONSUMERS)
-            names, brokers = read_all(session, (Children(CONSUMERS), Children(BROKER_IDS)), together=together)
-            if names is None and brokers is None:
-                raise Rejected(
-                    f"ZooKeeper at {self.name} holds no Kafka cluster (neither {CONSUMERS} nor {BROKER_IDS} "
-                    "is there): correct hosts and chroot of [zookeeper]"
-                )
-            if isinstance(names, Refused):
-                raise NoAuthError(names.path)
-            return names if isinstance(names, tuple) else ()
-
-        return self._connection.call(work)
-
-    def cluster_id(self) -> str:
-        """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
-        return cluster_id(self._connection)
-
-    def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
-        """Each group's nodes and their times, in this order."""
-        together = self._manner.together
-        return self._connection.call(lambda session: _observe(session, groups, together=together))
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+def read_groups(read: Read, groups: Sequence[str], extent: Extent) -> list[Reading]:
+    """What ZooKeeper has of each group, in this order."""
+    return read_in_rounds(read, [_rounds(GroupPaths(group), extent) for group in groups])
 
 
-def _observe(
-    session: Session, groups: Sequence[str], *, together: bool
-) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
-    """All groups of a window; those whose members changed while they were read are read again.
-
-    A name that Kafka allows and that cannot be a node is in Kafka only."""
-    readings = {group: _Reading(GroupPaths(group)) for group in groups if is_node_name(group)}
-    moving = dict(readings)
-    for _ in range(_ATTEMPTS):
-        _Window(session, list(moving.values()), together=together).read()
-        moving = {group: _Reading(each.paths) for group, each in moving.items() if not each.settled}
-        readings |= moving
-        if not moving:
+def _rounds(paths: GroupPaths, extent: Extent) -> Rounds[Reading]:
+    """Directories, then members and partitions, then owners and offsets."""
+    reading = Reading(paths)
+    for _ in range(_ATTEMPTS[extent]):
+        reading = Reading(paths)
+        topics = yield from _directories(reading, extent)
+        leaves = yield from _members_and_partitions(reading, extent, *topics)
+        if reading.settled or extent is not Extent.EVERY_NODE:
+            yield from _leaves(reading, extent, *leaves)
+        if reading.settled:
             break
-    return tuple(_side_of(readings[group]) if group in readings else ABSENT for group in groups)
+    return reading
 
 
-class _Window:
-    """The rounds of reading a window of groups: directories, members and topics, leaves."""
-
-    def __init__(self, session: Session, readings: list[_Reading], *, together: bool) -> None:
-        self._session = session
-        self._readings = readings
-        self._together = together
-
-    def read(self) -> None:
-        """All rounds; a group is ``settled`` when nobody came or went between the first and the last."""
-        self._session.sync(CONSUMERS)
-        topics = self._directories()
-        leaves = self._members_and_partitions(topics)
-        self._leaves(leaves)
-
-    def _ask(self, asks: Sequence[Ask]) -> list[Any]:
-        """What may not be read is noted and then counts as absent."""
-        told = read_all(self._session, asks, together=self._together)
-        for each in told:
-            if isinstance(each, Refused):
-                for reading in self._readings:
-                    if each.path.startswith(f"{reading.paths.root}/"):
-                        reading.refused.append(each.path)
-        return [None if isinstance(each, Refused) else each for each in told]
-
-    def _directories(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Who is registered, the mode node, and per group the topics with owners and with offsets."""
-        asks: list[Ask] = []
-        for reading in self._readings:
-            p = reading.paths
-            asks += [Data(p.ids), Children(p.ids), Data(p.migration_ids), Children(p.migration_ids)]
-            asks += [Data(p.mode), Children(p.owners), Children(p.offsets)]
-        answers, topics = self._ask(asks), []
-        for number, reading in enumerate(self._readings):
-            ids, names, migration, aware, mode, owners, offsets = answers[7 * number : 7 * number + 7]
-            reading.directories, reading.mode = (ids, migration), mode
-            reading.ids, reading.migration_ids = names or (), aware or ()
-            topics.append((owners or (), offsets or ()))
-        return topics
-
-    def _members_and_partitions(
-        self, topics: list[tuple[tuple[str, ...], tuple[str, ...]]]
-    ) -> list[tuple[list[str], list[str]]]:
-        """The members' nodes, and per group the paths of its owner and offset nodes."""
-        asks: list[Ask] = []
-        for reading, (owned, committed) in zip(self._readings, topics, strict=True):
-            asks += [Data(path) for path in _member_paths(reading)]
-            asks += [Children(f"{reading.paths.owners}/{topic}") for topic in owned]
-            asks += [Children(f"{reading.paths.offsets}/{topic}") for topic in committed]
-        answers, leaves = iter(self._ask(asks)), []
-        for reading, (owned, committed) in zip(self._readings, topics, strict=True):
-            for path in _member_paths(reading):
-                node = next(answers)
-                if node is None:
-                    reading.settled = reading.settled and path in reading.refused
-                else:
-                    reading.nodes[path] = node
-            owners = [f"{reading.paths.owners}/{t}/{p}" for t in owned for p in next(answers) or ()]
-            offsets = [f"{reading.paths.offsets}/{t}/{p}" for t in committed for p in next(answers) or ()]
-            leaves.append((owners, offsets))
-        return leaves
-
-    def _leaves(self, leaves: list[tuple[list[str], list[str]]]) -> None:
-        """Owners and offsets, and whether the directories are what they were (D5)."""
-        asks: list[Ask] = []
-        for reading, (owners, offsets) in zip(self._readings, leaves, strict=True):
-            asks += [Data(path) for path in (*owners, *offsets)]
-            asks += [Data(reading.paths.ids), Data(reading.paths.migration_ids)]
-        answers = iter(self._ask(asks))
-        for reading, (owners, offsets) in zip(self._readings, leaves, strict=True):
-            reading.owners = [node for _ in owners if (node := next(answers)) is not None]
-            reading.offsets = [node for _ in offsets if (node := next(answers)) is not None]
-            then = (next(answers), next(answers))
-            if [_pzxid(node) for node in then] != [_pzxid(node) for node in reading.directories]:
-                reading.settled = False
+_Names = tuple[str, ...]
 
 
-def _pzxid(node: Stamped | None) -> int:
+def _answers(reading: Reading, asks: Sequence[Ask]) -> Rounds[list[Any]]:
+    """One round; what may not be read is noted, and then counts as absent."""
+    answers = yield asks
+    reading.refused += [each.path for each in answers if isinstance(each, Refused)]
+    return [None if isinstance(each, Refused) else each for each in answers]
+
+
+def _directories(reading: Reading, extent: Extent) -> Rounds[tuple[_Names, _Names]]:
+    """Who is registered, and the mode; returns the topics with owners, and those with offsets."""
+    paths = reading.paths
+    names = (paths.ids, paths.migration_ids, paths.offsets)
+    asks: list[Ask] = [Data(paths.mode), *(Children(path) for path in names)]
+    if extent is not Extent.OFFSETS:
+        asks = [*_both(paths), *asks, Children(paths.owners)]
+    found = dict(zip(asks, (yield from _answers(reading, asks)), strict=True))
+    reading.directories = (found.get(Data(paths.ids)), found.get(Data(paths.migration_ids)))
+    reading.mode = found[Data(paths.mode)]
+    reading.ids, reading.migration_ids, committed = (found[Children(path)] or () for path in names)
+    return found.get(Children(paths.owners)) or (), committed
+
+
+def _members_and_partitions(
+    reading: Reading, extent: Extent, owned: _Names, committed: _Names
+) -> Rounds[tuple[list[str], list[str]]]:
+    """The members' nodes; returns the paths of the owner nodes, and of the offset nodes."""
+    paths, members = reading.paths, _member_paths(reading, extent)
+    again = _both(paths) if extent is Extent.EVERY_NODE else []
+    asks: list[Ask] = [*(Data(path) for path in members), *again]
+    asks += [Children(f"{paths.owners}/{topic}") for topic in owned]
+    asks += [Children(f"{paths.offsets}/{topic}") for topic in committed]
+    answers = iter((yield from _answers(reading, asks)))
+    for path in members:
+        node = next(answers)
+        if node is not None:
+            reading.members[path] = node
+        elif path not in reading.refused:
+            reading.settled = False
+    _look_again(reading, [next(answers) for _ in again])
+    owners = [f"{paths.owners}/{topic}/{name}" for topic in owned for name in next(answers) or ()]
+    offsets = [f"{paths.offsets}/{topic}/{name}" for topic in committed for name in next(answers) or ()]
+    return owners, offsets
+
+
+def _leaves(reading: Reading, extent: Extent, owners: list[str], offsets: list[str]) -> Rounds[None]:
+    """Owners and offsets; one that went away after it was listed is not there now."""
+    again = _both(reading.paths) if extent is Extent.MEMBERS else []
+    leaves = [Data(path) for path in (*owners, *offsets)]
+    answers = iter((yield from _answers(reading, [*leaves, *again])))
+    reading.owners = [node for _ in owners if (node := next(answers)) is not None]
+    reading.offsets = [node for _ in offsets if (node := next(answers)) is not None]
+    _look_again(reading, list(answers))
+
+
+def _both(paths: GroupPaths) -> list[Ask]:
+    """Asks for the directories whose nodes say when somebody came or went last."""
+    return [Data(paths.ids), Data(paths.migration_ids)]
+
+
+def _look_again(reading: Reading, directories: Sequence[Node | None]) -> None:
+    """Note whether somebody came or went since the directories were read first (D5)."""
+    then, now = (tuple(map(_pzxid, nodes)) for nodes in (reading.directories, directories))
+    if now and now != then:
+        reading.settled = False
+
+
+def _pzxid(node: Node | None) -> int:
     return -1 if node is None else node.pzxid
 
 
-def _member_paths(reading: _Reading) -> list[str]:
-    """One node a member: the migration id where there is one."""
-    aware = set(reading.migration_ids)
-    return [
-        reading.paths.migration_id_of(name) if name in aware else reading.paths.id_of(name)
-        for name in reading.ids
-    ]
+def _member_paths(reading: Reading, extent: Extent) -> list[str]:
+    """The nodes of the members that are read."""
+    if extent is Extent.OFFSETS:
+        return []
+    paths, aware = reading.paths, set(reading.migration_ids)
+    if extent is Extent.EVERY_NODE:
+        registered = [paths.id_of(name) for name in reading.ids]
+        return [*registered, *(paths.migration_id_of(name) for name in reading.migration_ids)]
+    return [paths.migration_id_of(name) if name in aware else paths.id_of(name) for name in reading.ids]
 
 
-def _side_of(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
-    """What breaks the reader is a problem of its group alone: the scan goes on with the others."""
-    try:
-        return _side(reading)
-    except Exception as error:  # noqa: BLE001 - named in the group's problems
-        aware = set(reading.migration_ids)
-        side = ZookeeperSide(
-            exists=True,
-            ids=reading.ids,
-            migration_ids=reading.migration_ids,
-            members=tuple(
-                Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
-                for name in reading.ids
-            ),
-            problems=(unforeseen(reading.paths.root, error),),
-        )
-        return side, NodeTimes()
-
-
-def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
-    if not reading.exists:
-        return ABSENT
-    aware, members = set(reading.migration_ids), []
-    problems = list(mode_problems(reading.paths.mode, as_mode(reading.mode)))
-    for name, path in zip(reading.ids, _member_paths(reading), strict=True):
-        if path in reading.nodes:
-            node = reading.nodes[path]
-            found, unread = member_of(node, node if name in aware else None)
+def _side(reading: Reading) -> ZookeeperSide:
+    paths, aware = reading.paths, set(reading.migration_ids)
+    members, problems = [], list(mode_problems(paths.mode, as_mode(reading.mode)))
+    for name in reading.ids:
+        migration = reading.members.get(paths.migration_id_of(name)) if name in aware else None
+        registered = reading.members.get(paths.id_of(name), migration)
+        if registered is not None:
+            found, unread = member_of(registered, migration)
             members.append(found)
             problems += unread
     owners = [owner_of(node) for node in reading.owners]
     offsets = [offset_of(node) for node in reading.offsets]
     problems += [each for each in (*owners, *offsets) if isinstance(each, str)]
-    problems += _unread(reading)
-    side = ZookeeperSide(
+    return ZookeeperSide(
         exists=True,
         mode=as_mode(reading.mode),
         ids=reading.ids,
@@ -262,28 +213,151 @@ def _side(reading: _Reading) -> tuple[ZookeeperSide, NodeTimes]:
         no_offsets=tuple(each for each in offsets if isinstance(each, NoOffset)),
         problems=tuple(problems),
     )
-    return side, _times(reading)
 
 
-def _unread(reading: _Reading) -> list[str]:
+def _group_names(read: Read, address: str) -> tuple[str, ...] | Refused:
+    """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
+    names, brokers = read([Children(CONSUMERS), Children(BROKER_IDS)])
+    _require_cluster(address, there=names is not None or brokers is not None)
+    return names if isinstance(names, tuple | Refused) else ()
+
+
+def _require_cluster(address: str, *, there: bool) -> None:
+    """That there is no group is believed only of a ZooKeeper that holds a Kafka cluster."""
+    if not there:
+        raise Rejected(
+            f"ZooKeeper at {address} holds no Kafka cluster (neither {CONSUMERS} nor {BROKER_IDS} is there): "
+            "correct hosts and chroot of [zookeeper]"
+        )
+
+
+class ZookeeperGroups:
+    """Reads one group at a time, every node of it, and changes nothing.
+
+    Its nodes are asked for one by one: to find out whether the servers can do more takes seconds where they
+    cannot, which a window of groups is worth, but no single group."""
+
+    def __init__(self, connection: ZookeeperConnection) -> None:
+        self._connection = connection
+
+    def observe(self, group: str) -> ZookeeperSide:
+        """Registrations, mode node, owners and offsets of the group.
+
+        Raises as `ZookeeperConnection.call`, also when the session may not read one of the nodes; `Transient`
+        also when members come and go faster than they can be listed, `Rejected` when no Kafka cluster keeps
+        its nodes below this chroot."""
+        paths, address = paths_of(group), self._connection.address
+
+        def work(session: Session) -> ZookeeperSide:
+            session.sync(CONSUMERS)
+            if not session.exists(paths.root):
+                _require_cluster(address, there=session.exists(CONSUMERS) or session.exists(BROKER_IDS))
+                return ZookeeperSide(exists=False)
+            read = partial(read_all, session, together=False)
+            (reading,) = read_groups(read, [group], Extent.EVERY_NODE)
+            if reading.refused:
+                raise NoAuthError(reading.refused[0])
+            if not reading.settled:
+                raise Transient(
+                    f"members of {paths.root} came and went during each of "
+                    f"{_ATTEMPTS[Extent.EVERY_NODE]} listings: "
+                    "wait until the group is at rest, then run the same command again"
+                )
+            return _side(reading)
+
+        return self._connection.call(work)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class ZookeeperEnsemble:
+    """Reads windows of groups and changes nothing. Raises as `ZookeeperConnection.call`.
+
+    ``together`` False asks for each node alone, as servers before ZooKeeper 3.6 want it; None finds out."""
+
+    def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
+        self._connection = connection
+        self._reader = BulkReader(connection, together=together)
+
+    @property
+    def name(self) -> str:
+        """Hosts and chroot."""
+        return self._connection.address
+
+    def groups(self) -> tuple[str, ...]:
+        """The children of ``/consumers``, sorted. Raises `Rejected` where there is no Kafka cluster."""
+
+        def work(read: Read) -> tuple[str, ...]:
+            names = _group_names(read, self.name)
+            if isinstance(names, Refused):
+                raise NoAuthError(names.path)
+            return names
+
+        return self._reader.call(work)
+
+    def cluster_id(self) -> str:
+        """The id of the Kafka cluster whose nodes these are; empty where it is not told."""
+        return cluster_id(self._connection)
+
+    def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
+        """Each group's nodes and their times, in this order.
+
+        A name that Kafka allows and that cannot be a node is in Kafka only."""
+        names = list(dict.fromkeys(filter(is_node_name, groups)))
+        readings = self._reader.call(lambda read: read_groups(read, names, Extent.MEMBERS))
+        found = dict(zip(names, map(_side_of, readings), strict=True))
+        return tuple(found.get(group, ABSENT) for group in groups)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _side_of(reading: Reading) -> tuple[ZookeeperSide, NodeTimes]:
+    """A group of a window. What cannot be read, or breaks the reader, is a problem of its group alone."""
+    if not reading.exists:
+        return ABSENT
+    try:
+        side, times = _side(reading), _times(reading)
+    except Exception as error:  # noqa: BLE001 - named in the group's problems
+        aware = set(reading.migration_ids)
+        members = tuple(
+            Member(member_id=name, kind=MemberKind.AWARE if name in aware else MemberKind.OLD)
+            for name in reading.ids
+        )
+        side = ZookeeperSide(
+            exists=True,
+            ids=reading.ids,
+            migration_ids=reading.migration_ids,
+            members=members,
+            problems=(unforeseen(reading.paths.root, error),),
+        )
+        return side, NodeTimes()
+    return replace(side, problems=(*side.problems, *_unread(reading))), times
+
+
+def _unread(reading: Reading) -> list[str]:
     """Sentences about what could not be read, or not all of it at one time."""
-    problems = [
-        f"{path} may not be read: give the tool's login the permission read there, or correct its credentials"
-        for path in sorted(set(reading.refused))
-    ]
+    problems = [f"{_refused(path)}, or correct its credentials" for path in sorted(set(reading.refused))]
     if not reading.settled:
         problems.append(
-            f"members of {reading.paths.root} came and went during each of {_ATTEMPTS} readings: "
-            "scan again once the group is at rest"
+            f"members of {reading.paths.root} came and went during each of {_ATTEMPTS[Extent.MEMBERS]} "
+            "readings: scan again once the group is at rest"
         )
     return problems
 
 
-def _times(reading: _Reading) -> NodeTimes:
+def _refused(path: str) -> str:
+    return f"{path} may not be read: give the tool's login the permission read there"
+
+
+def _times(reading: Reading) -> NodeTimes:
     """A member came or went (pzxid of both directories), the mode was written, a partition was taken."""
     directories = [node for node in reading.directories if node is not None]
     mode = [reading.mode] if reading.mode is not None else []
-    nodes = [*directories, *mode, *reading.nodes.values(), *reading.owners, *reading.offsets]
+    nodes = [*directories, *mode, *reading.members.values(), *reading.owners, *reading.offsets]
     stamps = {(node.czxid, node.ctime_ms) for node in nodes} | {(n.mzxid, n.mtime_ms) for n in nodes}
     return NodeTimes(
         changes=(
@@ -296,7 +370,6 @@ def _times(reading: _Reading) -> NodeTimes:
 
 
 _WINDOW = 200
-_Found = tuple[GroupPaths, list[Any]]
 
 
 class ZookeeperOffsetNodes:
@@ -304,17 +377,20 @@ class ZookeeperOffsetNodes:
 
     def __init__(self, connection: ZookeeperConnection) -> None:
         self._connection = connection
-        self._manner = Manner(connection)
+        self._reader = BulkReader(connection)
 
     def read(self, groups: Collection[str] | None = None) -> Mapping[str, ZookeeperGroup]:
         """See the port."""
-        together = self._manner.together
-        names = self._connection.call(lambda session: self._names(session, together=together))
+        names = self._reader.call(lambda read: _group_names(read, self._connection.address))
+        if isinstance(names, Refused):
+            raise Rejected(_refused(names.path))
         wanted = [name for name in names if groups is None or name in groups]
         found: dict[str, ZookeeperGroup] = {}
         for at in range(0, len(wanted), _WINDOW):
-            window = [GroupPaths(name) for name in wanted[at : at + _WINDOW]]
-            found |= self._connection.call(lambda session, w=window: _read(session, w, together=together))  # type: ignore[misc]
+            readings = self._reader.call(
+                partial(read_groups, groups=wanted[at : at + _WINDOW], extent=Extent.OFFSETS)
+            )
+            found |= {reading.paths.group: _group_of(reading) for reading in readings}
         return found
 
     def cluster_id(self) -> str:
@@ -325,91 +401,29 @@ class ZookeeperOffsetNodes:
         """Close the connection."""
         self._connection.close()
 
-    def _names(self, session: Session, *, together: bool) -> tuple[str, ...]:
-        session.sync(CONSUMERS)
-        names, brokers = read_all(session, (Children(CONSUMERS), Children(BROKER_IDS)), together=together)
-        if names is None and brokers is None:
-            raise Rejected(
-                f"ZooKeeper at {self._connection.address} holds no Kafka cluster (neither {CONSUMERS} nor "
-                f"{BROKER_IDS} is there): correct hosts and chroot of [zookeeper]"
-            )
-        if isinstance(names, Refused):
-            raise Rejected(f"{names.path} may not be read: give the tool's login the permission read there")
-        return tuple(filter(is_node_name, names)) if isinstance(names, tuple) else ()
 
-
-def _read(session: Session, groups: Sequence[GroupPaths], *, together: bool) -> dict[str, ZookeeperGroup]:
-    """Members and mode, then topics, then offsets of a window of groups."""
-    told = _by_group(session, groups, _head, together=together)
-    topics = {paths.group: tuple(answers[3] or ()) for paths, answers in told if not _no(answers[3])}
-    named = _by_group(session, groups, lambda paths: _topics(paths, topics), together=together)
-    leaves: dict[str, list[str]] = {}
-    for paths, answers in named:
-        pairs = zip(topics.get(paths.group, ()), answers, strict=True)
-        leaves[paths.group] = [
-            f"{paths.offsets}/{topic}/{number}"
-            for topic, found in pairs
-            if not _no(found)
-            for number in found
-        ]
-    nodes = _by_group(
-        session, groups, lambda paths: [Data(path) for path in leaves[paths.group]], together=together
-    )
-    listings = zip(told, named, nodes, strict=True)
-    return {
-        head[0].group: _group_of(head[0].root, head[1], (*names[1], *offsets[1]))
-        for head, names, offsets in listings
-    }
-
-
-def _head(paths: GroupPaths) -> list[Ask]:
-    return [Data(paths.mode), Children(paths.ids), Children(paths.migration_ids), Children(paths.offsets)]
-
-
-def _topics(paths: GroupPaths, topics: Mapping[str, Sequence[str]]) -> list[Ask]:
-    return [Children(f"{paths.offsets}/{topic}") for topic in topics.get(paths.group, ())]
-
-
-def _by_group(session: Session, groups: Sequence[GroupPaths], asks: Any, *, together: bool) -> list[_Found]:
-    """The answers to what is asked about each group, in one request."""
-    asked = [asks(paths) for paths in groups]
-    answers = iter(read_all(session, [each for part in asked for each in part], together=together))
-    return [(paths, [next(answers) for _ in part]) for paths, part in zip(groups, asked, strict=True)]
-
-
-def _no(answer: Any) -> bool:
-    return answer is None or isinstance(answer, Refused)
-
-
-def _group_of(root: str, head: list[Any], rest: Sequence[Any]) -> ZookeeperGroup:
+def _group_of(reading: Reading) -> ZookeeperGroup:
     """What breaks the reader is a problem of its group alone: the audit goes on with the others."""
     try:
-        return _group(head, rest)
+        return _group(reading)
     except Exception as error:  # noqa: BLE001 - named in the group's problems
-        problems = (unforeseen(root, error),)
+        problems = (unforeseen(reading.paths.root, error),)
         return ZookeeperGroup(mode=Mode.ZOOKEEPER, members=0, aware=0, offsets={}, problems=problems)
 
 
-def _group(head: list[Any], rest: Sequence[Any]) -> ZookeeperGroup:
-    mode, ids, aware, _ = (None if isinstance(each, Refused) else each for each in head)
+def _group(reading: Reading) -> ZookeeperGroup:
     offsets: dict[tuple[str, int], Znode] = {}
-    problems = [_refused(each.path) for each in (*head, *rest) if isinstance(each, Refused)]
-    for node in rest:
-        if node is None or isinstance(node, Refused | tuple):
-            continue
+    problems = [_refused(path) for path in reading.refused]
+    for node in reading.offsets:
         found = offset_of(node)
         if isinstance(found, CommittedOffset):
             offsets[found.partition] = Znode(offset=found.offset, mtime_ms=node.mtime_ms)
         else:
             problems.append(found if isinstance(found, str) else found.problem)
     return ZookeeperGroup(
-        mode=effective_mode(as_mode(mode), ids or (), aware or ()),
-        members=len(ids or ()),
-        aware=len(aware or ()),
+        mode=effective_mode(as_mode(reading.mode), reading.ids, reading.migration_ids),
+        members=len(reading.ids),
+        aware=len(reading.migration_ids),
         offsets=offsets,
         problems=tuple(problems),
     )
-
-
-def _refused(path: str) -> str:
-    return f"{path} may not be read: give the tool's login the permission read there"

@@ -3,14 +3,17 @@
 One client that sends its reads one by one manages a few thousand znodes a second, for each costs a wake-up
 and a system call. ``multiRead`` (operation 22, ZooKeeper 3.6, ZOOKEEPER-3402) carries ``getData`` and
 ``getChildren`` only; servers before 3.6 refuse it or never answer it, and are asked one by one.
+`read_in_rounds` lets many readers, each of which needs several rounds, share the requests.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
 
 from kazoo.exceptions import EXCEPTIONS as ERRORS
 from kazoo.exceptions import (
@@ -21,8 +24,9 @@ from kazoo.exceptions import (
     UnimplementedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import ZnodeStat
 
-from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection
+from groupshift.adapters.zookeeper.session import Node, Session, ZookeeperConnection, node_of
 from groupshift.domain.znodes import CONSUMERS
 
 _DATA, _CHILDREN, _FAILED = 4, 8, -1
@@ -35,18 +39,9 @@ _OPERATIONS = 1000
 _PROBE_S = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stamped(Node):
-    """A node with its times (epoch ms of creation and last write) and the pzxid of its children."""
-
-    ctime_ms: int
-    mtime_ms: int
-    pzxid: int
-
-
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Ask for a node; the answer is a `Stamped`, None where there is none."""
+    """Ask for a node; the answer is a `Node`, None where there is none."""
 
     path: str
 
@@ -65,8 +60,13 @@ class Refused:
     path: str
 
 
+T = TypeVar("T")
 Ask = Data | Children
-Told = Stamped | tuple[str, ...] | Refused | None
+Answer = Node | tuple[str, ...] | Refused | None
+Read = Callable[[Sequence[Ask]], list[Answer]]
+"""The answer to each ask, in order."""
+Rounds = Generator[Sequence[Ask], list[Answer], T]
+"""Yields what it asks for in a round, is sent the answers, and returns what it read."""
 
 
 class MultiRead:
@@ -87,17 +87,17 @@ class MultiRead:
             request += _INT.pack(len(path)) + path + b"\0"
         return request + _END
 
-    def deserialize(self, answer: bytes, at: int) -> list[Told]:
+    def deserialize(self, answer: bytes, at: int) -> list[Answer]:
         """One answer an ask, in order. Raises kazoo's error of the first that failed for another reason
         than that there is no such node, or that it may not be read; `ConnectionLoss` for bytes that are no
         such answers, as for a connection that is lost in the middle of one."""
         try:
-            return self._told(answer, at)
+            return self._answers(answer, at)
         except (struct.error, ValueError, RuntimeError) as wrong:
             raise ConnectionLoss(f"an answer of multiRead that cannot be read ({wrong})") from wrong
 
-    def _told(self, answer: bytes, at: int) -> list[Told]:
-        told: list[Told] = []
+    def _answers(self, answer: bytes, at: int) -> list[Answer]:
+        answers: list[Answer] = []
         for ask in self._asks:
             kind, _, _ = _HEADER.unpack_from(answer, at)
             at += _HEADER.size
@@ -106,33 +106,22 @@ class MultiRead:
                 at += _INT.size
                 if code not in (NoNodeError.code, NoAuthError.code):
                     raise ERRORS[code](ask.path)
-                told.append(None if code == NoNodeError.code else Refused(ask.path))
+                answers.append(None if code == NoNodeError.code else Refused(ask.path))
             elif isinstance(ask, Data):
                 node, at = _node(ask.path, answer, at)
-                told.append(node)
+                answers.append(node)
             else:
                 names, at = _names(answer, at)
-                told.append(names)
-        return told
+                answers.append(names)
+        return answers
 
 
-def _node(path: str, answer: bytes, at: int) -> tuple[Stamped, int]:
+def _node(path: str, answer: bytes, at: int) -> tuple[Node, int]:
     (size,) = _INT.unpack_from(answer, at)
     start = at + _INT.size
     at = start + max(size, 0)  # -1 stands for null
-    czxid, mzxid, ctime, mtime, version, _, _, owner, _, _, pzxid = _STAT.unpack_from(answer, at)
-    node = Stamped(
-        path=path,
-        data=bytes(answer[start:at]),
-        version=version,
-        czxid=czxid,
-        mzxid=mzxid,
-        owner=owner,
-        ctime_ms=ctime,
-        mtime_ms=mtime,
-        pzxid=pzxid,
-    )
-    return node, at + _STAT.size
+    stat = ZnodeStat(*_STAT.unpack_from(answer, at))
+    return node_of(path, bytes(answer[start:at]), stat), at + _STAT.size
 
 
 def _names(answer: bytes, at: int) -> tuple[tuple[str, ...], int]:
@@ -159,32 +148,55 @@ def understands(session: Session) -> bool:
     return True
 
 
-class Manner:
-    """How to read through a connection: many at once where its servers can, which is found out once.
+class BulkReader:
+    """Reads through a connection: many nodes in one request where its servers can, which is found out once.
 
     ``together`` False reads one by one, whatever they can."""
 
     def __init__(self, connection: ZookeeperConnection, *, together: bool | None = None) -> None:
-        self._connection, self._known = connection, together
+        self._connection, self._together = connection, together
 
-    @property
-    def together(self) -> bool:
-        """What `read_all` wants to know. Raises `Transient` when no server answers."""
-        if self._known is None:
-            self._known = self._connection.call(understands)
-            if not self._known:
+    def call(self, work: Callable[[Read], T]) -> T:
+        """Run ``work``, which is given what reads; nothing that it reads is older than this call.
+
+        ``work`` must be safe to repeat. Raises as `ZookeeperConnection.call`."""
+        if self._together is None:
+            self._together = self._connection.call(understands)
+            if not self._together:
                 self._connection.close()
-        return self._known
+        together = self._together
+
+        def attempt(session: Session) -> T:
+            session.sync(CONSUMERS)
+            return work(partial(read_all, session, together=together))
+
+        return self._connection.call(attempt)
 
 
-def read_all(session: Session, asks: Sequence[Ask], *, together: bool) -> list[Told]:
+def read_in_rounds(read: Read, readers: Sequence[Rounds[T]]) -> list[T]:
+    """What each reader returns; the n-th rounds of all are one call of ``read``."""
+    found: dict[int, T] = {}
+    asks = {number: next(reader) for number, reader in enumerate(readers)}
+    while asks:
+        answers = iter(read([ask for each in asks.values() for ask in each]))
+        following = {}
+        for number, each in asks.items():
+            try:
+                following[number] = readers[number].send(list(islice(answers, len(each))))
+            except StopIteration as done:
+                found[number] = done.value
+        asks = following
+    return [found[number] for number in range(len(readers))]
+
+
+def read_all(session: Session, asks: Sequence[Ask], *, together: bool) -> list[Answer]:
     """The answer to each ask, in order; ``together`` in as few requests as possible, else one each.
 
     Either way everything is sent before the first answer is awaited."""
     if together:
         parts = [asks[at : at + _OPERATIONS] for at in range(0, len(asks), _OPERATIONS)]
         sent = [session.send(MultiRead(part, session.chroot)) for part in parts]
-        return [told for request in sent for told in session.result(request)]
+        return [answer for request in sent for answer in session.result(request)]
     return [_single(session, ask, request) for ask, request in [(a, _send(session, a)) for a in asks]]
 
 
@@ -194,7 +206,7 @@ def _send(session: Session, ask: Ask) -> Any:
     return session.client.get_children_async(ask.path)
 
 
-def _single(session: Session, ask: Ask, request: Any) -> Told:
+def _single(session: Session, ask: Ask, request: Any) -> Answer:
     try:
         answer = session.result(request)
     except NoNodeError:
@@ -203,15 +215,4 @@ def _single(session: Session, ask: Ask, request: Any) -> Told:
         return Refused(ask.path)
     if isinstance(ask, Children):
         return tuple(sorted(answer))
-    data, stat = answer
-    return Stamped(
-        path=ask.path,
-        data=data or b"",
-        version=stat.version,
-        czxid=stat.czxid,
-        mzxid=stat.mzxid,
-        owner=stat.ephemeralOwner,
-        ctime_ms=stat.ctime,
-        mtime_ms=stat.mtime,
-        pzxid=stat.pzxid,
-    )
+    return node_of(ask.path, *answer)

@@ -31,6 +31,7 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL
 
 from groupshift.adapters.zookeeper.login import (
@@ -67,7 +68,8 @@ _LOG.setLevel(logging.ERROR)  # its warnings, one per attempt, end in the one se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A znode as read: ``owner`` is the ephemeral owner's session id, 0 for a persistent node."""
+    """A znode as read: ``owner`` is the ephemeral owner's session id, 0 for a persistent node. ``ctime_ms``
+    and ``mtime_ms`` are when it was created and last written; ``pzxid`` identifies this set of children."""
 
     path: str
     data: bytes
@@ -75,14 +77,24 @@ class Node:
     czxid: int
     mzxid: int
     owner: int
+    ctime_ms: int = 0
+    mtime_ms: int = 0
+    pzxid: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Directory:
-    """The children of a znode, sorted, and the pzxid that identifies this very set."""
-
-    children: tuple[str, ...]
-    pzxid: int
+def node_of(path: str, data: bytes | None, stat: ZnodeStat) -> Node:
+    """A node as kazoo tells it; null is what Java's clients write for nothing."""
+    return Node(
+        path=path,
+        data=data or b"",
+        version=stat.version,
+        czxid=stat.czxid,
+        mzxid=stat.mzxid,
+        owner=stat.ephemeralOwner,
+        ctime_ms=stat.ctime,
+        mtime_ms=stat.mtime,
+        pzxid=stat.pzxid,
+    )
 
 
 class Session:
@@ -102,10 +114,12 @@ class Session:
         """Whether the node is there."""
         return self._result(self._client.exists_async(path)) is not None
 
-    def list(self, paths: Sequence[str]) -> tuple[Directory | None, ...]:
-        """Children of each path, None where the node is absent; one round trip for all."""
-        sent = [self._client.get_children_async(path, include_data=True) for path in paths]
-        return tuple(self._directory(request) for request in sent)
+    def children(self, path: str) -> tuple[str, ...] | None:
+        """The names below the node, sorted; None where it is absent."""
+        try:
+            return tuple(sorted(self._result(self._client.get_children_async(path))))
+        except NoNodeError:
+            return None
 
     def read(self, paths: Sequence[str]) -> tuple[Node | None, ...]:
         """Each node, None where it is absent; one round trip for all."""
@@ -160,26 +174,11 @@ class Session:
     def _result(self, request: Any) -> Any:
         return self.result(request)
 
-    def _directory(self, request: Any) -> Directory | None:
-        try:
-            children, stat = self._result(request)
-        except NoNodeError:
-            return None
-        return Directory(children=tuple(sorted(children)), pzxid=stat.pzxid)
-
     def _node(self, path: str, request: Any) -> Node | None:
         try:
-            data, stat = self._result(request)
+            return node_of(path, *self._result(request))
         except NoNodeError:
             return None
-        return Node(
-            path=path,
-            data=data or b"",  # null is what Java's clients write for nothing
-            version=stat.version,
-            czxid=stat.czxid,
-            mzxid=stat.mzxid,
-            owner=stat.ephemeralOwner,
-        )
 
 
 class ZookeeperConnection:
