@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from groupshift.adapters.kafka.groups import KafkaEnsemble
 from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
 from groupshift.domain.group import LogEnd
 from groupshift.domain.observation import (
-    KafkaSide,
     Positions,
     ZookeeperRows,
     ZookeeperSide,
@@ -39,57 +39,14 @@ from groupshift.domain.rows import (
 from groupshift.domain.znodes import refuse_other_cluster
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import Progress
-from groupshift.scan.state import NodeTimes, Observed
-
-
-class ZookeeperReads(Protocol):
-    """The ZooKeeper half."""
-
-    @property
-    def name(self) -> str:
-        """Hosts and chroot."""
-        ...
-
-    def groups(self) -> tuple[str, ...]:
-        """The groups ZooKeeper knows."""
-        ...
-
-    def observe(self, groups: Sequence[str]) -> tuple[tuple[ZookeeperSide, NodeTimes], ...]:
-        """Each group's nodes and their times."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
-class KafkaReads(Protocol):
-    """The Kafka half."""
-
-    def groups(self) -> tuple[str, ...]:
-        """The groups Kafka knows."""
-        ...
-
-    def observe(self, groups: Mapping[str, Sequence[str]]) -> dict[str, KafkaSide]:
-        """Membership and committed offsets by group; the values are client ids known otherwise."""
-        ...
-
-    def log_ends(
-        self, partitions: Iterable[TopicPartition]
-    ) -> tuple[dict[TopicPartition, LogEnd], list[str]]:
-        """Log ends, and sentences about partitions that have none now."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
+from groupshift.scan.state import Observed
 
 
 class LiveEnsembleReader:
     """Reads ZooKeeper first, then Kafka's offsets, then log ends, as the reader of one group does: no offset
     of a view is ahead of its log end."""
 
-    def __init__(self, zookeeper: ZookeeperReads, kafka: KafkaReads, clock: Clock) -> None:
+    def __init__(self, zookeeper: ZookeeperEnsemble, kafka: KafkaEnsemble, clock: Clock) -> None:
         self._zookeeper = zookeeper
         self._kafka = kafka
         self._clock = clock

@@ -6,46 +6,26 @@ every broker. Implements `groupshift.ports.cluster.Access` too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Protocol
-
+from groupshift.adapters.kafka.groups import KafkaGroups, KafkaRights
+from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
+from groupshift.adapters.zookeeper.mode import ZookeeperRights
 from groupshift.domain.group import GroupView
 from groupshift.domain.group_protocol import Kind
 from groupshift.domain.observation import (
-    KafkaSide,
-    Positions,
-    ZookeeperSide,
     merge,
     partitions_of,
     topics_of_group,
     view_of,
 )
-from groupshift.domain.partitions import TopicPartition
 from groupshift.errors import Transient
 from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import GroupSnapshots, Identity, ProtocolViews
 
 
-class ZookeeperAsks(Protocol):
-    """The ZooKeeper half."""
-
-    def identity(self, group: str) -> Identity:
-        """Who is logged in, and what it may not do."""
-        ...
-
-
-class KafkaAsks(Protocol):
-    """The Kafka half."""
-
-    def identity(self, group: str, topics: Sequence[str]) -> Identity:
-        """Who is logged in, and what it may not do."""
-        ...
-
-
 class LiveAccess:
     """Both halves, asked one after the other."""
 
-    def __init__(self, zookeeper: ZookeeperAsks, kafka: KafkaAsks) -> None:
+    def __init__(self, zookeeper: ZookeeperRights, kafka: KafkaRights) -> None:
         self._zookeeper = zookeeper
         self._kafka = kafka
 
@@ -62,7 +42,7 @@ class LiveAccess:
 class KafkaAccess:
     """Kafka alone, where a move has nothing to do with ZooKeeper."""
 
-    def __init__(self, kafka: KafkaAsks) -> None:
+    def __init__(self, kafka: KafkaRights) -> None:
         self._kafka = kafka
 
     def prove(self, view: GroupView) -> tuple[Identity, ...]:
@@ -81,36 +61,6 @@ def _topics(view: GroupView) -> set[str]:
 _AGAIN, _APART_MS = 2, 1_500
 
 
-class ZookeeperReads(Protocol):
-    """The ZooKeeper half."""
-
-    def observe(self, group: str) -> ZookeeperSide:
-        """What ZooKeeper holds of the group."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
-class KafkaReads(Protocol):
-    """The Kafka half."""
-
-    def observe(self, group: str, embedded: Collection[str] = ()) -> KafkaSide:
-        """Membership and committed offsets; ``embedded`` client ids need no subscription."""
-        ...
-
-    def positions(
-        self, group: str, partitions: Sequence[TopicPartition], answered: Collection[TopicPartition]
-    ) -> Positions:
-        """Log ends of ``partitions`` and the committed offsets of those not ``answered``."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
 class LiveGroupReader:
     """Reads ZooKeeper first, then Kafka's offsets, then log ends.
 
@@ -120,7 +70,7 @@ class LiveGroupReader:
     is no difference between the stores.
     """
 
-    def __init__(self, zookeeper: ZookeeperReads, kafka: KafkaReads, clock: Clock) -> None:
+    def __init__(self, zookeeper: ZookeeperGroups, kafka: KafkaGroups, clock: Clock) -> None:
         self._zookeeper = zookeeper
         self._kafka = kafka
         self._clock = clock
