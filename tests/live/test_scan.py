@@ -14,8 +14,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from groupshift.adapters.ensembles import LiveEnsembleReader
-from groupshift.adapters.groups import LiveGroupReader
+from groupshift.adapters.groups import LiveEnsembleReader, LiveGroupReader
 from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble, KafkaGroups
 from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock

@@ -104,7 +104,7 @@ def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[
     zookeeper = zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
-    access = LiveAccess(ZookeeperRights(zookeeper), KafkaRights(kafka))
+    access = LiveAccess(KafkaRights(kafka), ZookeeperRights(zookeeper))
     return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
 
 
@@ -129,14 +129,14 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
 
 def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:
     """A group as Kafka's brokers alone know it, and how to close what was opened."""
-    from groupshift.adapters.groups import KafkaAccess, KafkaGroupReader
+    from groupshift.adapters.groups import KafkaGroupReader, LiveAccess
     from groupshift.adapters.kafka.groups import KafkaConnection, KafkaRights
 
     where = settings.kafka
     groups = KafkaGroupReader(protocol_views(where), group_snapshots(where))
     kafka = KafkaConnection(where.bootstrap_servers, properties=where.properties)
     drivers = partial(fleet, settings.fleet, groups)
-    side = GroupSide(groups=groups, fleets=drivers, access=KafkaAccess(KafkaRights(kafka)))
+    side = GroupSide(groups=groups, fleets=drivers, access=LiveAccess(KafkaRights(kafka)))
 
     def close() -> None:
         groups.close()
@@ -160,7 +160,7 @@ def zookeeper_connection(where: ZookeeperSettings) -> ZookeeperConnection:
 
 def connect_scans(settings: Settings) -> FleetScans:
     """The use cases of a whole ensemble over the real adapters; connections open at first use."""
-    from groupshift.adapters.ensembles import LiveEnsembleReader
+    from groupshift.adapters.groups import LiveEnsembleReader
     from groupshift.adapters.kafka.groups import KafkaConnection, KafkaEnsemble
     from groupshift.adapters.sqlalchemy.scans import SqlScans
     from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble
@@ -205,7 +205,7 @@ def ensemble_snapshots(
     """A reader of the groups that ZooKeeper knows, or of each from whoever coordinates it (``read_from``).
 
     As `group_snapshots`; both are of one Kafka cluster, which `GroupSnapshots.take` finds out."""
-    from groupshift.adapters.ensembles import EnsembleSnapshots
+    from groupshift.adapters.groups import EnsembleSnapshots
     from groupshift.adapters.kafka.cluster import KafkaCluster
     from groupshift.adapters.kafka.snapshots import LiveGroupSnapshots
     from groupshift.adapters.system import SystemClock
