@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from groupshift.adapters.drivers.program import Ran, fill, masked, problems, put, run_program
-from groupshift.domain.foreign_json import FILE_BYTES, load_json, shown_value
+from groupshift.adapters.drivers.program import Contract, DeployerPrograms
+from groupshift.domain.foreign_json import shown_value
 from groupshift.domain.modes import MemberKind
-from groupshift.errors import Conflict, Rejected, Transient
+from groupshift.errors import Rejected
 from groupshift.ports.driver import (
     Accepted,
     BrokerReplacement,
@@ -45,7 +45,16 @@ ANSWERS = {
     "undo": '{"change_id": "..."}, or {"instruction": "..."} when a person has to act',
 }
 """What each program prints on its standard output: one JSON object."""
-_REJECTED, _CONFLICT = 2, 3
+FIELDS = ("change_id", "group", "slots", "to", "fence", "token", "undoes")
+"""The names that a template may hold in braces; ``slots`` and ``undoes`` are lists."""
+_FLEET = Contract(
+    key="fleet.command",
+    what="the driver command",
+    where="the settings",
+    fields=dict.fromkeys(ANSWERS, FIELDS),
+    answers=ANSWERS,
+    correct="fleet.command",
+)
 
 
 class CommandFleet:
@@ -56,16 +65,7 @@ class CommandFleet:
     program has to be idempotent by the change id."""
 
     def __init__(self, settings: CommandSettings, environment: Mapping[str, str] = os.environ) -> None:
-        self._settings = settings
-        self._templates = {"start": settings.start, "observe": settings.observe, "undo": settings.undo}
-        wrong = [
-            each for name, argv in self._templates.items() for each in problems(f"fleet.command.{name}", argv)
-        ]
-        if wrong:
-            raise Rejected(f"the driver command cannot be used: {'; '.join(wrong)}; correct the settings")
-        kept = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", *settings.environment}
-        self._environment = {name: value for name, value in environment.items() if name in kept}
-        self._secrets = tuple(environment[name] for name in settings.environment if environment.get(name))
+        self._programs = DeployerPrograms(_FLEET, settings, environment)
 
     def slots(self, group: str) -> tuple[Slot, ...]:
         """What ``observe`` says of this group, in its order, asked with an empty change."""
@@ -79,11 +79,9 @@ class CommandFleet:
             raise Rejected(f"slot {unknown[0]!r} is unknown to the program of fleet.command.observe")
         name = "undo" if change.undoes else "start"
         answer = self._ask(name, change)
-        if isinstance(answer.get("instruction"), str):
-            return Pending(change_id=change.change_id, instruction=self._masked(answer["instruction"]))
-        if answer.get("change_id") != change.change_id:
-            said = f"change_id {answer.get('change_id')!r} instead of {change.change_id!r}"
-            raise Rejected(self._unusable(name, said))
+        instruction = self._programs.instruction(name, answer, change.change_id)
+        if instruction is not None:
+            return Pending(change_id=change.change_id, instruction=instruction)
         return Started(change_id=change.change_id)
 
     def took_up(self, change: Change) -> bool:
@@ -110,40 +108,11 @@ class CommandFleet:
         try:
             return tuple(self._slot(each) for each in answer["slots"])
         except (KeyError, TypeError, ValueError) as error:
-            raise Rejected(self._unusable("observe", f"slots that cannot be read ({error!r})")) from error
+            raise self._programs.unusable("observe", f"slots that cannot be read ({error!r})") from error
 
     def _ask(self, name: str, change: Change) -> Mapping[str, Any]:
         """One program's answer."""
-        ran = run_program(fill(self._templates[name], change), self._environment, self._settings.timeout_s)
-        self._demand_success(name, ran)
-        try:
-            answer = load_json(ran.output, "it", at_most=FILE_BYTES)
-        except Rejected as error:
-            raise Rejected(self._unusable(name, f"no JSON that is read here ({error})")) from error
-        if not isinstance(answer, dict):
-            raise Rejected(self._unusable(name, f"JSON of type {type(answer).__name__}"))
-        return answer
-
-    def _demand_success(self, name: str, ran: Ran) -> None:
-        if ran.code == 0:
-            return
-        said = self._masked(ran.trouble) or "nothing on its standard error"
-        how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
-        sentence = f"the program of fleet.command.{name} ({self._templates[name][0]}) {how}: {said}"
-        if ran.code == _REJECTED:
-            raise Rejected(sentence)
-        if ran.code == _CONFLICT:
-            raise Conflict(sentence)
-        raise Transient(f"{sentence}; look at what it says and run the same command again")
-
-    def _unusable(self, name: str, said: str) -> str:
-        return (
-            f"the program of fleet.command.{name} ({self._templates[name][0]}) printed {self._masked(said)}; "
-            f"let it print one JSON object and nothing else: {ANSWERS[name]}"
-        )
-
-    def _masked(self, text: str) -> str:
-        return masked(text, self._secrets)
+        return self._programs.ask(name, *terms(change))
 
     def _slot(self, told: Mapping[str, Any]) -> Slot:
         """Names and ids stay as they are: they go back to the programs."""
@@ -153,8 +122,20 @@ class CommandFleet:
             state=SlotState(told["state"]),
             member_id=_text(told.get("member_id")),
             change_id=_text(told.get("change_id")),
-            trouble=self._masked(str(told.get("trouble") or "")),
+            trouble=self._programs.masked(str(told.get("trouble") or "")),
         )
+
+
+def terms(change: Change) -> tuple[Mapping[str, str], Mapping[str, tuple[str, ...]]]:
+    """The values and the lists that the arguments of a program may hold."""
+    values = {
+        "change_id": change.change_id,
+        "group": change.group,
+        "to": change.to.value,
+        "fence": change.fence,
+        "token": str(change.token),
+    }
+    return values, {"slots": change.slots, "undoes": change.undoes}
 
 
 def _text(value: object) -> str | None:
@@ -163,7 +144,7 @@ def _text(value: object) -> str | None:
     return value
 
 
-FIELDS = {
+NODE_FIELDS = {
     "start": ("change_id", "node", "release", "coordinator", "without", "properties", "fence", "token"),
     "observe": ("node",),
 }
@@ -175,6 +156,13 @@ NODE_ANSWERS = {
     '"snapshot": 0}',
 }
 """What each program prints on its standard output: one JSON object."""
+_NODES = Contract(
+    key="command",
+    what="the driver command",
+    where="its file",
+    fields=NODE_FIELDS,
+    answers=NODE_ANSWERS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,18 +184,7 @@ class CommandReplacement:
     idempotent by the change id."""
 
     def __init__(self, programs: Programs, environment: Mapping[str, str] = os.environ) -> None:
-        self._programs = programs
-        self._templates = {"start": programs.start, "observe": programs.observe}
-        wrong = [
-            each
-            for name, argv in self._templates.items()
-            for each in problems(f"command.{name}", argv, FIELDS[name])
-        ]
-        if wrong:
-            raise Rejected(f"the driver command cannot be used: {'; '.join(wrong)}; correct its file")
-        kept = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", *programs.environment}
-        self._environment = {name: value for name, value in environment.items() if name in kept}
-        self._secrets = tuple(environment[name] for name in programs.environment if environment.get(name))
+        self._programs = DeployerPrograms(_NODES, programs, environment)
 
     def start(self, replacement: Replacement) -> Accepted | ForPerson:
         """Run ``start``."""
@@ -221,17 +198,15 @@ class CommandReplacement:
         }
         properties = tuple(f"{name}={value}" for name, value in sorted(replacement.properties.items()))
         lists = {"without": replacement.without, "properties": properties}
-        answer = self._ask("start", values, lists)
-        if isinstance(answer.get("instruction"), str):
-            return ForPerson(change_id=replacement.change_id, instruction=self._masked(answer["instruction"]))
-        if answer.get("change_id") != values["change_id"]:
-            said = f"change_id {answer.get('change_id')!r} instead of {values['change_id']!r}"
-            raise Rejected(self._unusable("start", said))
+        answer = self._programs.ask("start", values, lists)
+        instruction = self._programs.instruction("start", answer, replacement.change_id)
+        if instruction is not None:
+            return ForPerson(change_id=replacement.change_id, instruction=instruction)
         return Accepted(change_id=replacement.change_id)
 
     def observe(self, node_id: int) -> NodeStatus:
         """Run ``observe``."""
-        answer = self._ask("observe", {"node": str(node_id)}, {})
+        answer = self._programs.ask("observe", {"node": str(node_id)}, {})
         try:
             snapshot = answer.get("snapshot")
             return NodeStatus(
@@ -240,49 +215,19 @@ class CommandReplacement:
                 release=str(answer.get("release") or ""),
                 change_id=str(answer.get("change_id") or ""),
                 snapshot=None if snapshot is None else int(snapshot),
-                trouble=self._masked(str(answer.get("trouble") or "")),
+                trouble=self._programs.masked(str(answer.get("trouble") or "")),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise Rejected(self._unusable("observe", f"what cannot be read ({error!r})")) from error
-
-    def _ask(
-        self, name: str, values: Mapping[str, str], lists: Mapping[str, tuple[str, ...]]
-    ) -> Mapping[str, Any]:
-        argv = put(self._templates[name], values, lists)
-        ran = run_program(argv, self._environment, self._programs.timeout_s, key=f"command.{name}")
-        self._demand_success(name, ran)
-        try:
-            answer = load_json(ran.output, "it", at_most=FILE_BYTES)
-        except Rejected as error:
-            raise Rejected(self._unusable(name, f"no JSON that is read here ({error})")) from error
-        if not isinstance(answer, dict):
-            raise Rejected(self._unusable(name, f"JSON of type {type(answer).__name__}"))
-        return answer
-
-    def _demand_success(self, name: str, ran: Ran) -> None:
-        if ran.code == 0:
-            return
-        said = self._masked(ran.trouble) or "nothing on its standard error"
-        how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
-        sentence = f"the program of command.{name} ({self._templates[name][0]}) {how}: {said}"
-        if ran.code == _REJECTED:
-            raise Rejected(sentence)
-        if ran.code == _CONFLICT:
-            raise Conflict(sentence)
-        raise Transient(f"{sentence}; look at what it says and run the same command again")
-
-    def _unusable(self, name: str, said: str) -> str:
-        return (
-            f"the program of command.{name} ({self._templates[name][0]}) printed {self._masked(said)}; "
-            f"let it print one JSON object and nothing else: {NODE_ANSWERS[name]}"
-        )
-
-    def _masked(self, text: str) -> str:
-        return masked(text, self._secrets)
+            raise self._programs.unusable("observe", f"what cannot be read ({error!r})") from error
 
 
-_FIELDS = ("run",)
-_FENCE_REJECTED = 2
+_FENCE = Contract(
+    key="fence",
+    what="the fence",
+    where="the file of --nodes",
+    fields={"keep_out": ("run",), "let_in": ("run",)},
+    refusals={2: Rejected},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,16 +248,8 @@ class FencedReplacement:
     def __init__(
         self, driver: BrokerReplacement, programs: FencePrograms, environment: Mapping[str, str] = os.environ
     ) -> None:
-        templates = {"keep_out": programs.keep_out, "let_in": programs.let_in}
-        wrong = [
-            each for name, argv in templates.items() for each in problems(f"fence.{name}", argv, _FIELDS)
-        ]
-        if wrong:
-            raise Rejected(f"the fence cannot be used: {'; '.join(wrong)}; correct the file of --nodes")
-        self._driver, self._templates, self._timeout_s = driver, templates, programs.timeout_s
-        kept = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", *programs.environment}
-        self._environment = {name: value for name, value in environment.items() if name in kept}
-        self._secrets = tuple(environment[name] for name in programs.environment if environment.get(name))
+        self._driver = driver
+        self._programs = DeployerPrograms(_FENCE, programs, environment)
 
     def start(self, replacement: Replacement) -> Accepted | ForPerson:
         """See the driver."""
@@ -324,20 +261,8 @@ class FencedReplacement:
 
     def keep_out(self, run: str) -> None:
         """See the port."""
-        self._ask("keep_out", run)
+        self._programs.run("keep_out", {"run": run}, {})
 
     def let_in(self, run: str) -> None:
         """See the port."""
-        self._ask("let_in", run)
-
-    def _ask(self, name: str, run: str) -> None:
-        argv = put(self._templates[name], {"run": run}, {})
-        ran = run_program(argv, self._environment, self._timeout_s, key=f"fence.{name}")
-        if ran.code == 0:
-            return
-        said = masked(ran.trouble, self._secrets) or "nothing on its standard error"
-        how = "did not end in time" if ran.code is None else f"ended with {ran.code}"
-        sentence = f"the program of fence.{name} ({self._templates[name][0]}) {how}: {said}"
-        if ran.code == _FENCE_REJECTED:
-            raise Rejected(sentence)
-        raise Transient(f"{sentence}; look at what it says and run the same command again")
+        self._programs.run("let_in", {"run": run}, {})

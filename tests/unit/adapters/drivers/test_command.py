@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from groupshift.adapters.drivers.command import CommandFleet
-from groupshift.adapters.drivers.program import fill, problems, run_program
+from groupshift.adapters.drivers.command import FIELDS, CommandFleet, terms
+from groupshift.adapters.drivers.program import problems, put, run_program
 from groupshift.domain.modes import MemberKind
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.ports.driver import Change, Pending, Started
@@ -41,22 +41,21 @@ def test_every_value_of_a_change_can_be_an_argument() -> None:
     """A list alone becomes one argument a value, inside text it is joined by commas."""
     template = ("deploy", "{change_id}", "--of={group}", "{to}", "{token}", "{fence}", "{slots}", "x={slots}")
     argv = ["deploy", "m-1:canary", "--of=orders-app", "aware", "3", "m-1", "m1", "m2", "x=m1,m2"]
-    assert fill(template, CHANGE) == argv
-    assert fill(("a", "{slots}", "{undoes}"), replace(CHANGE, slots=())) == ["a"]
+    assert put(template, *terms(CHANGE)) == argv
+    assert put(("a", "{slots}", "{undoes}"), *terms(replace(CHANGE, slots=()))) == ["a"]
 
 
 @pytest.mark.parametrize("value", ["m1; rm x", "$(id)", "-rf", "m 1", "m1\nm2", "m`1"])
 def test_a_value_that_a_program_could_misread_is_refused(value: str) -> None:
     """Also one that looks like an option."""
     with pytest.raises(Rejected, match="cannot be handed to a program"):
-        fill(("deploy", "{slots}"), replace(CHANGE, slots=("m1", value)))
+        put(("deploy", "{slots}"), *terms(replace(CHANGE, slots=("m1", value))))
 
 
 def test_no_shell_reads_the_arguments() -> None:
     """What a shell would expand arrives as it is."""
-    seen = run_program(
-        [sys.executable, "-c", "import sys; print(sys.argv[1:])", "$HOME", "a;b", "*"], os.environ, 20
-    )
+    argv = [sys.executable, "-c", "import sys; print(sys.argv[1:])", "$HOME", "a;b", "*"]
+    seen = run_program(argv, os.environ, 20, key="fleet.command")
     assert seen.output.strip() == "['$HOME', 'a;b', '*']"
 
 
@@ -72,7 +71,7 @@ def test_a_template_that_cannot_be_filled_is_refused_before_anything_runs(
     template: tuple[str, ...], clause: str
 ) -> None:
     """The sentence names the key of the settings."""
-    assert clause in problems("fleet.command.start", template)[0]
+    assert clause in problems("fleet.command.start", template, FIELDS)[0]
     with pytest.raises(Rejected, match=r"fleet\.command\.start"):
         CommandFleet(CommandSettings(start=template, observe=("a",), undo=("b",)))
 
