@@ -6,14 +6,13 @@ Source: specs/verified-epochs-shares.md §§A, C.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from groupshift.adapters.kafka.broker import BrokerConnection
 from groupshift.adapters.kafka.cluster import KafkaCluster
-from groupshift.adapters.kafka.wire import Api, fill, id_of, id_text
+from groupshift.adapters.kafka.wire import Api, fill, grouped, id_of, id_text
 from groupshift.domain.commit_places import FORMER, Place, TopicNow, Topics
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import OffsetRow
@@ -47,11 +46,8 @@ def told_topics(cluster: KafkaCluster, names: Collection[str]) -> dict[str, Topi
 def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, int]:
     """The end offset of each epoch that its leader tells; one that is refused or has no leader is absent."""
     leaders = cluster.leaders({topic for topic, _, _ in places})
-    led: dict[int, list[Place]] = defaultdict(list)
-    for topic, partition, epoch in places:
-        leader = leaders.get(TopicPartition(topic, partition), _NONE)
-        if leader >= 0:
-            led[leader].append((topic, partition, epoch))
+    led = grouped((leaders.get(TopicPartition(*place[:2]), _NONE), place) for place in places)
+    led.pop(_NONE, None)
     asked = {node: list(_epoch_questions(cluster.broker(node), each)) for node, each in led.items()}
     found: dict[Place, int] = {}
     for epoch, answer in cluster.ask_each(asked):
@@ -64,15 +60,9 @@ def _epoch_ends(cluster: KafkaCluster, places: Sequence[Place]) -> dict[Place, i
 
 def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> Iterable[tuple[Any, int]]:
     """One request for each epoch: an answer does not repeat which was asked for."""
-    by_epoch: dict[int, list[Place]] = defaultdict(list)
-    for place in places:
-        by_epoch[place[2]].append(place)
     module = connection.messages(Api.OFFSET_FOR_LEADER_EPOCH, at_least=2)
-    for epoch, found in by_epoch.items():
+    for epoch, found in grouped((epoch, (topic, number)) for topic, number, epoch in places).items():
         for start in range(0, len(found), _PARTITIONS_A_REQUEST):
-            numbers: dict[str, list[int]] = defaultdict(list)
-            for topic, partition, _ in found[start : start + _PARTITIONS_A_REQUEST]:
-                numbers[topic].append(partition)
             topics = tuple(
                 module.OffsetForLeaderTopic(
                     topic=name,
@@ -83,7 +73,7 @@ def _epoch_questions(connection: BrokerConnection, places: Iterable[Place]) -> I
                         for each in partitions
                     ),
                 )
-                for name, partitions in numbers.items()
+                for name, partitions in grouped(found[start : start + _PARTITIONS_A_REQUEST]).items()
             )
             yield fill(module.OffsetForLeaderEpochRequest, replica_id=_CONSUMER, topics=topics), epoch
 
@@ -117,15 +107,10 @@ def with_topic_ids(
 
 def _by_id(cluster: KafkaCluster, rows: Iterable[OffsetRow], ids: Mapping[str, TopicNow]) -> dict[_Key, int]:
     """The offset that coordinators answer to each key by the id of its topic; -1: none."""
-    by_group: dict[str, list[OffsetRow]] = defaultdict(list)
-    for row in rows:
-        by_group[row.group].append(row)
+    by_group = grouped((row.group, row) for row in rows)
     nodes, _ = cluster.coordinators(by_group) if by_group else ({}, {})
-    led: dict[int, list[str]] = defaultdict(list)
-    for group in sorted(nodes):
-        led[nodes[group]].append(group)
     asked: dict[int, list[tuple[Any, None]]] = {}
-    for node, groups in led.items():
+    for node, groups in grouped((nodes[group], group) for group in sorted(nodes)).items():
         connection = cluster.broker(node)
         if connection.highest(Api.OFFSET_FETCH) >= BY_ID:
             parts = range(0, len(groups), _GROUPS_A_REQUEST)
@@ -153,9 +138,7 @@ def _fetch(
     module = connection.messages(Api.OFFSET_FETCH, at_least=BY_ID, at_most=BY_ID)
     asked = []
     for group in groups:
-        numbers: dict[str, list[int]] = defaultdict(list)
-        for row in rows[group]:
-            numbers[row.topic].append(row.partition)
+        numbers = grouped((row.topic, row.partition) for row in rows[group])
         topics = tuple(
             module.OffsetFetchRequestTopics(topic_id=id_of(ids[name].topic_id), partition_indexes=tuple(each))
             for name, each in numbers.items()

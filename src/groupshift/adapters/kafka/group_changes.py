@@ -16,7 +16,7 @@ clients that call themselves ``__admin_client`` (specs/group-coordinator.md §3.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -41,6 +41,7 @@ from groupshift.adapters.kafka.wire import (
     UnsupportedByBroker,
     error_name,
     fill,
+    grouped,
     id_of,
     id_text,
     raise_for,
@@ -96,11 +97,11 @@ def commit_rows(cluster: KafkaCluster, rows: Iterable[OffsetRow]) -> Refusals:
     left = dict(_commit_parts(chosen))
 
     def work() -> None:
-        asked: dict[int, list[tuple[Any, _Part]]] = defaultdict(list)
         nodes = coordinated(cluster, sorted({group for group, _ in left}))
-        for part, rows_ in left.items():
-            node = nodes[part[0]]
-            asked[node].append((_commit(cluster.broker(node), part[0], rows_), part))
+        asked = grouped(
+            (node := nodes[part[0]], (_commit(cluster.broker(node), part[0], each), part))
+            for part, each in left.items()
+        )
         again = 0
         for part, answer in cluster.ask_each(asked, in_flight=_IN_FLIGHT):
             codes = _codes(left.pop(part), answer)
@@ -122,11 +123,8 @@ def _commit_parts(rows: Iterable[OffsetRow]) -> Iterator[tuple[_Part, list[Offse
     """The rows of each group, cut where a request would become one that a coordinator may refuse as too
     large: it writes each as one batch. Those with a topic id are asked apart, so that one without does not
     take the others' protection away."""
-    by_group: dict[tuple[str, bool], list[OffsetRow]] = defaultdict(list)
-    for row in rows:
-        by_group[row.group, bool(row.topic_id)].append(row)
     numbers = Counter[str]()
-    for (group, _), found in by_group.items():
+    for (group, _), found in grouped(((row.group, bool(row.topic_id)), row) for row in rows).items():
         size, part = 0, list[OffsetRow]()
         for row in found:
             bytes_ = _COMMIT_ROW_BYTES + len((row.group + row.topic + (row.metadata or "")).encode())
@@ -167,17 +165,19 @@ def _commit(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow])
     by_id = all(row.topic_id for row in found) and connection.highest(Api.OFFSET_COMMIT) >= _TOPICS_BY_ID
     least, most = (_TOPICS_BY_ID, _TOPICS_BY_ID) if by_id else (2, _NAMED_TOPICS)
     module = connection.messages(Api.OFFSET_COMMIT, at_least=least, at_most=most)
-    partitions: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for row in found:
-        partitions[row.topic, (row.topic_id or "") if by_id else ""].append(
+    partitions = grouped(
+        (
+            (row.topic, (row.topic_id or "") if by_id else ""),
             fill(
                 module.OffsetCommitRequestPartition,
                 partition_index=row.partition,
                 committed_offset=row.offset,
                 committed_leader_epoch=_NO_EPOCH if row.leader_epoch is None else row.leader_epoch,
                 committed_metadata=row.metadata,
-            )
+            ),
         )
+        for row in found
+    )
     return fill(
         module.OffsetCommitRequest,
         group_id=group,
@@ -241,9 +241,7 @@ def _deleted(cluster: KafkaCluster, groups: Collection[str], hold: Callable[[], 
     left, refused = set(groups), dict[str, int]()
 
     def work() -> None:
-        by_node: dict[int, list[str]] = defaultdict(list)
-        for group, node in coordinated(cluster, left).items():
-            by_node[node].append(group)
+        by_node = grouped((node, group) for group, node in coordinated(cluster, left).items())
         again = 0
         hold()
         asked = {node: _deletions(cluster.broker(node), sorted(wanted)) for node, wanted in by_node.items()}
@@ -268,9 +266,7 @@ def _large(cluster: KafkaCluster, groups: Collection[str]) -> list[str]:
     bytes_: dict[str, int] = {}
 
     def work() -> None:
-        by_node: dict[int, list[str]] = defaultdict(list)
-        for group, node in coordinated(cluster, groups).items():
-            by_node[node].append(group)
+        by_node = grouped((node, group) for group, node in coordinated(cluster, groups).items())
         asked = {node: fetch_offsets(cluster.broker(node), sorted(of)) for node, of in by_node.items()}
         for part, answer in cluster.ask_each(asked):
             for group, code, topics in fetched(part, answer):
@@ -339,10 +335,8 @@ def _parts(rows: Sequence[OffsetRow]) -> Iterator[Sequence[OffsetRow]]:
 
 def _offset_deletion(connection: BrokerConnection, group: str, rows: Iterable[OffsetRow]) -> Any:
     module = connection.messages(Api.OFFSET_DELETE)
-    partitions: dict[str, list[Any]] = defaultdict(list)
-    for row in rows:
-        partition = fill(module.OffsetDeleteRequestPartition, partition_index=row.partition)
-        partitions[row.topic].append(partition)
+    partition = module.OffsetDeleteRequestPartition
+    partitions = grouped((row.topic, fill(partition, partition_index=row.partition)) for row in rows)
     topics = tuple(
         fill(module.OffsetDeleteRequestTopic, name=name, partitions=tuple(each))
         for name, each in partitions.items()

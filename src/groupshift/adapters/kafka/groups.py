@@ -33,7 +33,14 @@ from groupshift.adapters.kafka.requests import (
     list_offsets,
 )
 from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
-from groupshift.adapters.kafka.wire import BrokerError, Malformed, UnsupportedByBroker, error_name, raise_for
+from groupshift.adapters.kafka.wire import (
+    BrokerError,
+    Malformed,
+    UnsupportedByBroker,
+    error_name,
+    grouped,
+    raise_for,
+)
 from groupshift.domain.group import CommittedOffset, KafkaGroup, KafkaMember, LogEnd
 from groupshift.domain.observation import KafkaSide, Positions
 from groupshift.domain.partitions import TopicPartition
@@ -153,9 +160,6 @@ class _Answers:
 def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int], *, together: bool = True) -> _Answers:
     """Describe each group at its coordinator (a node id) and fetch all its committed offsets."""
     found = _Answers()
-    by_node: dict[int, list[str]] = defaultdict(list)
-    for group, node in coordinators.items():
-        by_node[node].append(group)
 
     def describe(answer: Any) -> None:
         found.described |= {str(each.group_id): each for each in answer.groups}
@@ -164,7 +168,7 @@ def _ask(cluster: KafkaCluster, coordinators: Mapping[str, int], *, together: bo
         found.offsets |= {group: (code, topics) for group, code, topics in fetched(asked, answer)}
 
     questions: dict[int, list[tuple[Any, Callable[[Any], None]]]] = {}
-    for node, groups in by_node.items():
+    for node, groups in grouped((node, group) for group, node in coordinators.items()).items():
         connection = cluster.broker(node)
         described = describe_classic(connection, groups, at_most=ABSENT_IS_DEAD)
         offsets = fetch_offsets(connection, groups, stable=False, together=together)

@@ -34,7 +34,7 @@ from groupshift.adapters.kafka.rows import (
     streams_rows,
 )
 from groupshift.adapters.kafka.transactions import FirstCommits
-from groupshift.adapters.kafka.wire import Api, error_name, raise_for
+from groupshift.adapters.kafka.wire import Api, error_name, grouped, raise_for
 from groupshift.domain.rows import GONE, GroupRow, OffsetRow, ProblemRow
 
 _AGAIN = frozenset({14, 15, 16})
@@ -132,10 +132,8 @@ class Reading:
                 self._unfetched.discard(group)
                 if group in self._ask:
                     self._undescribed(group, "")
-        by_node: dict[int, list[str]] = defaultdict(list)
-        for group in sorted(nodes):
-            self._coordinators[group] = nodes[group]
-            by_node[nodes[group]].append(group)
+        self._coordinators |= nodes
+        by_node = grouped((nodes[group], group) for group in sorted(nodes))
         asked = {node: self._questions(cluster, node, groups) for node, groups in by_node.items()}
         for read, answer in cluster.ask_each(asked):
             read(answer)

@@ -8,7 +8,6 @@ specs/group-coordinator.md §3.4 step 9, §5.4 and §7.3.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from kio.static.constants import EntityType
 
 from groupshift import __version__
 from groupshift.adapters.kafka.broker import BrokerConnection
-from groupshift.adapters.kafka.wire import Api, error_name, fill, raise_for
+from groupshift.adapters.kafka.wire import Api, error_name, fill, grouped, raise_for
 from groupshift.domain.cluster import Property
 from groupshift.domain.group_protocol import ALIKE, ASSIGNMENT_INTERVAL, BrokerSettings
 from groupshift.domain.partitions import TopicPartition
@@ -110,14 +109,9 @@ def fetch_offsets(
 
 
 def _named(schema: Any, partitions: Iterable[TopicPartition]) -> tuple[Any, ...]:
-    return tuple(schema(name=name, partition_indexes=each) for name, each in _by_topic(partitions).items())
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, tuple[int, ...]]:
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for at in partitions:
-        numbers[at.topic].append(at.partition)
-    return {name: tuple(each) for name, each in numbers.items()}
+    return tuple(
+        schema(name=name, partition_indexes=tuple(each)) for name, each in grouped(partitions).items()
+    )
 
 
 def fetched(asked: Sequence[str], answer: Any) -> Iterator[tuple[str, int, Any]]:
@@ -135,7 +129,7 @@ def list_offsets(connection: BrokerConnection, partitions: Sequence[TopicPartiti
     module = connection.messages(Api.LIST_OFFSETS, at_least=_BY_OFFSET, at_most=_PLAIN)
     asked = []
     for start in range(0, len(partitions), _PARTITIONS_A_REQUEST):
-        named = _by_topic(partitions[start : start + _PARTITIONS_A_REQUEST])
+        named = grouped(partitions[start : start + _PARTITIONS_A_REQUEST])
         for spec in (EARLIEST, LATEST):
             topics = tuple(
                 module.ListOffsetsTopic(

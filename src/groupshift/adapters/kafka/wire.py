@@ -11,12 +11,13 @@ import dataclasses
 import io
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from kio.index import load_payload_module, load_response_schema
@@ -30,6 +31,8 @@ from groupshift.adapters.kafka.bounds import hold
 
 _LENGTH = struct.Struct(">i")
 _CODE = struct.Struct(">h")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 
 class Api(IntEnum):
@@ -54,6 +57,14 @@ class Api(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     SHARE_GROUP_DESCRIBE = 77
     STREAMS_GROUP_DESCRIBE = 89
+
+
+def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
+    """The second of each pair by the first: the groups of a coordinator, the partitions of a topic."""
+    found: dict[_K, list[_V]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return dict(found)
 
 
 class BrokerError(Exception):
