@@ -6,11 +6,8 @@ import hashlib
 import io
 import json
 import posixpath
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from groupshift.adapters.parquet.evidence import schema_of
+from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, versions
 from groupshift.audit.offsets import DIFFERENCES, Audit, audit_of, summary
-from groupshift.domain.evidence import MANIFEST, FileEntry
+from groupshift.domain.evidence import MANIFEST
 from groupshift.domain.foreign_json import FILE_BYTES, load_object
 from groupshift.domain.secrets import without_login
 from groupshift.errors import Broken, Rejected, Transient
@@ -40,7 +37,9 @@ class ParquetAudits:
         store, path = _opened(folder)
         try:
             if isinstance(store, fs.LocalFileSystem):
-                _put(Path(path), files)
+                with draft_of(Path(path)) as draft:
+                    for name, data in files.items():
+                        (draft / name).write_bytes(data)
                 return
             store.create_dir(path, recursive=True)
             for name, data in files.items():
@@ -121,19 +120,6 @@ def _opened(folder: str) -> tuple[fs.FileSystem, str]:
     return store, path
 
 
-def _put(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        draft.chmod(0o755)
-        for name, data in files.items():
-            (draft / name).write_bytes(data)
-        draft.rename(folder)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
-
-
 def _files(audit: Audit, report: str) -> dict[str, bytes]:
     """The files by name, manifest last."""
     rows = audit.looked.mismatches
@@ -142,13 +128,6 @@ def _files(audit: Audit, report: str) -> dict[str, bytes]:
     out = io.BytesIO()
     pq.write_table(pa.Table.from_pydict(columns, schema=schema), out, compression="zstd")
     data = out.getvalue()
-    entry = FileEntry(
-        table=DIFFERENCES.name,
-        file=_FILE,
-        rows=len(rows),
-        bytes=len(data),
-        sha256=hashlib.sha256(data).hexdigest(),
-    )
-    versions = {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)}
-    document = {"version": 1, **summary(audit), "files": [asdict(entry)], "versions": versions}
+    entry = entry_of(DIFFERENCES.name, _FILE, len(rows), data)
+    document = {"version": 1, **summary(audit), "files": [asdict(entry)], "versions": versions()}
     return {_FILE: data, _REPORT: report.encode(), MANIFEST: (json.dumps(document, indent=1) + "\n").encode()}

@@ -11,8 +11,11 @@ import json
 import os
 import platform
 import posixpath
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -91,8 +94,11 @@ class ParquetEvidence:
             "stage": stage,
             "moment": moment.value,
             "taken_at_ms": taken_at_ms,
-            "files": [_entry(name, data, len(tables.get(name, ()))) for name, data in encoded.items()],
-            "versions": _versions(),
+            "files": [
+                asdict(entry_of(name, _file(name), len(tables.get(name, ())), data))
+                for name, data in encoded.items()
+            ],
+            "versions": {**versions(), "python": platform.python_version()},
         }
         text = (json.dumps(document, indent=2) + "\n").encode()
         put_together(store, folder, {**{_file(name): data for name, data in encoded.items()}, MANIFEST: text})
@@ -264,14 +270,6 @@ def _file(table: str) -> str:
     return f"{table}.parquet"
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "groupshift": version("kafka-groupshift"),
-        "pyarrow": str(pa.__version__),
-        "python": platform.python_version(),
-    }
-
-
 def _encode(table: Table, rows: Sequence[Row]) -> bytes:
     columns = {column.name for column in table.columns}
     for row in rows:
@@ -348,16 +346,6 @@ def _decode(where: str, data: bytes) -> Sequence[Row]:
     return rows
 
 
-def _entry(table: str, data: bytes, rows: int) -> dict[str, Any]:
-    return {
-        "table": table,
-        "file": _file(table),
-        "rows": rows,
-        "bytes": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
-
-
 def _parse(path: str, text: bytes) -> Manifest:
     try:
         document = load_object(text, "it", at_most=FILE_BYTES)
@@ -382,6 +370,31 @@ def _parse(path: str, text: bytes) -> Manifest:
     if missing:
         raise Broken(f"manifest {path} lacks the tables {sorted(missing)}: it was altered")
     return manifest
+
+
+def versions() -> dict[str, str]:
+    """What wrote the files, for their manifest."""
+    return {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)}
+
+
+def entry_of(table: str, file: str, rows: int, data: bytes) -> FileEntry:
+    """What a manifest says of a file that holds ``data``."""
+    digest = hashlib.sha256(data).hexdigest()
+    return FileEntry(table=table, file=file, rows=rows, bytes=len(data), sha256=digest)
+
+
+@contextmanager
+def draft_of(folder: Path) -> Iterator[Path]:
+    """A folder beside ``folder`` that takes its place whole when all is written, and is removed else."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        draft.chmod(0o755)
+        yield draft
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

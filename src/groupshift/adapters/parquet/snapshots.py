@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
-from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groupshift.adapters.parquet.evidence import schema_of, unwritable
+from groupshift.adapters.parquet.evidence import draft_of, entry_of, schema_of, unwritable, versions
 from groupshift.domain.evidence import (
     CLUSTER_TABLES,
     FORM,
@@ -48,14 +45,8 @@ class ParquetClusterSnapshots:
         folder = folder.absolute()
         self.refuse(folder)
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-            try:
+            with draft_of(folder) as draft:
                 manifest = _written(draft, state, plan)
-                draft.rename(folder)
-            except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
-                raise
         except OSError as failed:
             raise unwritable(f"snapshot {folder}", failed) from failed
         return manifest
@@ -104,7 +95,6 @@ def _as_written(path: Path, digest: str) -> bytes:
 
 
 def _written(draft: Path, state: ClusterState, plan: PlanOf | None) -> ClusterManifest:
-    draft.chmod(0o755)
     tables = state.tables()
     files = [
         entry
@@ -137,7 +127,7 @@ def _document(state: ClusterState, plan: PlanOf | None, files: Sequence[FileEntr
         "read_from": state.read_from.value,
         "plan": None if plan is None else asdict(plan),
         "files": [asdict(entry) for entry in files],
-        "versions": {"groupshift": version("kafka-groupshift"), "pyarrow": str(pa.__version__)},
+        "versions": versions(),
     }
 
 
@@ -152,14 +142,7 @@ def _files(draft: Path, table: Table, rows: Sequence[Any]) -> Iterator[FileEntry
         path = draft / f"{table.name}-{number:05}.parquet"
         part = rows[start : start + _ROWS_A_FILE]
         pq.write_table(_arrow(table, part), path, compression="zstd")
-        data = path.read_bytes()
-        yield FileEntry(
-            table=table.name,
-            file=path.name,
-            rows=len(part),
-            bytes=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
-        )
+        yield entry_of(table.name, path.name, len(part), path.read_bytes())
 
 
 def _arrow(table: Table, rows: Sequence[Any]) -> pa.Table:
