@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from groupshift.adapters.kafka.broker import Access, BrokerConnection, LoginRefused
 from groupshift.adapters.kafka.requests import coordinators_told
-from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, fill, id_text
+from groupshift.adapters.kafka.wire import Api, BrokerError, UnsupportedByBroker, by_partition, fill, id_text
 from groupshift.domain.addresses import PROTOCOLS, joined, kafka_servers, login_problem
 from groupshift.domain.commit_places import TopicNow
 from groupshift.domain.partitions import TopicPartition
@@ -302,11 +302,7 @@ class KafkaCluster:
         if not topics:
             return {}, {}
         answer = self._metadata(self._any(), sorted(topics))
-        leaders = {
-            TopicPartition(str(topic.name), int(each.partition_index)): int(each.leader_id)
-            for topic in answer.topics
-            for each in topic.partitions
-        }
+        leaders = {at: int(each.leader_id) for at, each in by_partition(answer.topics).items()}
         return leaders, {
             str(topic.name): int(topic.error_code) for topic in answer.topics if topic.error_code
         }

@@ -32,11 +32,12 @@ from groupshift.adapters.kafka.requests import (
     fetched,
     list_offsets,
 )
-from groupshift.adapters.kafka.rows import assigned_partitions, subscribed_topics
+from groupshift.adapters.kafka.rows import assigned_partitions, offset_rows, subscribed_topics
 from groupshift.adapters.kafka.wire import (
     BrokerError,
     Malformed,
     UnsupportedByBroker,
+    by_partition,
     error_name,
     grouped,
     raise_for,
@@ -194,13 +195,11 @@ def _log_ends(
     asked = {leader: list_offsets(cluster.broker(leader), each) for leader, each in led.items()}
     found: dict[int, dict[TopicPartition, Any]] = {EARLIEST: {}, LATEST: {}}
     for spec, answer in cluster.ask_each(asked):
-        for topic in answer.topics:
-            for each in topic.partitions:
-                at = TopicPartition(str(topic.name), int(each.partition_index))
-                if each.error_code or each.offset < 0:
-                    failed[at] = int(each.error_code) or _NO_LEADER
-                else:
-                    found[spec][at] = each
+        for at, each in by_partition(answer.topics).items():
+            if each.error_code or each.offset < 0:
+                failed[at] = int(each.error_code) or _NO_LEADER
+            else:
+                found[spec][at] = each
     starts, ends = found[EARLIEST], found[LATEST]
     return {at: _log_end(at, starts[at], ends[at]) for at in starts if at in ends}, failed
 
@@ -277,7 +276,7 @@ def _side(
     read, ``counts`` the number of partitions of every topic. A group that is Dead although it is ``listed``
     speaks another protocol, or is just gone."""
     described = answers.described[group]
-    offsets, problems = _offsets(group, _by_partition(answers.offsets[group][1]))
+    offsets, problems = _offsets(group, answers.offsets[group][1])
     members = described.members if described.protocol_type == _CONSUMERS else ()
     strangers = [member for member in members if member.client_id not in embedded]
     subscriptions, unread = _read(strangers, "subscription", _subscription)
@@ -352,8 +351,8 @@ def _committed(
     answered = {name: (code, topics) for name, code, topics in fetched(asked, connection.ask(request))}
     code, topics = answered.get(group, (0, ()))
     raise_for(code, f"offsets of group {group!r} are not given")
-    told = _by_partition(topics)
-    offsets, problems = _offsets(group, told)
+    offsets, problems = _offsets(group, topics)
+    told = by_partition(topics)
     unsaid = [str(partition) for partition in partitions if partition not in told]
     if unsaid:
         text = (
@@ -364,36 +363,23 @@ def _committed(
     return offsets, problems
 
 
-def _by_partition(topics: Any) -> dict[TopicPartition, Any]:
-    """Offset, metadata and error code of each partition."""
-    return {
-        TopicPartition(str(topic.name), int(each.partition_index)): each
-        for topic in topics or ()
-        for each in topic.partitions
-    }
-
-
-def _offsets(
-    group: str, told: Mapping[TopicPartition, Any]
-) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
+def _offsets(group: str, topics: Any) -> tuple[tuple[CommittedOffset, ...], tuple[str, ...]]:
     """Those that exist, with their metadata exactly as it is stored, and a sentence for each error."""
-    offsets: list[CommittedOffset] = []
-    problems: list[str] = []
-    for partition, at in sorted(told.items()):
-        if at.error_code:
-            problems.append(
-                f"the committed offset of group {group!r} for {partition} cannot be read "
-                f"({error_name(at.error_code)}): whether it exists is unknown; read the group again"
-            )
-        elif at.committed_offset >= 0:
-            offsets.append(
-                CommittedOffset(
-                    partition=partition,
-                    offset=int(at.committed_offset),
-                    metadata=at.metadata or "",
-                    leader_epoch=int(getattr(at, "committed_leader_epoch", -1)),
-                )
-            )
+    rows, failed = offset_rows(group, topics or ())
+    offsets = (
+        CommittedOffset(
+            partition=TopicPartition(row.topic, row.partition),
+            offset=row.offset,
+            metadata=row.metadata or "",
+            leader_epoch=-1 if row.leader_epoch is None else row.leader_epoch,
+        )
+        for row in rows
+    )
+    problems = (
+        f"the committed offset of group {group!r} for {topic}-{number} cannot be read "
+        f"({error_name(code)}): whether it exists is unknown; read the group again"
+        for topic, number, code in sorted(failed)
+    )
     return tuple(offsets), tuple(problems)
 
 

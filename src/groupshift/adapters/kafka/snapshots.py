@@ -17,7 +17,7 @@ from groupshift.adapters.kafka.commit_places import topics_now, with_topic_ids
 from groupshift.adapters.kafka.reading import Listed, Reading, listing
 from groupshift.adapters.kafka.requests import EARLIEST, LATEST, list_offsets
 from groupshift.adapters.kafka.rows import within_logs
-from groupshift.adapters.kafka.wire import error_name, grouped, is_retriable
+from groupshift.adapters.kafka.wire import by_partition, error_name, grouped, is_retriable
 from groupshift.domain.commit_places import Topics
 from groupshift.domain.partitions import TopicPartition
 from groupshift.domain.rows import (
@@ -96,15 +96,13 @@ class LogEnds:
             del self._unknown[topic]
 
     def _read(self, answer: Any, found: dict[TopicPartition, int]) -> None:
-        for topic in answer.topics:
-            for each in topic.partitions:
-                at = TopicPartition(str(topic.name), int(each.partition_index))
-                if each.error_code:
-                    self._left[at] = error_name(each.error_code)
-                    if not is_retriable(each.error_code):
-                        self._problem(str(at), self._left.pop(at))
-                else:
-                    found[at] = int(each.offset)
+        for at, each in by_partition(answer.topics).items():
+            if each.error_code:
+                self._left[at] = error_name(each.error_code)
+                if not is_retriable(each.error_code):
+                    self._problem(str(at), self._left.pop(at))
+            else:
+                found[at] = int(each.offset)
 
     def _take(self, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
         for at in sorted(starts.keys() & ends.keys()):

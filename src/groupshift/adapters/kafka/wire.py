@@ -28,6 +28,7 @@ from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
 from groupshift.adapters.kafka.bounds import hold
+from groupshift.domain.partitions import TopicPartition
 
 _LENGTH = struct.Struct(">i")
 _CODE = struct.Struct(">h")
@@ -65,6 +66,15 @@ def grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     for key, value in pairs:
         found[key].append(value)
     return dict(found)
+
+
+def by_partition(topics: Iterable[Any] | None) -> dict[TopicPartition, Any]:
+    """What an answer says of each partition, from its topics by name."""
+    return {
+        TopicPartition(str(topic.name), int(each.partition_index)): each
+        for topic in topics or ()
+        for each in topic.partitions
+    }
 
 
 class BrokerError(Exception):
