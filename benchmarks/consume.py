@@ -7,7 +7,8 @@ contenders follow each other, so that a slow minute of the machine hits all alik
 * `batch`: ``consume(500)``; `poll`: ``poll()``, each by plain `confluent_kafka.Consumer` and by
   `MigratingConsumer` in zookeeper and in kafka mode. Throughput is records over the time from the first
   record to the last.
-* `tuned` is plain with the two defaults that our fetching client changes (docs/consumers.md): librdkafka
+* `tuned` is plain with the two defaults that our fetching client changes
+(docs/service-teams/configuration.md): librdkafka
   waits 1 s before it fetches again once its queue was full, and runs dry meanwhile. Shown, but no peer.
 * A ratio is ours over the peer's, within one round; what counts is the median over the rounds, of the
   worse mode. `memory_ratio` compares the highest resident set size of the processes that read by batch.

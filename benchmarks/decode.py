@@ -7,7 +7,7 @@ is measured, and the rows are those of the decoder in Python for a part of the d
 
 Every contender is a process of its own, starts of Java and Spark included; rounds of all follow each other.
 Ours find what the first run of an environment leaves to later ones: the compiled loops (ADR 10) and Spark's
-classes (docs/spark.md); what that run costs is not counted.
+classes (docs/reference/spark.md); what that run costs is not counted.
 
 * `dump`, the peer: ``DumpLogSegments --offsets-decoder`` of kafka-tools 4.3.1 over all files, its text thrown
   away.

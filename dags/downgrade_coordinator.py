@@ -16,7 +16,8 @@ verdict`
 
 Without **Execute** the run ends after the plan and nothing is changed. A killed task is safe to run again; a
 cluster's open run is gone on with, and `groupshift downgrade back` undoes it. Who replaces nodes is in the
-file that the environment variable `GROUPSHIFT_NODES` names; without it a person does (docs/downgrade.md).
+file that the environment variable `GROUPSHIFT_NODES` names; without it a person does
+(docs/reference/node-drivers.md).
 """
 
 from airflow.sdk import DAG, TriggerRule, chain

@@ -18,7 +18,7 @@
 Without **Execute** the run ends after the plan and nothing is changed. Nobody may consume from `drain` to
 `verdict`. A killed task is safe to run again; a cluster's open run is gone on with. Who restarts brokers is
 in the file that the environment variable `GROUPSHIFT_NODES` names; without it a person does
-(docs/expansion.md).
+(docs/reference/node-drivers.md).
 """
 
 from airflow.sdk import DAG, TriggerRule, chain

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 _ENDING = frozenset({"_FATAL", "GROUP_ID_NOT_FOUND"})
 """Delivered by ``poll`` these are the end of a native member, although they do not call themselves fatal
-(docs/hazards.md, H27)."""
+(docs/reference/hazards.md, H27)."""
 
 
 class Watcher(Protocol):

@@ -178,5 +178,6 @@ class AuditVerdict(AuditTask):
             differ = f"{of} differ between their sources without an explanation"
             what = differ if left else "not every source told all it has, so that nothing is proven"
             raise AirflowFailException(
-                f"{what}: see the run's tab 'Migration', {place}, and docs/audit.md for each kind"
+                f"{what}: see the run's tab 'Migration', {place},"
+                " and docs/reference/audit-rules.md for each kind"
             )

@@ -2,8 +2,7 @@
 
 While a gate waits no process, slot or triggerer is held (state ``awaiting_input``). A gate that is
 answered with no fails its own task, so nothing behind it can run, and the run ends red with the
-sentence. Built-in rejection is not used: inside mapped groups it does not stop what follows
-(specs/airflow-notes.md, trap 1).
+sentence. Built-in rejection is not used: inside mapped groups it does not stop what follows.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class KafkaClusterHook(_ClusterHook):
 
 class ZookeeperHook(_ClusterHook):
     """Connection type ``groupshift_zookeeper``: host = hosts, schema = chroot, login/password = digest, or
-    SASL with the extra field ``sasl_mechanism``; ``ssl_ca`` and other extra fields: docs/security.md."""
+    SASL with the extra field ``sasl_mechanism``; ``ssl_ca`` and other extra fields: docs/safety/logins.md."""
 
     conn_name_attr = "zookeeper_conn_id"
     default_conn_name = "groupshift_zookeeper_default"

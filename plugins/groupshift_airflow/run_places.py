@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from groupshift.settings import Settings
 
 NODES_VARIABLE = "GROUPSHIFT_NODES"
-"""Environment variable that names the file of who replaces or restarts nodes (docs/downgrade.md); without it
-a person does."""
+"""Environment variable that names the file of who replaces or restarts nodes
+(docs/reference/node-drivers.md); without it a person does."""
 TIMEOUT_S = 30.0
 
 

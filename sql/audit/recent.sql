@@ -1,5 +1,5 @@
 -- The raw records about the keys of {differing} in their groups' own partitions of the log: all since the log's position `opened`
--- was taken, and of those before the last :kept of each key. Types 0 and 1, and keys with bytes left over, are one key (§1.7).
+-- was taken, and of those before the last :kept of each key. Types 0 and 1, and keys with bytes left over, are one key (group-coordinator.md §1.7).
 SELECT partition, offset, timestamp_ms, key, value
 FROM (
   SELECT r.*, r.offset >= coalesce(o.opened, 0) AS since,

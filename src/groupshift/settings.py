@@ -44,9 +44,9 @@ class KafkaSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperSettings:
     """``hosts`` is ``host:port[,host:port...]`` without a path; ``chroot`` starts with ``/`` or is empty.
-    ``username`` logs in by the scheme digest; ``properties`` are the keys for SASL and TLS (docs/security.md)
-    and may hold secrets. Moves that have nothing to do with ZooKeeper need none of it. Raises `Rejected` for
-    hosts that cannot be an address."""
+    ``username`` logs in by the scheme digest; ``properties`` are keys for SASL and TLS
+    (docs/safety/logins.md) and may hold secrets. Moves that have nothing to do with ZooKeeper need none of
+    it. Raises `Rejected` for hosts that cannot be an address."""
 
     hosts: str = ""
     chroot: str = ""
@@ -65,9 +65,9 @@ class ZookeeperSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSettings:
-    """Driver ``command``: argument lists of three programs (see docs/fleet-drivers.md), the seconds one may
-    take, and the names of environment variables that they get besides PATH, HOME and the locale; the values
-    of these are taken for secrets."""
+    """Driver ``command``: argument lists of three programs (see docs/reference/fleet-drivers.md), the seconds
+    one may take, and the names of environment variables that they get besides PATH, HOME and the locale; the
+    values of these are taken for secrets."""
 
     start: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class SparkSettings:
     """``submit`` is the path of spark-submit, empty for the one beside this interpreter, else on the
     PATH; ``java_home`` empty means Java on the PATH; ``timeout_s`` bounds one job. On a cluster ``python`` is
     the workers' interpreter, empty for the path of this one, and ``properties`` are Spark's own keys
-    (``spark.executor.memory``); they may hold secrets (docs/spark.md)."""
+    (``spark.executor.memory``); they may hold secrets (docs/reference/spark.md)."""
 
     master: str = "local[*]"
     submit: str = ""

@@ -2,7 +2,7 @@
 
 ``api-server``, ``scheduler --skip-serve-logs`` and ``dag-processor`` after ``db migrate``: no
 triggerer (nothing here defers) and no log servers (they bind all interfaces). Everything is told
-through environment variables, so no ``airflow.cfg`` is edited. Source: specs/airflow-notes.md §1.
+through environment variables, so no ``airflow.cfg`` is edited.
 """
 
 from __future__ import annotations

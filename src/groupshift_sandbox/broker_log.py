@@ -1,4 +1,4 @@
-"""What of a broker's log matters when its release changes (specs/group-coordinator.md, section 8.3)."""
+"""What of a broker's log matters when its release changes (docs/reference/group-coordinator.md §8.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """KRaft clusters of a published release as child processes: combined nodes, or brokers beside controllers.
 
 What a node is configured with is in `node_properties`, when it is ready in `readiness`, and how it gets other
-jars or other properties in `rolling` (specs/group-coordinator.md, section 8).
+jars or other properties in `rolling` (docs/reference/group-coordinator.md §8).
 """
 
 from __future__ import annotations

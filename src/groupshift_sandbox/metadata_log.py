@@ -1,5 +1,5 @@
 """The metadata log of KRaft nodes: a newer snapshot, without which a node replays records that its release
-does not know (specs/group-coordinator.md, section 8.4)."""
+does not know (docs/reference/group-coordinator.md §8.4)."""
 
 from __future__ import annotations
 

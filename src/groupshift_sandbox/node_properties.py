@@ -1,4 +1,4 @@
-"""The configuration of a node, whatever its role (specs/group-coordinator.md, section 8.1)."""
+"""The configuration of a node, whatever its role (docs/reference/group-coordinator.md §8.1)."""
 
 from __future__ import annotations
 

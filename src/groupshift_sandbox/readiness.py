@@ -1,4 +1,4 @@
-"""When a node is ready for the next step (specs/group-coordinator.md, section 8.3).
+"""When a node is ready for the next step (docs/reference/group-coordinator.md §8.3).
 
 A broker answers ApiVersions at its own port, names every broker that runs, sees every replica on a running
 broker in sync and a leader for each partition, and has loaded the coordinator's partitions that it leads. A

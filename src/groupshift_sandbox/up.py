@@ -29,7 +29,8 @@ from groupshift_sandbox.zookeeper import start_zookeeper
 
 _FLEET_S = 120.0
 _SERVER_S = 300.0
-# With range on both sides a toggle moves no partition and proves nothing (spec §8.11 N6).
+# With range on both sides a toggle moves no partition and proves nothing
+# (docs/reference/zookeeper-coordination.md §8.11, N6).
 _MOVING = {"coordination.migration.partition.assignment.strategy": "roundrobin,range"}
 _OWNED = ("logs", "ledgers", "members", "configuration", "zookeeper", "kafka", "evidence", "airflow")
 _OWNED_FILES = (

@@ -89,7 +89,7 @@ class MemoryMembership:
         return self._client in self._group.members
 
     def commit(self, offsets: Mapping[TopicPartition, int], timeout: float) -> None:  # noqa: ARG002
-        """Accepted from members, of any partition, as the broker does (§8.8)."""
+        """Accepted from members, of any partition, as the broker does (zookeeper-coordination.md §8.8)."""
         if self._client not in self._group.members:
             raise Conflict(f"{self._client} is not a member")
         self._group.offsets.update(offsets)

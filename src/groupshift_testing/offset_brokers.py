@@ -2,7 +2,7 @@
 
 `OffsetBrokers` have counts that are read at the start only, partitions that move, and OLD and NEW loaders.
 They have no members, no transactions, no compaction. What OLD and NEW do follows
-specs/group-coordinator.md §3.1 and specs/verified-coordinator.md §F:
+docs/reference/group-coordinator.md §3.1 and docs/reference/coordinator-on-real-brokers.md §F:
 
 * Each broker puts a group by the count it read when it started, and serves what that puts on a partition it
   leads now.

@@ -97,7 +97,7 @@ def test_an_audit_is_green_until_a_mismatch_is_planted_then_its_last_task_is_red
     assert "never committed: planted orders-0: coordinator None, log None, ZooKeeper 3" in said
     said = real.said("audit_offsets", "planted", "verdict")
     assert "committed offsets differ between their sources without an explanation" in said
-    assert "docs/audit.md for each kind" in said
+    assert "docs/reference/audit-rules.md for each kind" in said
     assert real.attempts("audit_offsets", "planted") == {"audit": 1, "verdict": 1}
     planted = kept / real.api.xcom("audit_offsets", "planted", "audit")
     assert json.loads((planted / "manifest.json").read_text())["weights"]["mismatch"] == 1

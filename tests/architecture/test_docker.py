@@ -1,7 +1,8 @@
 """The files of ``docker/``, checked without a container engine: none runs where this project is built.
 
 What a look can find is found here (a wrong key, a file that is not there, a port for everybody, a secret in
-an image, versions that drift apart); that the containers start is not proven, and docs/team.md says so."""
+an image, versions that drift apart); that the containers start is not
+proven, and docs/reference/containers.md says so."""
 
 from __future__ import annotations
 

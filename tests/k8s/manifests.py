@@ -14,7 +14,7 @@ KINDS = {
 
 
 def workload(kind: str, name: str, replicas: int, group: str, **spec: Any) -> dict[str, Any]:
-    """A Deployment or StatefulSet as a team would write it for groupshift (docs/fleet-drivers.md)."""
+    """A Deployment or StatefulSet as a team would write it (docs/reference/fleet-drivers.md)."""
     container = {
         "name": "member",
         "image": "registry.test/orders:1.0",

@@ -1,4 +1,4 @@
-"""Scenarios of specs/group-coordinator.md, 9, on a real 4.3.1 with real consumers: there, and back.
+"""Scenarios of the group coordinator on a real 4.3.1 with real consumers: there, and back.
 
 23 and 31d are in `test_protocol_answers`, 29 in `test_silent_members`, 26 to 31b in `tests/matrix`."""
 

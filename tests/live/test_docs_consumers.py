@@ -1,4 +1,5 @@
-"""docs/consumers.md, carried out: its first program, in a fresh virtual environment with the built wheel."""
+"""The first program of docs/service-teams/migrate-a-consumer.md, in a fresh environment with the built
+wheel."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ RECORDS = 5
 
 def first_program() -> str:
     """The Python block that the page marks as the first consumer."""
-    page = (ROOT / "docs" / "consumers.md").read_text()
+    page = (ROOT / "docs" / "service-teams" / "migrate-a-consumer.md").read_text()
     found = re.search(r"<!-- first-consumer -->\s*```python\n(.*?)```", page, re.DOTALL)
     assert found is not None
     return found[1]

@@ -40,7 +40,7 @@ def outcomes(given: list[Given]) -> dict[str, tuple[Outcome, int]]:
 
 
 def test_policy_bidirectional_answers_as_predicted(kraft: KraftCluster) -> None:
-    """The table of specs/verified-coordinator.md, section C, first column, on the session's 4.3.1."""
+    """The table of docs/reference/coordinator-on-real-brokers.md §C, first column, on the session's 4.3.1."""
     with story(kraft.bootstrap) as told:
         found = outcomes(list(told.events()))
     assert found == {

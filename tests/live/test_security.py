@@ -371,7 +371,8 @@ def test_the_tool_needs_to_describe_and_its_mode_node_is_its_own(secured, group,
 
 
 def test_a_migration_folder_made_beforehand_is_closed_to_others(secured, group, topic, look, join, tool):
-    """As docs/security.md advises: only the operator can make or remove the mode node; members still join."""
+    """As docs/safety/rights.md advises: only the operator makes or removes the mode node; members still
+    join."""
     secured.grant("operator", group, [GROUP_DESCRIBE])
     secured.grant("operator", topic, [TOPIC_DESCRIBE])
     login = secured.login("operator")

@@ -1,4 +1,4 @@
-"""Members that a fatal -150 leaves silent: the tool's own member ends, and the watch names them (issue 6, 7).
+"""Members that a fatal -150 leaves silent: the tool's own member ends, and the watch names them.
 
 The seconds until each was noticed are printed (pytest -s, or the report of a failure)."""
 

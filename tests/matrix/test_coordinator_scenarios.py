@@ -1,4 +1,4 @@
-"""Scenarios of specs/group-coordinator.md, 9, that need brokers of their own.
+"""Scenarios of the group coordinator that need brokers of their own.
 
 22 to 25 are in `tests/live`, 31 and 31b in `test_rolling_releases` and `test_downgrade`."""
 

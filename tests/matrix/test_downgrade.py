@@ -1,4 +1,5 @@
-"""The simplest acceptance test of a downgrade: 3.9.2 NEW to 3.4.0 (specs/verified-coordinator.md, D).
+"""The simplest acceptance test of a downgrade: 3.9.2 NEW to 3.4.0
+(docs/reference/coordinator-on-real-brokers.md §D).
 
 The tool is given a copy of the log each time; in the end the very folder goes to 3.4.0 and all groups are
 there.

@@ -1,4 +1,4 @@
-"""Pairs of releases that the tool goes between on real brokers (specs/group-coordinator.md, 8.2).
+"""Pairs of releases that the tool goes between on real brokers (docs/reference/group-coordinator.md §8.2).
 
 After each, groups, offsets, leader epochs, metadata and the bytes of every live commit are equal."""
 

@@ -1,5 +1,5 @@
 """A fence that does keep clients out: an ACL of a real 4.3.1, put up and taken away by Kafka's own tool, as
-docs/expansion.md says."""
+docs/reference/node-drivers.md says."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """An expansion whose process is killed after every step, and a broker while it restarts, on three real
-brokers of 3.9.2 with ZooKeeper (OLD) and of 4.3.1 (NEW): scenario 19 of the specification, whole."""
+brokers of 3.9.2 with ZooKeeper (OLD) and of 4.3.1 (NEW): scenario 19 of the group coordinator, whole."""
 
 from __future__ import annotations
 

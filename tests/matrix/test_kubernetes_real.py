@@ -52,7 +52,7 @@ RULES = [
     {"apiGroups": ["apps"], "resources": ["replicasets", "controllerrevisions"], "verbs": ["get", "list"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
 ]
-"""As docs/fleet-drivers.md lists them."""
+"""As docs/reference/fleet-drivers.md lists them."""
 
 
 def _allow(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""Clusters that change their release one node after the other (specs/verified-coordinator.md, E)."""
+"""Clusters that change their release node by node (docs/reference/coordinator-on-real-brokers.md §E)."""
 
 from __future__ import annotations
 

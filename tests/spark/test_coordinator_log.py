@@ -47,7 +47,7 @@ def record(key: bytes | None, value: bytes | None) -> LogRecord:
 
 
 def vectors() -> list[LogRecord]:
-    """Every vector of §1.8, keys alone and values behind a key of their type; what scenarios 3 and 4 name."""
+    """Every vector, keys alone and values behind a key of their type; what scenarios 3 and 4 name."""
     fields = {"group": "my-group", "groupId": "my-group", "topic": "t1", "partition": -3, "memberId": "m1"}
     keys = [record(bytes.fromhex(text), None) for text in KEYS.values()]
     values = [

@@ -1,4 +1,4 @@
-"""The hex vectors of specs/group-coordinator.md §1.8 and those of real brokers: name → bytes.
+"""Hex vectors that Kafka's own classes read and wrote alike, and those of real brokers: name → bytes.
 
 T is 1700000000000, U is 00112233-4455-6677-8899-aabbccddeeff, in Kafka's text `U` below.
 """
@@ -107,4 +107,4 @@ REAL_VALUES: dict[str, tuple[int, str]] = {
     ),
     "4.3.1 group": (3, "0000000000020100080916c66647f6b9b5"),
 }
-"""Written by real brokers: specs/verified-coordinator.md, "Records per release"."""
+"""Written by real brokers: docs/reference/coordinator-on-real-brokers.md, "Records per release"."""

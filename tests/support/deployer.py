@@ -1,7 +1,7 @@
 """A deployer's program for the driver `command`: one request to the supervisor of the sandbox each.
 
 ``deployer.py SOCKET start|undo CHANGE GROUP TO FENCE TOKEN [SLOT...]``,
-``deployer.py SOCKET observe GROUP [CHANGE]``; docs/fleet-drivers.md says what such a program
+``deployer.py SOCKET observe GROUP [CHANGE]``; docs/reference/fleet-drivers.md says what such a program
 prints and with what it exits.
 """
 

@@ -120,7 +120,7 @@ def lonely(texts: Mapping[str, str]) -> list[str]:
 
 
 def budgets(root: Path) -> list[Budget]:
-    """The table of the design (redesign.md §5) for a checkout."""
+    """The table of sizes for a checkout."""
     source = root / "src" / "groupshift"
     product, everything = size_below(source), size_below(root / "src", root / "plugins")
     texts = {

@@ -267,7 +267,8 @@ _OFFLINE = {
     Protocol.CONSUMER: "all partitions rest for about 11 to 18 s, with static members for 47 to 60 s",
     Protocol.CLASSIC: "all partitions rest for about 8 to 14 s, with static members for 50 to 57 s",
 }
-"""Longest gaps in the 216 moves of docs/protocol.md, with stock settings: from the median to the maximum."""
+"""Longest gaps in the 216 moves of docs/reference/protocol-on-real-brokers.md, with stock settings: from the
+median to the maximum."""
 
 
 def pause_text(plan: Plan, gate: Gate = Gate.PLAN, stages: Iterable[Stage] | None = None) -> str:
@@ -278,7 +279,8 @@ def pause_text(plan: Plan, gate: Gate = Gate.PLAN, stages: Iterable[Stage] | Non
     if plan.to is not None and (places or stages is None):
         to = plan.to if not any(each.name.undoes for each in found) else _OTHER[plan.to]
         table = _OFFLINE if plan.way is Way.OFFLINE else _ROLLING
-        return f"{table[to]} (measured with stock settings, docs/protocol.md), besides your own restarts."
+        page = "docs/reference/protocol-on-real-brokers.md"
+        return f"{table[to]} (measured with stock settings, {page}), besides your own restarts."
     if gate is Gate.TOGGLE:
         return "one rebalance of the whole group: all partitions rest until each has its owner in Kafka."
     if gate is Gate.REVIEW and not places:

@@ -23,7 +23,7 @@ COMPACTING: Mapping[str, str] = {
     "delete.retention.ms": "100",
     "min.compaction.lag.ms": "0",
 }
-"""What makes the offsets topic compact soon (specs/verified-coordinator.md §D)."""
+"""What makes the offsets topic compact soon (docs/reference/coordinator-on-real-brokers.md §D)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Steps of an expansion that make partitions, restart brokers, and ask each by which count it coordinates.
 
-Source: specs/group-coordinator.md §3.4 steps 6 to 9.
+Source: docs/reference/group-coordinator.md §3.4 steps 6 to 9.
 """
 
 from __future__ import annotations

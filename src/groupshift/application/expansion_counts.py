@@ -1,7 +1,7 @@
 """By which count groups are placed at a step, and what becomes of steps that are done when somebody else
 changes it: they are done again.
 
-Source: specs/group-coordinator.md §3.4 steps 9 to 11.
+Source: docs/reference/group-coordinator.md §3.4 steps 9 to 11.
 """
 
 from __future__ import annotations

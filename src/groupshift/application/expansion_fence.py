@@ -1,6 +1,6 @@
 """Steps of an expansion that keep clients out while brokers count differently, and let them in again.
 
-Source: specs/group-coordinator.md §3.4 step 7.
+Source: docs/reference/group-coordinator.md §3.4 step 7.
 """
 
 from __future__ import annotations

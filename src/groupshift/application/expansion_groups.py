@@ -1,6 +1,6 @@
 """Steps of an expansion that wait for groups, prove that it may begin, and take groups away.
 
-Source: specs/group-coordinator.md §3.4 steps 3 to 5.
+Source: docs/reference/group-coordinator.md §3.4 steps 3 to 5.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def live_in_log(work: Expanding, view: PlacementView) -> frozenset[str]:
     """Groups of which the log, as far as all replicas have it, holds anything live that coordinators load.
 
     An OLD coordinator answers a deletion before followers have its tombstones: a broker that is stopped right
-    then hands its partitions to one without them, and they are gone (docs/expansion.md)."""
+    then hands its partitions to one without them, and they are gone (docs/reference/placement-rules.md)."""
     log, before = work.tools.log, work.plan.before
     found = LogReading().take(log.read(log.position())).places(before, before, newest=False, old=view.old)
     return frozenset(found.groups)

@@ -1,7 +1,7 @@
 """The plan of an expansion as it is executed: every step as data with what undoes it, in one order, hashed.
 
-Source: specs/group-coordinator.md §3.4; the count of each broker's file is set while it is restarted, which
-is before it is read.
+Source: docs/reference/group-coordinator.md §3.4; the count of each broker's file is set while it is
+restarted, which is before it is read.
 """
 
 from __future__ import annotations

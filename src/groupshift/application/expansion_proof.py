@@ -1,6 +1,6 @@
 """Steps of an expansion that prove its end: the snapshot against the bytes of the log, and the whole log.
 
-Source: specs/group-coordinator.md §3.4 step 11.
+Source: docs/reference/group-coordinator.md §3.4 step 11.
 """
 
 from __future__ import annotations

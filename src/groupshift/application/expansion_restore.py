@@ -1,7 +1,7 @@
 """Steps of an expansion that commit what the snapshot has: once where it is already, and where it belongs
 then.
 
-Source: specs/group-coordinator.md §3.4 step 10. What somebody else committed is never overwritten.
+Source: docs/reference/group-coordinator.md §3.4 step 10. What somebody else committed is never overwritten.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """After an expansion, for as long as offsets are kept: what lies elsewhere, who is listed twice, and offsets
 that fell below the snapshot. Nothing is changed.
 
-Source: specs/group-coordinator.md §3.4 step 12.
+Source: docs/reference/group-coordinator.md §3.4 step 12.
 """
 
 from __future__ import annotations

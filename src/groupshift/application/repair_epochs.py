@@ -1,6 +1,7 @@
 """Commits whose leader epoch is not their partition's: found, written again without one, read back.
 
-Source: specs/verified-epochs-shares.md §A (a broker takes any epoch; only -1 is safe for every client).
+Source: docs/reference/epochs-and-topic-ids.md §A (a broker takes any epoch; only -1 is safe for every
+client).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Bring back offsets on OLD coordinators, and take away what would hide them.
 
 An OLD coordinator keeps one cache for all partitions: a stray record of a group, in a former partition, may
-hide every later commit, although that was acknowledged (specs/group-coordinator.md §3.1). So what is to be
-restored is committed, and proven in the log; then every stray record gets a tombstone; and the caches forget
-it when brokers are restarted.
+hide every later commit, although that was acknowledged (docs/reference/group-coordinator.md §3.1). So what is
+to be restored is committed, and proven in the log; then every stray record gets a tombstone; and the caches
+forget it when brokers are restarted.
 """
 
 from __future__ import annotations

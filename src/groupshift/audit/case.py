@@ -1,8 +1,8 @@
 """One committed offset as an audit sees it: what coordinators, log and ZooKeeper say.
 
 The log gives its state and the recent past of every committed offset. Records are kept raw and only those
-that matter are decoded. Source: specs/group-coordinator.md §§1.6, 1.7, 2, 3.1;
-specs/zookeeper-coordination.md §§6.1, 6.2, 8.3.
+that matter are decoded. Source: docs/reference/group-coordinator.md §§1.6, 1.7, 2, 3.1;
+docs/reference/zookeeper-coordination.md §§6.1, 6.2, 8.3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Who owned which partition, from ZooKeeper's transactions: owner-node intervals and offset writes.
 
-An owner node (``/consumers/<g>/owners/<t>/<p>``) is the lock of a partition (spec §4.5, F1). It is held
+An owner node (``/consumers/<g>/owners/<t>/<p>``) is the lock of a partition
+(docs/reference/zookeeper-coordination.md §4.5 and §8.10, F1). It is held
 from the transaction that created it to the one that deleted it or ended its session. Zxids give the
 order of all that, the server's clock gives the times.
 """

@@ -4,7 +4,8 @@
 makes Catalyst expressions of it. A rule names facts about one (group, topic, partition), each true or false:
 `FACTS` reads them off a `Case`; ``sql/audit/facts.sql`` computes a column of the same name for each.
 
-Source: specs/group-coordinator.md §§1.6, 1.7, 3.1 to 3.3, 4; specs/zookeeper-coordination.md §§6.2, 8.3.
+Source: docs/reference/group-coordinator.md §§1.6, 1.7, 3.1 to 3.3, 4;
+docs/reference/zookeeper-coordination.md §§6.2, 8.3.
 """
 
 from __future__ import annotations

@@ -222,4 +222,5 @@ def _next(found: Audit, output: str | None) -> str:
             f"{place}correct what the problems name, and audit again: what no source told is not proven equal"
         )
     named = ",".join(dict.fromkeys(one.group for one in found.looked.suspicious[:5]))
-    return f"{place}see docs/audit.md for each kind, and: groupshift audit --groups {shell(named)}"
+    again = f"groupshift audit --groups {shell(named)}"
+    return f"{place}see docs/reference/audit-rules.md for each kind, and: {again}"

@@ -68,7 +68,7 @@ def hazards(  # noqa: PLR0913 - the options of a verb
     if shown:
         console.print(_table(shown, move))
     asked = sum(_does(each) == Action.ASK for each in findings)
-    console.print(f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/hazards.md)")
+    console.print(f"{refused} refused, {asked} asked, {len(findings)} looked at (docs/reference/hazards.md)")
     return 1 if refused else 0
 
 

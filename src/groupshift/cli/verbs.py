@@ -66,7 +66,7 @@ from groupshift.errors import Rejected
 EXIT_CODES = (
     "Exit codes: 0 passed, 1 failed or rolled back, 2 rejected (your input), 3 conflict (someone else "
     "acted), 4 transient (run it again), 5 broken promise, 6 waiting for a person "
-    "(docs/evidence.md, Exit codes)."
+    "(docs/reference/exit-codes.md, Exit codes)."
 )
 
 

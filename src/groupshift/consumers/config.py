@@ -1,6 +1,7 @@
 """The configuration of a consumer: the old consumer's keys, KIP-125's keys, and librdkafka's.
 
-Source: specs/zookeeper-coordination.md §§7, 8.1, O5. `parse` reports every problem, not only the first.
+Source: docs/reference/zookeeper-coordination.md §§7, 8.1, O5. `parse` reports every problem, not only the
+first.
 """
 
 from __future__ import annotations

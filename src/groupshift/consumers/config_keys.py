@@ -1,7 +1,7 @@
 """The keys of a consumer's configuration: what becomes of each, and why.
 
-Source: specs/zookeeper-coordination.md §§6, 7, 8.1; KIP-125. ``docs/consumers.md`` shows this table.
-librdkafka itself says which properties it knows.
+Source: docs/reference/zookeeper-coordination.md §§6, 7, 8.1; KIP-125. ``docs/service-teams/configuration.md``
+shows this table. librdkafka itself says which properties it knows.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class GroupConsumer(Positions):
         `Whitelist` or a `Blacklist`; an empty one joins and owns nothing.
 
         The callbacks are called by threads that poll, consume or close, with this consumer and partitions;
-        ``on_group_assigned`` gets the `GroupAssignment` of the whole group (docs/consumers.md).
+        ``on_group_assigned`` gets the `GroupAssignment` of the whole group (docs/service-teams/consumers.md).
 
         Once per consumer, unless it failed. Raises `Rejected` for a bad subscription, `Transient` without
         ZooKeeper."""
@@ -292,7 +292,7 @@ class GroupConsumer(Positions):
         )
 
     def statistics(self) -> dict[str, Any]:
-        """The metrics as plain values, without asking anyone; docs/consumers.md lists them."""
+        """The metrics as plain values, without asking anyone; docs/service-teams/consumers.md lists them."""
         parts, reconciler = self._parts, self._reconciler
         return statistics(
             Observed(
@@ -367,7 +367,7 @@ class MigratingConsumer(GroupConsumer):
     Commits to both stores. ``coordination.migration.<key>`` sets a key of the embedded Kafka consumer;
     ``bootstrap.servers`` alone suffices. With ``coordination.migration.enabled=false`` it is a
     `ZookeeperConsumer`: no migration id, no Kafka membership.
-    Source: KIP-125; specs/zookeeper-coordination.md §8.10.
+    Source: KIP-125; docs/reference/zookeeper-coordination.md §8.10.
     """
 
     _migrating = True
@@ -377,7 +377,7 @@ class ZookeeperConsumer(GroupConsumer):
     """Coordinates and commits through ZooKeeper only, side by side with the Scala high-level consumer.
 
     It is not migration-aware: a group with one of these stays in ZooKeeper mode.
-    Source: specs/zookeeper-coordination.md §§1-7.
+    Source: docs/reference/zookeeper-coordination.md §§1-7.
     """
 
     _migrating = False

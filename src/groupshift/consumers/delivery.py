@@ -39,7 +39,7 @@ class Delivery:
     a reader of its own.
 
     ``store_on_delivery`` makes a delivered record's successor the position to commit, as the old
-    consumer does (§6.6); otherwise only `store` does.
+    consumer does (zookeeper-coordination.md §6.6); otherwise only `store` does.
     """
 
     def __init__(self, *, store_on_delivery: bool) -> None:

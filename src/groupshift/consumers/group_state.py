@@ -6,7 +6,8 @@
 * `Presence`: the member's session, its registration, the proofs of both, and the mode it publishes.
 * `Waker`: watches over the shares of old members, when that falls to this member. It reports the shares that
   nobody takes and, if configured, wakes old members that have given up (F9).
-* `GroupListener`: tells the application the assignment of the whole group before any delivery (§8.7, L12).
+* `GroupListener`: tells the application the assignment of the whole group before any delivery
+  (zookeeper-coordination.md §8.7, L12).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 It never fetches: ``assign([])`` in the callback (with a cooperative assignor: assigned and paused) keeps
 the membership and leaves the records to the fetcher; ``unassign()`` at the end of a revocation lets the
-rebalance go on (specs/zookeeper-coordination.md §8.1, checked). It has a thread of its own and takes no
-lock of the reconciler (L1). Commits are made on that thread too, in order and also while a revocation is
+rebalance go on (docs/reference/zookeeper-coordination.md §8.1, checked). It has a thread of its own and takes
+no lock of the reconciler (L1). Commits are made on that thread too, in order and also while a revocation is
 under way (O1); the reconciler waits for them within a bound, so that a coordinator that does not answer
 cannot hold a hand-over (L2).
 

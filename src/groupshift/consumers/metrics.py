@@ -1,8 +1,8 @@
 """A consumer's metrics: counters, one dictionary, Prometheus text over HTTP; its streams and status.
 
-The names follow the JMX names of the old consumer and of KIP-125 (specs/zookeeper-coordination.md §8.8);
-unlike those, each carries client, group and consumer id, and they are gone when the consumer is closed.
-HTTP is on 127.0.0.1 only.
+The names follow the JMX names of the old consumer and of KIP-125 (docs/reference/zookeeper-coordination.md
+§8.8); unlike those, each carries client, group and consumer id, and they are gone when the consumer is
+closed. HTTP is on 127.0.0.1 only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Observed:
 
 
 def statistics(observed: Observed) -> dict[str, Any]:
-    """Plain values only; docs/consumers.md lists them."""
+    """Plain values only; docs/service-teams/configuration.md lists them."""
     status, counters = observed.status, observed.counters
     return {
         "client_id": observed.client_id,

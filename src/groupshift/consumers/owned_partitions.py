@@ -126,7 +126,7 @@ class Holdings:
         )
 
     def stray(self, partition: TopicPartition) -> None:
-        """The broker does not have the position (§6.5)."""
+        """The broker does not have the position (zookeeper-coordination.md §6.5)."""
         self._astray.add(partition)
 
     def _recover(self) -> None:
@@ -143,7 +143,7 @@ class Holdings:
         return min(left, default=None)
 
     def _read_kafka(self, waiting: Mapping[TopicPartition, _Held], mode: Mode) -> None:
-        """Dual fetch: max(kafka, zookeeper), §6.3; both are logged when they differ (O7)."""
+        """The higher of both stores (zookeeper-coordination.md §6.3); logs both when they differ (O7)."""
         if self._parts.membership is None:
             return
         try:

@@ -1,7 +1,8 @@
 """An ordinary Kafka consumer, of the classic or of the consumer protocol, whose membership ends with a word.
 
 librdkafka tells a native member that it is none any more by a message whose error has code -150, while
-`fatal()` is False and ``error_cb`` stays silent; the consumer is silent from then on (docs/hazards.md, H27).
+`fatal()` is False and ``error_cb`` stays silent; the consumer is silent from then on
+(docs/reference/hazards.md, H27).
 Whoever only takes records never learns it. Here it is an exception.
 """
 

@@ -472,7 +472,8 @@ _LOG = logging.getLogger(__name__)
 
 
 def find_brokers(hosts: str, timeout: float, protocol: str, login: ZookeeperLogin) -> str:
-    """``host:port,…`` of every broker's first endpoint that speaks ``protocol``; broker JSON 1 to 5 (§1.3).
+    """``host:port,…`` of every broker's first endpoint that speaks ``protocol``; broker JSON 1 to 5
+    (zookeeper-coordination.md §1.3).
 
     A broker whose node cannot be read is left out, with a warning. Raises `Transient` without an answer in
     ``timeout`` seconds or without any broker, `Rejected` when no broker has such an endpoint."""

@@ -2,7 +2,8 @@
 
 Every member computes alone and all must compute the same, so these rules are bit-exact. `GroupAssignment` is
 the whole group, thread by thread, as a listener of the global assignment gets it.
-Source: specs/zookeeper-coordination.md §§2, 5 and 8.7; Kafka's consumer protocol for `parse_assignment`.
+Source: docs/reference/zookeeper-coordination.md §§2, 5 and 8.7; Kafka's consumer protocol for
+`parse_assignment`.
 """
 
 from __future__ import annotations

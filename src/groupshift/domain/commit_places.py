@@ -1,7 +1,7 @@
 """Whether committed offsets belong to the topics that are there now: partition, leader epoch, topic id.
 
 A broker takes a commit with any leader epoch, and answers it by name also where a topic of that name was made
-anew. Source: specs/verified-epochs-shares.md §§A, C.
+anew. Source: docs/reference/epochs-and-topic-ids.md §§A, C.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A move answers one question per `Field`: what may become of it between two snapshots? Every answer is an
 `EqualityRule` with a number, its reason and its source; ``equality.toml`` beside this module holds the
-answers, and ``docs/evidence.md`` shows them. The Spark side turns each kind of rule into one statement below
-``sql/checks/compare`` or into a class of differences.
+answers, and ``docs/reference/equality-rules.md`` shows them. The Spark side turns each kind of rule into one
+statement below ``sql/checks/compare`` or into a class of differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The equality rules as the tables of ``docs/evidence.md``: ``python -m groupshift.domain.equality_text``."""
+"""The equality rules as the tables of ``docs/reference/equality-rules.md``.
+
+To print them: ``python -m groupshift.domain.equality_text``.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ END = "<!-- end of equality rules -->"
 
 _TITLES = {
     Comparison.PROTOCOL: "classic protocol to consumer protocol (KIP-848)",
-    Comparison.PROTOCOL_BACK: "consumer protocol to classic protocol (§6.2, A to B)",
-    Comparison.DOWNGRADE: "brokers replaced by older ones (KIP-915; §6.2, B to C)",
+    Comparison.PROTOCOL_BACK: "consumer protocol to classic protocol",
+    Comparison.DOWNGRADE: "brokers replaced by older ones (KIP-915)",
     Comparison.COORDINATION: "ZooKeeper to Kafka coordination, and back (KIP-125)",
     Comparison.EXPANSION: "more partitions of the offsets topic (KIP-895)",
     Comparison.CLUSTER: "to another cluster (KIP-545)",

@@ -2,7 +2,7 @@
 
 `SCHEMA` defines each column once, for every move; the tables of a stage's snapshot (`TABLES`) and those of a
 cluster's (`CLUSTER_TABLES`) are selections. Writers, readers and Spark schemas are made from these; nothing
-else names a column type. Layout on disk (architecture.md, "How data flows" 4)::
+else names a column type. Layout on disk::
 
     <evidence>/<migration>/<stage>/<moment>/<table>.parquet + manifest.json
     <evidence>/<migration>/<stage>/validation/{verdict.json, differences.parquet, report.html}

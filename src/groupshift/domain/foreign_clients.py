@@ -1,10 +1,10 @@
 """Clients that keep a group in the same tree of ZooKeeper and are not Kafka's old consumer.
 
-Each writes a layout of its own below ``/consumers/<g>``. The old consumer's (specs/zookeeper-coordination.md
-§§1.1 and 2) is ``ids/<g>_<name>`` with a registration, and ``owners/<topic>/<partition>`` with a thread id
-``<g>_<name>-<n>``. The others, from their public sources and reports (pykafka's ``BalancedConsumer``,
-pykafka#164, #206, #771; kafka-node's ``HighLevelConsumer``; kazoo-go; the comments of Kafka 0.7's
-``ZookeeperConsumerConnector``; jafka#53):
+Each writes a layout of its own below ``/consumers/<g>``. The old consumer's
+(docs/reference/zookeeper-coordination.md §§1.1 and 2) is ``ids/<g>_<name>`` with a registration, and
+``owners/<topic>/<partition>`` with a thread id ``<g>_<name>-<n>``. The others, from their public sources and
+reports (pykafka's ``BalancedConsumer``, pykafka#164, #206, #771; kafka-node's ``HighLevelConsumer``;
+kazoo-go; the comments of Kafka 0.7's ``ZookeeperConsumerConnector``; jafka#53):
 
 =========== ======================== ====================== ================================ ==============
 client      ``ids/`` name            holds                  ``owners/<topic>/`` name         holds

@@ -1,7 +1,8 @@
 """A consumer group at one moment, in ZooKeeper and at the Kafka coordinator together; its fingerprint.
 
 The fingerprint is what an approval is valid for: if any of it changes, the approval is void. Offsets and
-assignment are not in it: they change while a group lives (design/product.md, "approve").
+assignment are not in it: they change while a group lives.
+Sections are those of docs/reference/zookeeper-coordination.md.
 """
 
 from __future__ import annotations

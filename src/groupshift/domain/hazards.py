@@ -206,7 +206,7 @@ _FIELDS = tuple(each.name for each in fields(Hazard) if each.name != "traits")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """Hazards that stand together in ``docs/hazards.md``."""
+    """Hazards that stand together in ``docs/reference/hazards.md``."""
 
     title: str
     hazards: tuple[Hazard, ...]

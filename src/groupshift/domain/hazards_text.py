@@ -1,4 +1,4 @@
-"""The hazard book as ``docs/hazards.md``: ``python -m groupshift.domain.hazards_text > docs/hazards.md``."""
+"""The hazard book as ``docs/reference/hazards.md``; `COMMAND` writes the page."""
 
 from __future__ import annotations
 
@@ -8,31 +8,33 @@ from groupshift.domain.equality_rules import Comparison
 from groupshift.domain.hazards import BOOK, CHAPTERS, MEANS, Hazard, Role
 from groupshift.domain.versions import Fix, Span
 
-COMMAND = "python -m groupshift.domain.hazards_text > docs/hazards.md"
+COMMAND = "python -m groupshift.domain.hazards_text > docs/reference/hazards.md"
 
-_HEAD = f"""# The hazard book
+_HEAD = f"""# Which known bugs make a move unsafe?
 
-Known bugs and incompatibilities of brokers and clients that make a move unsafe, by the versions they are in.
-`groupshift hazards` asks it:
+The hazard book: known bugs and incompatibilities of brokers and clients, by the versions that have them.
+`groupshift hazards` reads it:
 
     groupshift hazards --move protocol --broker 4.2.0 --client confluent-kafka=2.16.1
     groupshift hazards --move downgrade --broker 4.3.1 --target 3.9.2 --with group-version --json
 
-- `--broker` may be given for each version that runs; `--target` is the release that a downgrade goes to.
+- Name each version that runs with `--broker`; `--target` is the release that a downgrade goes to.
 - `--client` is `confluent-kafka` (its minor version is its librdkafka's), `librdkafka`, `kafka-clients`
-  (Java) or `mirror-maker`. Where one is named, no other is taken to be there; `--client none` says that the
-  book knows none of them.
-- A line such as `4.2`, and `unknown`, are answers too. A broker does not tell its version; in KRaft mode the
-  newest `metadata.version` that it supports tells its line.
+  (Java) or `mirror-maker`. Where you name one, the book takes no other to be there. `--client none` says that
+  it knows none of them.
+- A line such as `4.2`, and `unknown`, are answers too. A broker does not report its version. In KRaft mode
+  the newest `metadata.version` that it supports shows its line.
 - `--with` and `--without` say whether a [condition](#conditions) holds.
-- What is not known is asked for (H00 for versions), never taken to be fine.
-- Exit code 1: something is refused; 0: nothing is ([exit codes](evidence.md#exit-codes)).
+- The book asks for what it does not know (H00 for versions), and never assumes that it is fine.
+- Exit code 1: something is refused; 0: nothing is ([exit codes](exit-codes.md)).
 
-*refuse* ends the move before it begins, *ask* leaves it to a person at a gate, *warn* is said and gone on
-with. *Affected* names half-open ranges: the upper end is the first version that is not. Where the fix was
-merged to a branch after the last release that we know, or where no source names the first release with it,
-the range says so. How well a line is known: *verified* was seen on real servers, *read* in the classes of the
-releases on both sides of the border, *reported* is what the project or its users say.
+*refuse* ends the move before it begins. *ask* leaves it to a person at a gate. *warn* is a message, and the
+move goes on. *Affected* names half-open ranges: the upper end is the first version without the bug. A range
+says so where the fix came to a branch after the last release that we know. It also says so where no source
+names the first release with the fix.
+
+How sure a line is: *verified* was seen on real servers. *read* comes from the classes of the releases on both
+sides of the border. *reported* is what the project or its users say.
 
 This page is made from `src/groupshift/domain/hazards.toml` ({COMMAND})."""
 

@@ -1,10 +1,11 @@
 """Coordination modes of a KIP-125 group: the mode node, who is aware, the mode in effect, who may change it.
 
-Source: KIP-125 "Coordination Mode Toggle"; specs/zookeeper-coordination.md §§8.3, 8.10 (F6, F7).
+Source: KIP-125 "Coordination Mode Toggle"; docs/reference/zookeeper-coordination.md §§8.3, 8.10 (F6, F7).
 
 The run that claimed the group's migration last may change the mode, as ZooKeeper remembers it:
 ``/consumers/<g>/migration/fence`` holds the migration and its fencing token. No consumer, old or new,
-reads children of ``migration`` other than ``ids`` and ``mode`` (specs/zookeeper-coordination.md §1.1).
+reads children of ``migration`` other than ``ids`` and ``mode`` (docs/reference/zookeeper-coordination.md
+§1.1).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 it. Groups that ZooKeeper coordinates become rows of the one schema of cluster snapshots: ZooKeeper knows no
 group type, protocol, generation, leader epoch or metadata; what it does not know is null.
 
-Source: specs/zookeeper-coordination.md §§1, 3, 6, 8.10 (F6, F7), 8.9 (D11).
+Source: docs/reference/zookeeper-coordination.md §§1, 3, 6, 8.10 (F6, F7), 8.9 (D11).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A broker hashes a group's name with the count that it read when it started, and 
 partition by its current metadata. So `probe_names` gives names to look up, and the answers tell the counts
 apart, unless partitions share their leader (one broker).
 
-Source: specs/group-coordinator.md §2 (values of a JVM), §3.1 and §3.4 step 9.
+Source: docs/reference/group-coordinator.md §2 (values of a JVM), §3.1 and §3.4 step 9.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A plan is an ordered list of stages with a hash over all of it. Its document is 
 hash, with its version and its move. The vocabulary of moves is here, too: stages, gates, ways of rollback,
 and what a person asks for. `TRANSITIONS` is the one table of transitions between the phases of a migration.
 
-Source: design/product.md "One lifecycle for every move"; specs/zookeeper-coordination.md §9 (path and
-rollback of ``coordination``); specs/group-coordinator.md §§5-6 (``protocol``).
+Source: docs/reference/concepts.md, "A move"; docs/reference/zookeeper-coordination.md §9 (path
+and rollback of ``coordination``); docs/reference/group-coordinator.md §§5-6 (``protocol``).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ A `Lease` is how long a member may deliver without an answer from the systems th
 are seconds of one monotonic clock. A proof counts from the moment the question was *sent*: the server's own
 timer cannot have started later.
 
-Source: specs/zookeeper-coordination.md §§8.3, 8.7, 8.10 (F1, F2, F5, F6) and D8, D10, D11.
+Source: docs/reference/zookeeper-coordination.md §§8.3, 8.7, 8.10 (F1, F2, F5, F6) and D8, D10, D11.
 """
 
 from __future__ import annotations

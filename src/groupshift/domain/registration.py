@@ -1,6 +1,6 @@
 """What a member writes about itself: the registration and, when migration-aware, its migration id.
 
-Source: specs/zookeeper-coordination.md §§1.2, 2, 3 and 8.10 F6.
+Source: docs/reference/zookeeper-coordination.md §§1.2, 2, 3 and 8.10 F6.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ F7: Mapping[Mode, Mapping[str, str]] = {
     },
     Mode.ZOOKEEPER: {"C16": "no plain Kafka member (D11)"},
 }
-"""The preconditions of a mode write (§8.10 F7): rule and the clause that it stands for."""
+"""The preconditions of a mode write: rule and its clause of zookeeper-coordination.md §8.10 F7."""
 
 BEFORE: Mapping[StageName, tuple[str, ...]] = {
     StageName.CANARY: _STILL_OLD,

@@ -1,6 +1,6 @@
 """The numbered rules of the moves: each looks at `Facts` and says pass or what is wrong, and what to do.
 
-Source: specs/zookeeper-coordination.md §5, §8.9 (D11, D13, O8), §8.10 (F6, F7), §8.11 (N3), §9.
+Source: docs/reference/zookeeper-coordination.md §5, §8.9 (D11, D13, O8), §8.10 (F6, F7), §8.11 (N3), §9.
 Which rules are asked when is data: `groupshift.domain.rulebook`.
 """
 

@@ -41,7 +41,8 @@ def understood(facts: Facts) -> Iterator[Complaint]:
 
 
 def plain_members_allowed(facts: Facts) -> Iterator[Complaint]:
-    """D11: beside ZooKeeper members a plain Kafka member is allowed in kafka mode only (§9 lines 4, 5)."""
+    """D11: beside ZooKeeper members a plain Kafka member is allowed in kafka mode only
+    (zookeeper-coordination.md §9 lines 4, 5)."""
     view = facts.view
     if any(mix.rule == "C04" for mix in forbidden(parts_of(view), {view.effective_mode})):
         plain = [member.member_id for member in view.of_kind(MemberKind.PLAIN)]
@@ -72,7 +73,7 @@ def no_left_over_mode(facts: Facts) -> Iterator[Complaint]:
 
 
 def mode_well_formed(facts: Facts) -> Iterator[Complaint]:
-    """Exact comparison (§8.3): anything else would silently mean ZooKeeper."""
+    """Exact comparison (zookeeper-coordination.md §8.3): anything else would silently mean ZooKeeper."""
     mode = facts.view.mode
     if mode.malformed:
         yield (

@@ -1,6 +1,6 @@
 """Which members may share a group, and in which mode: the compatibility matrix as one table.
 
-Source: specs/zookeeper-coordination.md §9 (matrix and path), 8.9 (D11), 8.10 (F6).
+Source: docs/reference/zookeeper-coordination.md §9 (matrix and path), 8.9 (D11), 8.10 (F6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Rules about members: fence, subscriptions, assignor, awareness, places, shares, retirement."""
+"""Rules about members: fence, subscriptions, assignor, awareness, places, shares, retirement.
+
+Sections are those of docs/reference/zookeeper-coordination.md.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def fenced_for_its_mode(facts: Facts) -> Iterator[Complaint]:
 
 
 def whole_awareness(facts: Facts) -> Iterator[Complaint]:
-    """§9, last line of the first table: an aware member is in ``ids``, ``migration/ids`` and Kafka."""
+    """§9, below its table: an aware member is in ``ids``, ``migration/ids`` and Kafka."""
     view = facts.view
     clients = {member.client_id for member in view.kafka.members}
     ids, aware = set(view.ids), set(view.migration_ids)
@@ -57,7 +60,7 @@ def whole_awareness(facts: Facts) -> Iterator[Complaint]:
         ),
     ):
         if names:
-            yield Verdict.INCONCLUSIVE, f"migration-aware members {sentence_list(names)} {words} (§9)", hint
+            yield Verdict.INCONCLUSIVE, f"migration-aware members {sentence_list(names)} {words}", hint
 
 
 def _zookeeper_members(view: GroupView) -> tuple[Member, ...]:

@@ -2,7 +2,7 @@
 
 Neither ``offsets.storage`` nor ``partition.assignment.strategy`` is in a registration. The first shows
 between two looks, the second in the owner nodes.
-Source: specs/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
+Source: docs/reference/zookeeper-coordination.md §§5, 6.1, 6.2, 9.
 """
 
 from __future__ import annotations

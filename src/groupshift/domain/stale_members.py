@@ -1,12 +1,14 @@
 """Old members that contend or have given up: which assignor they seem to use, and when to wake them (F9).
 
-Every member computes the group's assignment alone and nothing is negotiated (specs/zookeeper-coordination.md
-§§5, 5.2): with another assignor, or another text form of round-robin, members contend until old ones give
-up. The setting of another member is written nowhere; only what becomes of the partitions shows it.
+Every member computes the group's assignment alone and nothing is negotiated
+(docs/reference/zookeeper-coordination.md §§5, 5.2): with another assignor, or another text form of
+round-robin, members contend until old ones give up. The setting of another member is written nowhere; only
+what becomes of the partitions shows it.
 
 The old consumer tries four times to get its share, then waits for the next trigger and owns nothing
-(specs/zookeeper-coordination.md §4.6). A registration that comes and goes is such a trigger; it changes no
-assignment. One member alone gives it: the first aware one. Times are seconds of one monotonic clock.
+(docs/reference/zookeeper-coordination.md §4.6). A registration that comes and goes is such a trigger; it
+changes no assignment. One member alone gives it: the first aware one. Times are seconds of one monotonic
+clock.
 """
 
 from __future__ import annotations

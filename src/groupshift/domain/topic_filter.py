@@ -2,7 +2,8 @@ r"""White and black lists: the old consumer's topic filters, in the part of Java
 means the same in Python.
 
 All members of a group must match the same topics, so what the two dialects read differently is refused with
-a sentence. ``\d``, ``\w``, ``\s`` are ASCII, as in Java. Source: specs/zookeeper-coordination.md §3.2.
+a sentence. ``\d``, ``\w``, ``\s`` are ASCII, as in Java. Source: docs/reference/zookeeper-coordination.md
+§3.2.
 
 Whoever may write a registration chooses the expression, so its cost is bounded before it is used. Where
 Python's engine provably tries few ways it is used; where it could explode, an automaton follows all ways at

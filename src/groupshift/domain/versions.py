@@ -5,11 +5,12 @@
 A broker does not send its version. ApiVersions has the range of ``metadata.version``, whose upper end is
 one number a line: 8 is 3.4, 33 is 4.4. Within a line nothing tells the releases apart, so groupshift asks
 about a bug that was fixed inside one. Read off ``MetadataVersion.latestProduction`` of 3.4.1, 3.5.2, 3.7.2,
-3.9.2, 4.0.2, 4.1.2, 4.3.1 and 4.4.0; 3.6, 3.8 and 4.2 are those of specs/group-coordinator.md §5.5.
+3.9.2, 4.0.2, 4.1.2, 4.3.1 and 4.4.0; 3.6, 3.8 and 4.2 are those of docs/reference/group-coordinator.md §5.5.
 
 `LEVELS` says which levels changed what the metadata log holds. Kafka lowers ``metadata.version`` only where
-it undoes no such change; every release refuses an unsafe downgrade. Source: specs/group-coordinator.md §5.5,
-and ``MetadataVersion`` of the released 3.9.2 and 4.4.0, where the marks of 4.4 stand too.
+it undoes no such change; every release refuses an unsafe downgrade. Source:
+docs/reference/group-coordinator.md §5.5, and ``MetadataVersion`` of the released 3.9.2 and 4.4.0, where the
+marks of 4.4 stand too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a group keeps its state in ZooKeeper, and how to read the nodes that brokers write.
 
-Source: specs/zookeeper-coordination.md §§1.1, 1.3, 6.1.
+Source: docs/reference/zookeeper-coordination.md §§1.1, 1.3, 6.1.
 """
 
 from __future__ import annotations

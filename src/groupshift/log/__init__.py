@@ -2,7 +2,7 @@
 
 `decode` and `encode_key` / `encode_value` go both ways over one table of layouts (`schema`); pure
 and of the standard library only, for it runs on Spark's executors.
-Source: specs/group-coordinator.md §§1 and 2.
+Source: docs/reference/group-coordinator.md §§1 and 2.
 """
 
 from groupshift.log.codec import encode_key, encode_value

@@ -11,7 +11,7 @@ Writes: byte-identical to what brokers write. Lengths and tag numbers are in the
 ascending order, a tagged field exactly if the row has it (brokers leave defaults out, so readers do not see
 them). Fields that the version does not have are ignored, others must be there.
 
-Source: specs/group-coordinator.md §1.2.
+Source: docs/reference/group-coordinator.md §1.2.
 """
 
 from __future__ import annotations

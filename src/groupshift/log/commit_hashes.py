@@ -2,7 +2,7 @@
 moments.
 
 Brokers never rewrite a commit: one that was not committed anew has the same key and value, byte for byte,
-whichever release serves it. Source: specs/group-coordinator.md §§1.7, 6.2.
+whichever release serves it. Source: docs/reference/group-coordinator.md §§1.7, 6.2.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ is kept as ``remainder`` (forward-compatible by design); a blob that ends early 
 clients leave the user data out); an empty assignment is a member that has not synced. User data belongs to
 the assignor and stays hex.
 
-Source: specs/group-coordinator.md §1.1 (envelope), §§1.3, 1.4, §1.5 (member bytes), §1.9 (columns) and §2.
+Source: docs/reference/group-coordinator.md §1.1 (envelope), §§1.3, 1.4, §1.5 (member bytes), §1.9 (columns)
+and §2.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What the group coordinator of each release does with the records that it loads: one table.
 
 OLD is the Scala coordinator (all releases up to 3.6, default up to 3.9, an internal switch in 4.0), NEW
-the Java one (opt-in from 3.7, the only one from 4.1). Sources: specs/group-coordinator.md §§1.3, 1.4, 4,
-5.5; specs/verified-coordinator.md §D (3.4.0, 3.4.1, 3.5.2, 3.9.2, 4.x seen); for NEW the replay methods
-of the released classes 3.7.2, 3.9.2, 4.0.2, 4.1.2, 4.2.1, 4.3.1 and 4.4.0.
+the Java one (opt-in from 3.7, the only one from 4.1). Sources: docs/reference/group-coordinator.md §§1.3,
+1.4, 4, 5.5; docs/reference/coordinator-on-real-brokers.md §D (3.4.0, 3.4.1, 3.5.2, 3.9.2, 4.x seen); for NEW
+the replay methods of the released classes 3.7.2, 3.9.2, 4.0.2, 4.1.2, 4.2.1, 4.3.1 and 4.4.0.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ decides; of a log that Apache Kafka did not write nothing is said. `load` is the
 it loads: one small state machine a group. It does what the released replay methods do, and stops at the
 first record that they throw on. The releases are data (`groupshift.log.releases`).
 
-Source: specs/group-coordinator.md §1.7 "Replay lint", §§3.1, 4; specs/verified-coordinator.md §§D, F.
+Source: docs/reference/group-coordinator.md §1.7 "Replay lint", §§3.1, 4;
+docs/reference/coordinator-on-real-brokers.md §§D, F.
 """
 
 from __future__ import annotations

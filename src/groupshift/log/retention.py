@@ -1,7 +1,7 @@
 """When a coordinator may forget a committed offset: rules as data, each with its reason.
 
 The clock differs by the kind of group, and an emptied consumer group can lose week-old offsets at the
-next check. Source: specs/group-coordinator.md §1.7 "Expiry facts" (verified on 4.3.1).
+next check. Source: docs/reference/group-coordinator.md §1.7 (seen on 4.3.1).
 """
 
 from __future__ import annotations

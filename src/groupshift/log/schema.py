@@ -10,7 +10,7 @@ groups (types 17-23) are read off releases 3.9.2 to 4.4.0; type 18 was gone befo
 §1.3. Share and streams groups kept version 0 while their layout changed; the older layouts are marked early
 access.
 
-Source: specs/group-coordinator.md §§1.2, 1.3 and 1.4.
+Source: docs/reference/group-coordinator.md §§1.2, 1.3 and 1.4.
 """
 
 from __future__ import annotations

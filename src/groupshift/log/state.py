@@ -7,7 +7,7 @@ and 1 alike. Records of aborted transactions must not be among the input (read w
 marker. Records outside their group's partition are kept apart. `group_state` makes a group's family, epoch,
 members and subscriptions of the records that won.
 
-Source: specs/group-coordinator.md §1.7 (family), §1.4 (fields), §1.5 (member bytes).
+Source: docs/reference/group-coordinator.md §1.7 (family), §1.4 (fields), §1.5 (member bytes).
 """
 
 from __future__ import annotations

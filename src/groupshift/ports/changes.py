@@ -126,7 +126,7 @@ class OffsetRestoring(Protocol):
         the topic of that id, where the broker can tell (since 4.1), one of a former topic never. Why a
         group's were refused, by group; of such a group some partitions may be committed (`refusal_of`). The
         time of a commit is now, and an expiry
-        of its own is lost (specs/group-coordinator.md §3.4 step 10)."""
+        of its own is lost (docs/reference/group-coordinator.md §3.4 step 10)."""
         ...
 
     def delete(self, groups: Collection[str], hold: Callable[[], None] = unheld) -> Mapping[str, str]:

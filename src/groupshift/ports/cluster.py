@@ -202,7 +202,7 @@ class Identity:
             rule=number,
             verdict=Verdict.FAIL,
             reason=f"{self.who} may not {sentence_list(list(self.missing))} at {self.server}",
-            hint="grant it to this user or log in as another one (docs/security.md says what is needed when)",
+            hint="grant it to this user or log in as another one (docs/safety/rights.md lists the rights)",
         )
 
 

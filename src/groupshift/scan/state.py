@@ -1,6 +1,6 @@
 """A group in one scan: what it is, its mode, since when it is stable, and which stage it is ready for.
 
-Source: specs/zookeeper-coordination.md §§8.3, 8.10 (F7), 9; KIP-125 (which groups can be toggled).
+Source: docs/reference/zookeeper-coordination.md §§8.3, 8.10 (F7), 9; KIP-125 (which groups can be toggled).
 
 For rules that need two reads of a group, the last scan is the first read. Since when a group has not changed
 follows from ZooKeeper's transaction ids and from earlier scans. ZooKeeper keeps no time of a deletion, but
@@ -308,7 +308,7 @@ def state_of(observed: Observed, before: GroupState | None) -> GroupState:
 
 def foreign_epochs(view: GroupView) -> tuple[str, ...]:
     """A sentence about commits in Kafka whose leader epoch is above their partition's: a Java consumer reads
-    nothing from there (specs/verified-epochs-shares.md §A)."""
+    nothing from there (docs/reference/epochs-and-topic-ids.md §A)."""
     now = {end.partition: end.leader_epoch for end in view.log_ends if end.leader_epoch >= 0}
     found = [
         f"{each.partition} ({each.leader_epoch}, now {now[each.partition]})"

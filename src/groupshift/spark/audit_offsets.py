@@ -4,7 +4,7 @@ What coordinators answer and what ZooKeeper holds within one bracket become fram
 and return frames; each is one statement of ``sql/audit``. Only records that matter are decoded: the winner of
 each key, then the recent past of the keys that differ. The rules are those of `groupshift.audit.rules`.
 
-Source: specs/group-coordinator.md §1.7.
+Source: docs/reference/group-coordinator.md §1.7.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A snapshot against the bytes of the log, in Spark: `groupshift.ports.log.LogVerification`.
 
 Executors fetch the records from their leaders and decode them; what coordinators answer is not asked.
-Source: specs/group-coordinator.md §3.4 step 11.
+Source: docs/reference/group-coordinator.md §3.4 step 11.
 """
 
 from __future__ import annotations

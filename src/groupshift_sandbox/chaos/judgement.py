@@ -1,9 +1,9 @@
 """What the ledgers and ZooKeeper's log say about a run with faults. Pure.
 
 Three things are counted apart, each with its evidence: records of the one call that was in flight when a
-member was stopped (specs/zookeeper-coordination.md §8.10: paused between check and delivery); flaws of the
-old member itself (§4.5, §6.6): it delivers without a fence and commits what it has not processed; and what
-is delivered, while nobody owns the partition, in the milliseconds between the end of a session that this
+member was stopped (docs/reference/zookeeper-coordination.md §8.10: paused between check and delivery); flaws
+of the old member itself (§4.5, §6.6): it delivers without a fence and commits what it has not processed; and
+what is delivered, while nobody owns the partition, in the milliseconds between the end of a session that this
 run closed at the server and the word of it (a server does not end a session that it hears from).
 """
 

@@ -27,7 +27,7 @@ CLIENTS = (
     *(f"{_JAVA} {release}" for release in JAVA_CLIENTS),
 )
 """What members can be. 2.8.0 is the one confluent-kafka that joins a 3.9 broker as a native member; later
-ones never do, and say nothing (specs/verified-coordinator.md, A 7)."""
+ones never do, and say nothing (docs/reference/coordinator-on-real-brokers.md §A 7)."""
 
 _JAVA_ASSIGNORS = {
     "range": "RangeAssignor",

@@ -148,7 +148,7 @@ def test_u09_the_plans_gate_says_places_pause_and_what_comes_next() -> None:
     ],
 )
 def test_u09_a_move_of_the_protocol_says_the_pause_that_was_measured(to: str, way: str, said: str) -> None:
-    """Per direction and way, from docs/protocol.md."""
+    """Per direction and way, from docs/reference/protocol-on-real-brokers.md."""
     from groupshift.application.brief_text import pause_text
     from groupshift.domain.group_protocol import Protocol, Way
 

@@ -11,7 +11,7 @@ from groupshift.consumers.config_keys import KEYS, PREFIX, Use
 from groupshift.consumers.metrics import ConsumerStatus, Counters, Observed, prometheus, statistics
 from groupshift.errors import Rejected
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "consumers.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "service-teams" / "configuration.md").read_text()
 GOOD = {"group.id": "g", "zookeeper.connect": "z:2181", "bootstrap.servers": "k:9092"}
 
 

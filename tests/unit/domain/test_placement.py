@@ -1,4 +1,4 @@
-"""Where a group's records lie, against values that a JVM gave (specs/group-coordinator.md §2)."""
+"""Where a group's records lie, against values that a JVM gave (docs/reference/group-coordinator.md §2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The simulated brokers lose what real ones lost (specs/verified-coordinator.md §F), and nothing else."""
+"""The simulated brokers lose what real ones lost (docs/reference/coordinator-on-real-brokers.md §F), and
+nothing else."""
 
 from __future__ import annotations
 
@@ -86,8 +87,8 @@ def test_two_brokers_serve_one_group_in_a_mixed_window() -> None:
 
 
 def prepared(kind: Coordinator, without: str = "") -> tuple[Placed, list[OffsetRow]]:
-    """The safe order (specs/group-coordinator.md §3.4): snapshot, delete what moves, expand, restart all,
-    commit again; ``without`` one step. And the snapshot."""
+    """The safe order (docs/reference/group-coordinator.md §3.4): snapshot, delete what moves, expand, restart
+    all, commit again; ``without`` one step. And the snapshot."""
     placed = committed(kind, 3)
     rows = placed.take().offsets
     if without != "delete":

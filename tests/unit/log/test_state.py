@@ -105,7 +105,7 @@ def test_time_travel_takes_what_lies_before_the_position() -> None:
     ],
 )
 def test_the_family_of_a_group(lines: list[object], family: GroupFamily) -> None:
-    """Live 3, 11, 17, 2 in this order of the specification; two families in one partition: anomaly."""
+    """Live 3, 11, 17, 2 in this order; two families in one partition: anomaly."""
     assert materialise(log(*lines)).groups["g"].family is family  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The hex vectors of specs/group-coordinator.md §1.8 and of real brokers: content and bytes."""
+"""The hex vectors of `support.coordinator_vectors`, made and real: content and bytes."""
 
 from __future__ import annotations
 

@@ -20,4 +20,4 @@ def test_what_is_missing_fails_and_says_where_to_look():
     (found,) = findings([lacking])
     assert found.verdict is Verdict.FAIL
     assert found.reason == "user 'x' may not Describe group g, Describe topic t at Kafka"
-    assert "docs/security.md" in found.hint
+    assert "docs/safety/rights.md" in found.hint

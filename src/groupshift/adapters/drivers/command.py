@@ -3,11 +3,11 @@
 Each driver takes argument templates; none goes through a shell:
 
 * the fleet driver ``start``, ``observe`` and ``undo``. `ANSWERS` says what each program prints;
-  docs/fleet-drivers.md is the contract for people;
+  docs/reference/fleet-drivers.md is the contract for people;
 * the replacement driver ``start`` and ``observe``. `NODE_ANSWERS` says what each program prints;
-  docs/downgrade.md is the contract for people;
+  docs/reference/node-drivers.md is the contract for people;
 * the fence (`groupshift.ports.driver.ClientFence`) ``keep_out`` and ``let_in``. The deployer decides what
-  they do: an ACL, a quota, a listener that is closed. docs/expansion.md is the contract for people.
+  they do: an ACL, a quota, a listener that is closed. The same page is the contract for people.
 """
 
 from __future__ import annotations

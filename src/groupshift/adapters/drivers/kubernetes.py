@@ -2,7 +2,8 @@
 
 The workloads of a group are those of the namespace with the label ``groupshift.io/group``. A change is one
 compare-and-set patch a workload (`groupshift.adapters.drivers.workloads.decide`). An annotation of the
-workload remembers it, so any process can resume the change. docs/fleet-drivers.md says what a team prepares.
+workload remembers it, so any process can resume the change.
+docs/reference/fleet-drivers.md says what a team prepares.
 
 Requests go through the official client, but as plain documents: the client's generated models refuse what a
 server of another release answers. Paths are those of the published OpenAPI of apps/v1 and core/v1.

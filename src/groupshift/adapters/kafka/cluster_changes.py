@@ -7,8 +7,8 @@ Implements `groupshift.ports.changes.ClusterActs` and `groupshift.ports.changes.
   when something is appended, and only what is not in the newest segment is compacted. They commit for the
   offsets topic itself, so no other topic is named, and are deleted again.
 * `join_and_leave`: one classic member joins an empty group of type consumer and leaves it; that makes the
-  group classic. It commits nothing and the group's offsets stay (specs/group-coordinator.md §5.3,
-  specs/verified-coordinator.md §C).
+  group classic. It commits nothing and the group's offsets stay (docs/reference/group-coordinator.md §5.3,
+  docs/reference/coordinator-on-real-brokers.md §C).
 * The controller that the metadata names gets the request for more partitions: in ZooKeeper mode no other
   broker does it, in KRaft mode any broker hands it on.
 """

@@ -1,7 +1,7 @@
 """To which topics committed offsets belong: ids and leader epochs of the topics, and what coordinators answer
 who ask by topic id.
 
-Source: specs/verified-epochs-shares.md §§A, C.
+Source: docs/reference/epochs-and-topic-ids.md §§A, C.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Implements `groupshift.ports.changes.OffsetRestoring` and `groupshift.ports.log.LogErasing`.
 
 Offsets are restored by raw requests. confluent-kafka appends a NUL to metadata, takes one group a call, and
-does not repeat what a coordinator answers that moves or loads (specs/verified-coordinator.md §A 21).
+does not repeat what a coordinator answers that moves or loads (docs/reference/coordinator-on-real-brokers.md
+§A 21).
 
 A coordinator writes the tombstones of one DeleteGroups request to a partition as one batch, which may not be
 larger than ``max.message.bytes`` of the offsets topic. A NEW one refuses the request then; an OLD one
@@ -11,7 +12,7 @@ forgets the group, answers that it is deleted, and leaves everything in the log 
 its offsets in parts first (KIP-496), at both.
 
 A producer writes the tombstones of `ProducerErasing`. Brokers let nobody produce to an internal topic but
-clients that call themselves ``__admin_client`` (specs/group-coordinator.md §3.2, seen on 3.9.2).
+clients that call themselves ``__admin_client`` (docs/reference/group-coordinator.md §3.2, seen on 3.9.2).
 """
 
 from __future__ import annotations

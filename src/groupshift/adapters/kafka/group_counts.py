@@ -5,7 +5,7 @@ Implements `groupshift.ports.cluster.GroupLists` and, by JMX, `groupshift.ports.
 JMX is Java's own serialised objects over RMI; no library of Python speaks it (those that say so start Java
 with a jar of theirs, or talk to a Jolokia agent in the broker). So Kafka's `org.apache.kafka.tools.JmxTool`
 runs once a read: 0.5 to 1.5 s. Names of metrics: KIP-848, KIP-915, and what brokers 3.9.2 to 4.4.0 publish
-(docs/protocol.md).
+(docs/reference/protocol-answers.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Requests about groups take many groups each. Sources: KIP-709 (OffsetFetch 8: many groups), KIP-447
 (require_stable), KIP-848 (ConsumerGroupDescribe), KIP-699 (FindCoordinator 4: many keys), KIP-226 and KIP-569
 (DescribeConfigs and the source of a value), KIP-584 (features), KIP-1142 (ListConfigResources);
-specs/group-coordinator.md §3.4 step 9, §5.4 and §7.3.
+docs/reference/group-coordinator.md §3.4 step 9, §5.4 and §7.3.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ def _broker_rows(
 
 def _listed_elsewhere(listed: Mapping[str, Listed], reading: Reading) -> list[ProblemRow]:
     """Groups that a broker lists without coordinating them: a view of the past, or two coordinators
-    (specs/group-coordinator.md, section 3)."""
+    (docs/reference/group-coordinator.md §3)."""
     found = []
     for group in reading.groups:
         coordinator = reading.described[group].group.coordinator

@@ -1,6 +1,6 @@
 """Requests as frames and answers from frames, by kio's schemas; no socket.
 
-A frame is its length (int32) and a body: header, then message (specs/group-coordinator.md, section 7.3). kio
+A frame is its length (int32) and a body: header, then message (docs/reference/group-coordinator.md §7.3). kio
 knows which header belongs to which version: flexible requests have header 2, and the answer to ApiVersions
 has header 0 in every version.
 """

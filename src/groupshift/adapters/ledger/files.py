@@ -35,7 +35,8 @@ class LedgerFiles:
     """`groupshift.ports.evidence.Ledger` over ``<folder>/*.jsonl``; reads each byte once.
 
     A record is ``{"member": "<group>_<rest>", "topic": …, "partition": …, "offset": …, "at_ms": …}``;
-    it belongs to the group whose name and an underscore its member starts with (§2). ``folder`` may be
+    it belongs to the group whose name and an underscore its member starts with
+    (zookeeper-coordination.md §2). ``folder`` may be
     None (no ledgers are kept) or not exist yet.
     """
 

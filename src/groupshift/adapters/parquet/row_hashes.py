@@ -43,7 +43,7 @@ _ARROW = {ColumnType.STRING: pa.binary(), ColumnType.INT: pa.int32(), ColumnType
 
 
 def committed(path: Path, values: Sequence[Field]) -> Iterator[pa.Table]:
-    """Key, offset and ``values`` of what was committed (-1 is nothing, §6.2), a row group at a time."""
+    """Key, offset and ``values`` of what was committed (group-coordinator.md §6.2), a row group at a time."""
     names = list(dict.fromkeys([*KEY, Field.OFFSET.value, *(field.value for field in values)]))
     texts = [name for name in names if _TYPES[name] is ColumnType.STRING]
     with pq.ParquetFile(path, read_dictionary=texts) as file:

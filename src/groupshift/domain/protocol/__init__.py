@@ -3,5 +3,5 @@
 `groupshift.domain.group_protocol` is what is looked at, `answers` what a coordinator will answer,
 `preflight` the rules before a move, `settled` those that a sensor waits for.
 
-Sources: KIP-848; specs/group-coordinator.md, section 5; specs/verified-coordinator.md, section C.
+Sources: KIP-848; docs/reference/group-coordinator.md §5; docs/reference/coordinator-on-real-brokers.md §C.
 """

@@ -2,8 +2,9 @@
 
 `groupshift.domain.protocol.forecast.predict` takes the first row of an event whose condition holds; the last
 row of each holds always. A native member speaks the consumer protocol (ConsumerGroupHeartbeat), a classic one
-JoinGroup. Sources: KIP-848; specs/group-coordinator.md, sections 5.2 and 5.3; specs/verified-coordinator.md,
-section C; KAFKA-18134 and KAFKA-20640; what was seen here on 3.7.2 to 4.4.0 (docs/protocol.md).
+JoinGroup. Sources: KIP-848; docs/reference/group-coordinator.md §§5.2, 5.3;
+docs/reference/coordinator-on-real-brokers.md §C; KAFKA-18134 and KAFKA-20640; what was seen here on 3.7.2 to
+4.4.0 (docs/reference/protocol-on-real-brokers.md).
 """
 
 from __future__ import annotations

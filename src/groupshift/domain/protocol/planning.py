@@ -2,7 +2,7 @@
 back. Pure.
 
 Online, members are replaced one after the other; offline, all of them stop before the first of the new kind
-starts. Source: specs/group-coordinator.md §§5.2-5.4.
+starts. Source: docs/reference/group-coordinator.md §§5.2-5.4.
 """
 
 from __future__ import annotations

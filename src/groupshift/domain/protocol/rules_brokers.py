@@ -27,7 +27,7 @@ def told(facts: ProtocolFacts) -> Iterator[Complaint]:
 
 
 def alike(facts: ProtocolFacts) -> Iterator[Complaint]:
-    """Whichever broker coordinates the group reads its own settings (group-coordinator.md, section 5.1)."""
+    """Whichever broker coordinates the group reads its own settings (group-coordinator.md §5.1)."""
     brokers = facts.view.brokers
     serving = _by_value(("no" if each.settings.serves else "yes", each.node_id) for each in brokers)
     releases = _by_value((_release(each.settings.heartbeats, each.settings.descriptions), each.node_id)

@@ -67,7 +67,7 @@ def sessions(facts: ProtocolFacts) -> Iterator[Complaint]:
 
 def handed_over(facts: ProtocolFacts) -> Iterator[Complaint]:
     """A dynamic member that is replaced gives its partitions to others, who learn of it at their next
-    heartbeat (docs/protocol.md, what was seen); a static one's wait for its twin."""
+    heartbeat (docs/reference/protocol-on-real-brokers.md); a static one's wait for its twin."""
     members = facts.group.members
     dynamic = sum(not member.instance_id for member in members)
     if facts.way is Way.ONLINE and dynamic:

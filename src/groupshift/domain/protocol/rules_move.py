@@ -1,7 +1,7 @@
 """Rules that the stages of a protocol move ask of the live group, as `groupshift.domain.rules` asks them.
 
 They look at `Facts` of a group that was read with its brokers (`GroupView.protocol`); of any other they say
-that it was not. Source: specs/group-coordinator.md §§5.2-5.4.
+that it was not. Source: docs/reference/group-coordinator.md §§5.2-5.4.
 """
 
 from __future__ import annotations

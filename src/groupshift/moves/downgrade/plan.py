@@ -1,8 +1,8 @@
 """The plan of a downgrade as data: the steps as an assessment shows them, the plan that the engine walks, and
 what undoes it.
 
-Nothing here acts. Consumers come before brokers: only the newer coordinator writes the tombstones of its own
-records (KIP-915).
+Nothing here acts. Source of the order: docs/reference/group-coordinator.md §6.1. Consumers come before
+brokers: only the newer coordinator writes the tombstones of its own records.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ COMPACTING: Mapping[str, str] = {
     "delete.retention.ms": "100",
     "min.compaction.lag.ms": "0",
 }
-"""What makes the offsets topic compact soon; measured with real brokers (docs/downgrade.md)."""
+"""What makes the offsets topic compact soon (docs/reference/coordinator-on-real-brokers.md §D)."""
 APPROVE_BACK = "back"
 BEFORE_NODES, LEFT = "C0", "A"
 """Snapshots before the first node is replaced, and of what is left."""

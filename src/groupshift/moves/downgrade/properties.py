@@ -1,7 +1,7 @@
 """Properties of a broker's file that an older release does not know, or knows with fewer values.
 
 A property that is not known is only warned of; a known one with an unknown value ends the start. Source
-of the rule: specs/group-coordinator.md §6.1, step 8.
+of the rule: docs/reference/group-coordinator.md §6.1, step 8.
 """
 
 from __future__ import annotations

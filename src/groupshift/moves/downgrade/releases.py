@@ -1,7 +1,8 @@
 """What each line of releases reads, the release that a downgrade goes to, and the path to it: features to
 lower, whether the log has to be compacted, whether a metadata snapshot has to be newer.
 
-Source: KIP-584, KIP-848, KIP-915; the releases themselves, answers of real brokers (docs/downgrade.md).
+Source: KIP-584, KIP-848, KIP-915; the releases themselves, answers of real brokers
+(docs/reference/downgrade-rules.md).
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ _Said = tuple[int, int, str]
 class Agreement:
     """What answers and the log do not tell alike (``differing``: group and sentence, sorted), and the groups
     of commits with an expiry of their own (``expiring``, each as often as it has one): what is committed
-    again has none (clients before Kafka 2.1 could ask for one; §3.4 step 10)."""
+    again has none (clients before Kafka 2.1 could ask for one; group-coordinator.md §3.4 step 10)."""
 
     differing: tuple[tuple[str, str], ...]
     expiring: tuple[str, ...]

@@ -2,6 +2,7 @@
 elsewhere than the count in force says, and which groups another count moves.
 
 Only keys are read of records at home, unless times are asked for; values are decoded of what lies elsewhere.
+Source: docs/reference/group-coordinator.md §1.7 and §3.1.
 """
 
 from __future__ import annotations

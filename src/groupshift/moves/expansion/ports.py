@@ -181,7 +181,7 @@ def live_in_log(run: Expanding, view: PlacementView) -> frozenset[str]:
     coordinators load.
 
     An OLD coordinator answers a deletion before followers have its tombstones: a broker that is stopped right
-    then hands its partitions to one without them, and they are gone (docs/expansion.md)."""
+    then hands its partitions to one without them, and they are gone (docs/reference/placement-rules.md)."""
     log, before = run.ports.log, counts_of(run.there).before
     found = LogReading().take(log.read(log.position())).places(before, before, newest=False, old=view.old)
     return frozenset(found.groups)

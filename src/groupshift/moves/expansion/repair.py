@@ -1,7 +1,8 @@
 """Which offsets an unprepared expansion lost, and what they are to be: the newest commit of each key that
 lies elsewhere, unless somebody has to decide.
 
-Source: specs/group-coordinator.md §1.7 (never merged by offsets of the log; compare commit times) and §3.
+Source: docs/reference/group-coordinator.md §1.7 (never merged by offsets of the log; compare commit times)
+and §3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Give groups back the offsets that a snapshot has, and read every one of them back.
 
-Source: specs/group-coordinator.md §3.4 steps 10 and 11.
+Source: docs/reference/group-coordinator.md §3.4 steps 10 and 11.
 """
 
 from __future__ import annotations

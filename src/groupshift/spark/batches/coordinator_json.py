@@ -4,7 +4,7 @@ For functions that are compiled into `coordinator_records.parse`; they have no e
 halves the time that compiling takes. A reader gives up (`USUAL` becomes 0) for whatever is not usual.
 A name and the string after it are two calls wherever they are written, and an array's comma three lines: each
 helper between them made `parse` slower, as the flags of `string` were constants no longer.
-Source: specs/group-coordinator.md §1.2.
+Source: docs/reference/group-coordinator.md §1.2.
 """
 
 # ruff: noqa: PLR2004 - widths and limits that the format fixes

@@ -6,7 +6,7 @@ and vouches for nothing else: what it leaves is for the decoder in Python.
 `RAW_COLUMNS` and `DECODED` are the columns of raw and of decoded records. The fields of a commit's value are
 columns of their own; ``decoded`` is JSON, and null for commits.
 
-Source: specs/group-coordinator.md §§1.3, 1.4, 1.9 and 2.
+Source: docs/reference/group-coordinator.md §§1.3, 1.4, 1.9 and 2.
 """
 
 # ruff: noqa: PLR2004 - widths, types and versions that the format fixes

@@ -5,7 +5,8 @@ A classic group (type 2) comes with what its members subscribed to and were assi
 The decoder in Python (`groupshift.log.decode`) decides what a record means; this one only knows
 the usual record and gives up on all else, so that the other one gets it: unknown versions and tags, early
 layouts, anything left over or cut off, text beyond printable ASCII, member bytes that end early. Where it
-does not give up, its JSON is that decoder's, byte for byte. Source: specs/group-coordinator.md §§1.4, 1.5.
+does not give up, its JSON is that decoder's, byte for byte. Source: docs/reference/group-coordinator.md
+§§1.4, 1.5.
 """
 
 # ruff: noqa: PLR2004 - versions that the format fixes

@@ -1,8 +1,8 @@
 """The records of batches as Arrow columns, written by one compiled loop straight into Arrow's buffers.
 
 `winning` keeps the newest record of each key of one partition while the partition is read in log order. It is
-what a group coordinator loads (specs/group-coordinator.md §1.7): per key the highest offset wins, types 0
-and 1 are the same commit, and all records without key count as one.
+what a group coordinator loads (docs/reference/group-coordinator.md §1.7): per key the highest offset wins,
+types 0 and 1 are the same commit, and all records without key count as one.
 """
 
 # ruff: noqa: PLR2004 - places and versions that the format fixes

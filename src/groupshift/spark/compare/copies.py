@@ -1,7 +1,7 @@
 """What a comparison of two clusters cannot prove: topics under the names of a mirror, and numbers that any
 log holds.
 
-Sources: specs/cross-cluster-offset-sync.md §§5, 8; KAFKA-12635.
+Sources: docs/reference/cross-cluster-offsets.md §§5, 8; KAFKA-12635.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def read(spark: SparkSession, table: str, paths: Sequence[str], columns: frozens
 
 
 def committed(offsets: DataFrame) -> DataFrame:
-    """Only what was committed: -1 and no row are the same (§6.2); absent values have one spelling."""
+    """Only what was committed (group-coordinator.md §6.2: -1 is nothing); absent values have one spelling."""
     texts = (Field.METADATA, Field.TOPIC_ID, Field.RECORD)
     missing = {field.value: F.lit("") if field in texts else F.lit(-1) for field in VALUES}
     values = [F.coalesce(F.col(f"`{name}`"), default).alias(name) for name, default in missing.items()]

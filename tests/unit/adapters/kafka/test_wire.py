@@ -1,4 +1,4 @@
-"""Bytes of requests and answers, version choice, frames in pieces (specs/group-coordinator.md, 7.3)."""
+"""Bytes of requests and answers, version choice, frames (docs/reference/group-coordinator.md §7.3)."""
 
 from __future__ import annotations
 

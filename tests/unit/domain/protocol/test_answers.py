@@ -1,4 +1,5 @@
-"""The table of answers, row by row: what real brokers did (specs/verified-coordinator.md, section C)."""
+"""The table of answers, row by row: what real brokers did (docs/reference/coordinator-on-real-brokers.md
+§C)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Each pair of specs/group-coordinator.md §8.2 and specs/verified-coordinator.md §D, with what came of it."""
+"""Each pair of docs/reference/group-coordinator.md §8.2 and docs/reference/coordinator-on-real-brokers.md §D,
+with what came of it."""
 
 from __future__ import annotations
 

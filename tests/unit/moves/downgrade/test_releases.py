@@ -11,7 +11,8 @@ from groupshift.moves.downgrade.releases import LINES, target_of
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
-    """Without a gap, with its marks from 4.0 on (specs/group-coordinator.md §5.5, 4.4's by its class)."""
+    """Without a gap, with its marks from 4.0 on (docs/reference/group-coordinator.md §5.5, 4.4's by its
+    class)."""
     assert list(LEVELS) == list(range(1, NEWEST + 1))
     named = {8: "3.4-IV0", 11: "3.5-IV2", 14: "3.6-IV2", 19: "3.7-IV4", 20: "3.8-IV0", 21: "3.9-IV0"}
     named |= {22: "4.0-IV0", 25: "4.0-IV3", 27: "4.1-IV1", 29: "4.2-IV1", 30: "4.3-IV0", 33: "4.4-IV2"}

@@ -39,7 +39,7 @@ def full(features: Mapping[str, int]) -> ClusterView:
 
 
 def test_consumers_come_first_then_metadata_then_the_nodes() -> None:
-    """The whole order of specs/group-coordinator.md §6.1."""
+    """The whole order of docs/reference/group-coordinator.md §6.1."""
     assert acts(full({"metadata.version": 22, "group.version": 1})) == [
         (Act.SNAPSHOT, ""),
         (Act.CONVERT, "busy"),

@@ -11,11 +11,11 @@ from groupshift.errors import Rejected
 from groupshift.moves.expansion.load import Hashed, Mover, worth_comparing
 
 NAMED = {"my-group": (12, 62), "a": (47, 97), "polygenelubricants": (0, 0), "группа": (8, 58)}
-"""Partition of 50 and of 100 (specs/group-coordinator.md §2)."""
+"""Partition of 50 and of 100 (docs/reference/group-coordinator.md §2)."""
 
 
 def test_groups_that_move_are_named_with_their_partitions() -> None:
-    """The table of the specification: the lowest hash stays at 0, names beyond the basic plane too."""
+    """The values of a JVM: the lowest hash stays at 0, names beyond the basic plane too."""
     found = {each.group: (each.before, each.after) for each in Hashed([*NAMED, "emoji-🚀"]).movers(50, 100)}
     assert found == {group: places for group, places in NAMED.items() if places[0] != places[1]}
 
