@@ -112,7 +112,7 @@ def test_a_report_is_sealed_when_the_run_ends_and_an_altered_file_is_named(evide
     (found,) = verify_run(evidence, tools.runs, run).troubles
     assert (found.path, found.state) == ("report.html", State.ALTERED)
     pack = json.loads(evidence.read_text(run, "pack.json") or "")
-    evidence.write_text(run, "pack.json", text=json.dumps({**pack, "phase": "open"}))
+    evidence.write_text(run, "pack.json", text=json.dumps({**pack, "state": "open"}))
     states = {each.path: each.state for each in verify_run(evidence, tools.runs, run).troubles}
     assert states["pack.json"] is State.SWAPPED
 
