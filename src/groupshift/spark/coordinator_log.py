@@ -1,0 +1,189 @@
+"""Records of ``__consumer_offsets`` as decoded rows, and what they add up to at any position of the log.
+
+Raw records are frames of ``partition int, offset long, timestamp_ms long, key binary, value binary``
+(`segments.SCHEMA`); decoded ones have the columns of `DECODED`. All records pass once, in Arrow batches,
+through compiled code that knows the usual record of types 0 to 8 and every key. The others go to the decoder
+in Python, `groupshift.log.decode`: values of types 9 to 24, unknown types, versions or tags, damaged or
+left-over bytes.
+
+`winners`, `commits`, `groups` and `retention` take raw records. They decode only winners, so a state table
+costs one pass of a hash aggregation over keys and offsets, one that fetches the winners, and the decoding of
+as many records as there are keys. They read the records twice: give a dump, not a topic that is compacted
+meanwhile. The input must be ``read_committed``: of a committed transaction the record's own offset counts,
+records of aborted ones must not be there.
+
+Source: docs/reference/group-coordinator.md §§1 and 2, §1.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name the whole Spark world uses
+
+from groupshift.errors import Rejected
+from groupshift.log import decode
+from groupshift.log.retention import retention_risks
+from groupshift.log.state import State, materialise
+from groupshift.spark.batches.coordinator_records import DECODED, RAW_COLUMNS, compiled_batches, log_records
+from groupshift.spark.batches.records import Keep
+from groupshift.spark.segments import Into
+
+
+def decoded(records: DataFrame, partitions: int | None) -> DataFrame:
+    """The decoded rows (`DECODED`) of raw `records`, in no promised order.
+
+    ``partitions`` is the count that groups are placed by (null: no expected partition). Raises `Rejected`
+    for a count below 1.
+    """
+    into = decoding(partitions)
+    return records.select(*RAW_COLUMNS).mapInArrow(into.convert, into.schema)
+
+
+def decoding(partitions: int | None, keep: Keep = Keep.ALL) -> Into:
+    """What the tasks that read segments or brokers do to decode: with `Keep.WINNERS` they give the decoded
+    state of the log in one pass. Raises as `decoded`."""
+    if partitions is not None and partitions < 1:
+        raise Rejected(
+            f"a topic of {partitions} partitions holds no group; give the partition count, 1 or more"
+        )
+    return Into(keep=keep, schema=DECODED, convert=compiled_batches(partitions))
+
+
+@cache
+def statement(name: str) -> str:
+    """The text of one statement of ``sql/coordinator_log``; `FileNotFoundError` when there is none."""
+    folder = files("groupshift").joinpath("sql", "coordinator_log")
+    return folder.joinpath(f"{name}.sql").read_text(encoding="utf-8")
+
+
+_GROUPS = {
+    "group_id": pa.string(),
+    "src_partition": pa.int32(),
+    "family": pa.string(),
+    "families": pa.list_(pa.string()),
+    "headless": pa.bool_(),
+    "protocol_type": pa.string(),
+    "epoch": pa.int32(),
+    "state_timestamp": pa.int64(),
+    "members": pa.list_(pa.string()),
+    "subscribed": pa.list_(pa.string()),
+    "live_commits": pa.int64(),
+    "commit_tombstones": pa.int64(),
+    "live_records": pa.int64(),
+    "tombstones": pa.int64(),
+}
+_RISKS = {
+    "group_id": pa.string(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "rule": pa.string(),
+    "reason": pa.string(),
+    "expires_at_ms": pa.int64(),
+    "when_emptied_ms": pa.int64(),
+    "overdue": pa.bool_(),
+}
+_SQL_TYPES = {
+    pa.string(): "string",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.bool_(): "boolean",
+    pa.list_(pa.string()): "array<string>",
+}
+_Row = dict[str, Any]
+
+
+def winners(records: DataFrame, up_to: Mapping[int, int] | None = None) -> DataFrame:
+    """The raw record that wins for each key of each partition, and how many it has ``beaten``.
+
+    ``up_to`` is a position of the log: partition → end offset, exclusive; of a partition that it does
+    not name nothing is taken. None: everything.
+    """
+    spark = records.sparkSession
+    taken = records if up_to is None else records.where(_before(up_to))
+    newest = spark.sql(statement("newest"), records=taken)
+    return spark.sql(statement("winners"), records=taken, newest=newest)
+
+
+def _before(up_to: Mapping[int, int]) -> Column:
+    condition = F.lit(False)
+    for partition, end in up_to.items():
+        condition |= (F.col("partition") == partition) & (F.col("offset") < end)
+    return condition
+
+
+def commits(decoded: DataFrame) -> DataFrame:
+    """The winning commits of decoded winners, one row per (src_partition, group, topic, partition)."""
+    return decoded.sparkSession.sql(statement("commits"), decoded=decoded)
+
+
+def foreign(commits: DataFrame) -> DataFrame:
+    """Those `commits` that lie outside their group's partition, beside what is at home."""
+    return commits.sparkSession.sql(statement("foreign"), commits=commits)
+
+
+def groups(winners: DataFrame, partitions: int) -> DataFrame:
+    """One row per group with records at home: family, epoch, members, subscriptions, what was removed.
+
+    The rules are those of `groupshift.log`, in one task per partition of the log.
+    """
+    return _by_partition(winners, partitions, _GROUPS, _group_rows)
+
+
+def retention(winners: DataFrame, partitions: int, *, retention_ms: int, now_ms: int) -> DataFrame:
+    """Every live commit at home with the rule that says when a broker may forget it.
+
+    ``retention_ms`` is ``offsets.retention.minutes`` in ms, ``now_ms`` the brokers' clock.
+    """
+
+    def rows(state: State) -> Iterator[_Row]:
+        for group in state.groups.values():
+            for risk in retention_risks(group, retention_ms=retention_ms, now_ms=now_ms):
+                yield {name: getattr(risk, name) for name in _RISKS}
+
+    return _by_partition(winners, partitions, _RISKS, rows)
+
+
+def _by_partition(
+    winners: DataFrame,
+    partitions: int,
+    columns: Mapping[str, pa.DataType],
+    rows: Callable[[State], Iterable[_Row]],
+) -> DataFrame:
+    schema = pa.schema(list(columns.items()))
+
+    def convert(table: pa.Table) -> pa.Table:
+        return pa.Table.from_pylist(list(rows(_state(table, partitions))), schema=schema)
+
+    text = ", ".join(f"{name} {_SQL_TYPES[kind]}" for name, kind in columns.items())
+    return winners.select(*RAW_COLUMNS).groupBy("partition").applyInArrow(convert, text)
+
+
+def _state(table: pa.Table, partitions: int) -> State:
+    return materialise(decode(record, partitions=partitions) for record in log_records(table))
+
+
+def _group_rows(state: State) -> Iterator[_Row]:
+    for group in state.groups.values():
+        live = sum(one.live for one in group.commits)
+        yield {
+            "group_id": group.group_id,
+            "src_partition": group.partition,
+            "family": group.family.value,
+            "families": sorted(group.families),
+            "headless": group.headless,
+            "protocol_type": group.protocol_type,
+            "epoch": group.epoch,
+            "state_timestamp": group.state_timestamp,
+            "members": list(group.members),
+            "subscribed": None if group.subscribed is None else sorted(group.subscribed),
+            "live_commits": live,
+            "commit_tombstones": len(group.commits) - live,
+            "live_records": len(group.records),
+            "tombstones": len(group.removed),
+        }

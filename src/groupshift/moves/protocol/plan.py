@@ -1,7 +1,7 @@
 """From a request and an observed group to a plan, and from what was begun to the rollback. Pure.
 
 Online, members are replaced one after the other; offline, all of them stop before the first of the new kind
-starts. Source: specs/group-coordinator.md §§5.2-5.4.
+starts. Source: docs/reference/group-coordinator.md §§5.2-5.4.
 """
 
 from __future__ import annotations

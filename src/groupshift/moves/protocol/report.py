@@ -20,7 +20,8 @@ _OFFLINE = {
     Protocol.CONSUMER: "all partitions rest for about 11 to 18 s, with static members for 47 to 60 s",
     Protocol.CLASSIC: "all partitions rest for about 8 to 14 s, with static members for 50 to 57 s",
 }
-"""Longest gaps in the 216 moves of protocol-answers.md, with stock settings: from the median to the maximum."""
+"""Longest gaps in the 216 moves of protocol-on-real-brokers.md, with stock settings: from the median to the
+maximum."""
 
 
 def closing(plan: Plan, state: RunState) -> str:
@@ -40,7 +41,8 @@ def pause(plan: Plan, ahead: Sequence[Step]) -> str:
         return "no member is replaced, so reading does not pause before you are asked again."
     table = _OFFLINE if plan.about["way"] == Way.OFFLINE else _ROLLING
     said = table[Protocol(plan.about["to"])]
-    return f"{said} (measured with stock settings, protocol-answers.md), besides your own restarts."
+    page = "docs/reference/protocol-on-real-brokers.md"
+    return f"{said} (measured with stock settings, {page}), besides your own restarts."
 
 
 def sections(run: Run[ProtocolPorts]) -> tuple[Section, ...]:

@@ -1,0 +1,85 @@
+"""The tables of ``docs/reference/protocol-answers.md``.
+
+To print them: ``python -m groupshift.moves.protocol.tables``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from groupshift.domain.protocol.answers import TABLE, Event
+from groupshift.domain.protocol.counts import COUNTED
+from groupshift.domain.protocol.preflight import RULES
+from groupshift.domain.protocol.remedies import REMEDIES
+from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
+from groupshift.domain.protocol.settled import SETTLED
+from groupshift.moves.protocol.liveness_rules import ANSWERED, UNANSWERED, WATCHED
+
+BEGIN = "<!-- protocol tables: made by groupshift.moves.protocol.tables -->"
+END = "<!-- end of protocol tables -->"
+
+_TITLES = {
+    Event.NATIVE_JOINS: "A native member joins (ConsumerGroupHeartbeat with epoch 0)",
+    Event.CLASSIC_JOINS: "A classic member joins (JoinGroup)",
+    Event.LAST_NATIVE_LEAVES: "The last native member leaves",
+}
+_ERRORS = {
+    0: "",
+    23: "23 INCONSISTENT_GROUP_PROTOCOL",
+    35: "35 UNSUPPORTED_VERSION",
+    69: "69 GROUP_ID_NOT_FOUND",
+    81: "81 GROUP_MAX_SIZE_REACHED",
+    111: "111 UNRELEASED_INSTANCE_ID",
+}
+_BLANKS = {
+    "serves": "the consumer protocol is off (release, list of protocols, or feature)",
+    "kind": "share or streams",
+    "protocol": "in use",
+}
+"""What stands in the tables where a sentence has values; elsewhere the value's name."""
+
+
+def markdown() -> str:
+    """The answers, the rules of the preflight and those of the sensor, between `BEGIN` and `END`."""
+    answers = [_answers(event) for event in Event]
+    rules = "### Rules of `protocol assess`\n\n" + _table(
+        ("rule", "passes when"), ((rule.number, rule.holds) for rule in RULES)
+    )
+    waits = "### Rules of `protocol settled`\n\n" + _table(
+        ("rule", "passes when"), ((number, holds) for number, holds, _ in SETTLED)
+    )
+    stages = "### Rules of the stages of `protocol run`\n\n" + _table(
+        ("rule", "passes when"), ((number, holds) for number, holds, _ in MOVE_RULES)
+    )
+    watched = "### Rules of `protocol watch`\n\n" + _table(
+        ("rule", "passes when"), [*((number, holds) for number, holds, _ in WATCHED), (UNANSWERED, ANSWERED)]
+    )
+    sums = "### Rules of `protocol counts`\n\n" + _table(
+        ("rule", "passes when"), ((number, holds) for number, holds, _ in COUNTED)
+    )
+    return "\n\n".join([BEGIN, *answers, rules, stages, waits, watched, sums, END])
+
+
+def _answers(event: Event) -> str:
+    rows = (
+        (row.number, _sentence(row.reason), row.outcome, row.kind or "", _ERRORS[row.code],
+         REMEDIES.get(row.number, ""))
+        for row in TABLE[event]
+    )  # fmt: skip
+    heads = ("row", "because", "outcome", "type after", "error", "what helps")
+    return f"### {_TITLES[event]}\n\n" + _table(heads, rows)
+
+
+def _sentence(reason: str) -> str:
+    return re.sub(r"\{(\w+)(?:!r)?\}", lambda found: _BLANKS.get(found[1], f"*{found[1]}*"), reason)
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [" | ".join(heads), "|".join("---" for _ in heads)]
+    lines += [" | ".join(row) for row in rows]
+    return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
+
+
+if __name__ == "__main__":
+    print(markdown())

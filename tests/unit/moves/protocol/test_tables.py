@@ -1,0 +1,31 @@
+"""The tables in the documentation are those of the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from groupshift.domain.protocol.answers import TABLE
+from groupshift.domain.protocol.counts import COUNTED
+from groupshift.domain.protocol.preflight import RULES
+from groupshift.domain.protocol.rules_move import RULES as MOVE_RULES
+from groupshift.domain.protocol.settled import SETTLED
+from groupshift.moves.protocol.liveness_rules import WATCHED
+from groupshift.moves.protocol.tables import BEGIN, END, markdown
+
+DOC = Path(__file__).resolve().parents[4] / "docs" / "reference" / "protocol-answers.md"
+
+
+def test_the_documentation_shows_the_rows_in_force() -> None:
+    """Made anew, the tables are the ones between the marks of docs/reference/protocol-answers.md."""
+    text = DOC.read_text(encoding="utf-8")
+    shown = text[text.index(BEGIN) : text.index(END) + len(END)]
+    assert shown == markdown(), "protocol-answers.md: run python -m groupshift.moves.protocol.tables"
+
+
+def test_every_row_and_rule_is_there_without_a_blank() -> None:
+    """As often as in the data, and no value's braces are left."""
+    lines = [line for line in markdown().splitlines() if line.startswith("| P")]
+    rules = (RULES, SETTLED, MOVE_RULES, WATCHED, COUNTED)
+    assert len(lines) == sum(map(len, (*TABLE.values(), *rules))) + 1
+    assert len({line.split("|")[1] for line in lines}) == len(lines)
+    assert "{" not in markdown()
