@@ -26,12 +26,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
+from markupsafe import Markup
 from measuring import fresh_home, report
 from measuring.live_groups import producing
 from measuring.live_member import LiveMember
 
 from groupshift.domain.placement import partition_of
-from groupshift.spark.html import Markup, join, tag
+from groupshift.report.svg import element
 from groupshift_sandbox.kafka import create_topic
 from groupshift_sandbox.layout import Cluster, unchanged
 from groupshift_sandbox.processes import wait_until
@@ -205,16 +206,16 @@ def drawn(told: Told) -> str:
         floor = (place + 1) * (_HEIGHT + _FOOT) - 14
         top = max((max(told.counts[name].values(), default=0) for name, _ in lines), default=0) or 1
         parts += [
-            tag("text", f"{title} (highest: {top})", x=_LEFT, y=floor - _HEIGHT - 4),
-            tag("line", x1=_LEFT, y1=floor, x2=_WIDTH, y2=floor, stroke="#888"),
+            element("text", f"{title} (highest: {top})", x=_LEFT, y=floor - _HEIGHT - 4),
+            element("line", x1=_LEFT, y1=floor, x2=_WIDTH, y2=floor, stroke="#888"),
             *(_line(told.counts[name], shade, last, (floor, top)) for name, shade in lines),
             *_marks(told.marks, last, floor),
         ]
     height = 2 * (_HEIGHT + _FOOT)
     return str(
-        tag(
+        element(
             "svg",
-            join(parts),
+            *parts,
             xmlns="http://www.w3.org/2000/svg",
             viewBox=f"0 -14 {_WIDTH} {height + 20}",
             style="font:12px sans-serif;background:#fff",
@@ -232,18 +233,18 @@ def _line(found: Mapping[int, int], shade: str, last: int, scale: tuple[int, int
         f"{_x(second, last)},{round(floor - found.get(second, 0) / top * (_HEIGHT - 24), 1)}"
         for second in range(last)
     )
-    return tag("polyline", points=points, fill="none", stroke=shade, **{"stroke-width": 1.6})
+    return element("polyline", points=points, fill="none", stroke=shade, **{"stroke-width": 1.6})
 
 
 def _marks(marks: Sequence[tuple[float, str]], last: int, floor: int) -> Iterator[Markup]:
     for at, what in marks:
         x = _x(at, last)
-        yield tag(
+        yield element(
             "line", x1=x, y1=floor - _HEIGHT + 8, x2=x, y2=floor, stroke="#aaa", **{"stroke-dasharray": 3}
         )
         left = not what.endswith("is back")
         anchor = {"text-anchor": "end" if left else "start", "font-size": 10}
-        yield tag("text", what, x=x - 2 if left else x + 2, y=floor + 12, **anchor)
+        yield element("text", what, x=x - 2 if left else x + 2, y=floor + 12, **anchor)
 
 
 def main() -> int:

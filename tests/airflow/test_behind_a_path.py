@@ -26,15 +26,14 @@ from playwright.sync_api import Browser, Frame, Page
 from groupshift.adapters.sqlalchemy.journal import SqlJournal
 from groupshift.application.proof import REPORT_FILE, folder
 from groupshift.audit.offsets import Audit, Looked
+from groupshift.audit.report import render
 from groupshift.bootstrap import App
 from groupshift.bootstrap.audits import audit_store
 from groupshift.domain.evidence import Moment
 from groupshift.domain.plan import Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.spark_jobs import ProofRequest
-from groupshift.spark.audit_offsets_report import render
-from groupshift.spark.html import page as report_page
-from groupshift.spark.html import section
+from groupshift.report import page as pages
 from groupshift_sandbox.airflow_api import AirflowApi
 from groupshift_sandbox.processes import free_port, wait_until
 from groupshift_testing.evidence import MemoryProof
@@ -47,7 +46,14 @@ QUESTION = "Approve the plan of orders?"
 STARTED_S, LOOK_MS = 120.0, 60_000
 DARK, LIGHT = "rgb(20, 24, 31)", "rgb(255, 255, 255)"
 REPORT_DARK, REPORT_LIGHT = "rgb(13, 17, 23)", "rgb(255, 255, 255)"
-REPORT = report_page("After canary", Verdict.PASS, "Nothing is lost.", [section("What was compared")])
+REPORT = pages.render(
+    pages.Page(
+        title="After canary",
+        top=pages.Headline(verdict=Verdict.PASS),
+        lead="Nothing is lost.",
+        sections=[pages.section("What was compared")],
+    )
+)
 pytestmark = pytest.mark.timeout(420)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import delete
 from groupshift.application.account import Account
 from groupshift.application.status import MigrationStatus, StageProgress, ValidationStatus
 from groupshift.audit.offsets import Audit, Looked, Mismatch
+from groupshift.audit.report import render
 from groupshift.audit.rules import BY_NUMBER
 from groupshift.bootstrap.audits import audit_store
 from groupshift.domain.evidence import Moment
@@ -30,7 +31,6 @@ from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.ports.journal import Event, EventKind, StepState
-from groupshift.spark.audit_offsets_report import render
 from support.named_pipe import named_pipe
 
 AUDITS = "/groupshift/audits/"

@@ -28,7 +28,6 @@ THROUGH_OTHERS = {
     "application/test_canary.py": _BY_APP,
     "application/test_fleet_changes.py": _BY_APP,
     "application/test_intended.py": _BY_APP,
-    "application/test_leftovers.py": _BY_APP,
     "application/test_lifecycle.py": _BY_APP,
     "application/test_snapshot.py": _BY_APP,
     "application/test_tampering.py": "asks `application.pack` by `support.tampering`",

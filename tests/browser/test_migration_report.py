@@ -12,11 +12,11 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from browser.conftest import Opened, watched
+from groupshift.application.group_report import render
 from groupshift.bootstrap import build
 from groupshift.domain.plan import Until
 from groupshift.ports.journal import Event, EventKind
 from groupshift.settings import load
-from groupshift.spark.account.document import render
 from groupshift_sandbox.home import Home
 from support.simulated_move import make_bench
 
@@ -92,7 +92,7 @@ def test_the_pictures_have_names_and_show_what_happened(opened: Opened, report: 
         assert picture.locator("text=mode zookeeper").count() == 1
     owners = page.get_by_role("img", name="Owners over time")
     assert owners.locator("rect.unowned").count() > 0
-    lanes = owners.locator("css=text.soft").filter(has_text=re.compile("^orders-"))
+    lanes = owners.locator("css=text").filter(has_text=re.compile("^orders-"))
     assert lanes.count() == 6, "also the idle partition has a lane"
     run = page.get_by_role("img", name="The run over time")
     events = journal(report)

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser
 from browser.conftest import watched
 from browser.test_migration_report import CONTRAST, keep
 from groupshift.audit.offsets import Audit, Looked, Mismatch, summary
+from groupshift.audit.report import render
 from groupshift.audit.rules import BY_NUMBER
-from groupshift.spark.audit_offsets_report import render
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import rendered
 

@@ -63,7 +63,7 @@ def test_a_cluster_gets_our_code_and_its_driver_is_not_hidden(
     assert {name for name in names if name.endswith(".sql")} == {
         f"groupshift/sql/{path.relative_to(PROJECT / 'sql')}" for path in (PROJECT / "sql").rglob("*.sql")
     }
-    assert "groupshift/spark/report.css" in names
+    assert {f"groupshift/report/templates/{name}" for name in ("page.html", "report.css")} <= set(names)
     assert [name for name in names if "/." in name or name.endswith(".pyc")] == []
 
 

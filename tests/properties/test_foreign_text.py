@@ -24,8 +24,9 @@ from groupshift.domain.modes import MemberKind
 from groupshift.domain.step import ReplaceMembers
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.ports.driver import Change
-from groupshift.spark import html, picture
-from groupshift.spark.html import Markup
+from groupshift.report import page, pictures
+from groupshift.report.page import html_of
+from groupshift.report.svg import element
 
 HOSTILE = (
     "app[prod]", "[/team]/orders", "[/]", "[bold]x[/bold]", "[link=http://evil.example]x[/link]", "[red", "]",
@@ -222,15 +223,25 @@ def _read(document: str) -> _Read:
     return found
 
 
-PAGES: dict[str, Callable[[str], Markup]] = {
-    "tag": lambda text: html.tag("p", text),
-    "attribute": lambda text: html.tag("p", "", title=text),
-    "table": lambda text: html.table(["group"], [[text]]),
-    "facts": lambda text: html.facts([("group", text)]),
-    "section": html.section,
-    "page": lambda text: Markup(html.page(text, Verdict.PASS, text, [])),
-    "legend": lambda text: picture.legend({text: "#123456"}, {text: text}),
-    "picture": lambda text: picture.ownership(text, [0], {text: {(text, 0): (text,)}}, {text: "#123456"}),
+def _page(text: str) -> str:
+    top = page.Headline(verdict=Verdict.PASS, word=text, sentence=text, now=[(text, text, text)])
+    alarms = [page.Alarm(lead=text, text=text, items=[text], hint=text)]
+    return page.render(
+        page.Page(title=text, top=top, lead=text, alarms=alarms, sections=[page.section(text)])
+    )
+
+
+PAGES: dict[str, Callable[[str], str]] = {
+    "element": lambda text: element("p", text),
+    "attribute": lambda text: element("p", "", title=text),
+    "note": html_of,
+    "word": lambda text: html_of(page.code(text)),
+    "table": lambda text: html_of(page.Table(heads=["group"], rows=[[text]])),
+    "facts": lambda text: html_of(page.Facts([("group", text)])),
+    "details": lambda text: html_of(page.Details(text, [text])),
+    "page": _page,
+    "legend": lambda text: html_of(page.Legend({text: "#123456"}, {text: text})),
+    "picture": lambda text: pictures.ownership(text, [0], {text: {(text, 0): (text,)}}, {text: "#123456"}),
 }
 
 

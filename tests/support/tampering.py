@@ -42,8 +42,7 @@ class FullProof(DiskProof):
         else:
             super().run(request)
             write_parquet(output / "differences.parquet", [{"allowed": True}], {"allowed": "bool"})
-            (output / "data_docs").mkdir(exist_ok=True)
-            write_text(output / "data_docs" / "index.html", "<html></html>")
+            write_parquet(output / "failing_rows.parquet", [{"row": "{}"}], {"row": "string"})
         write_text(output / "report.html", "<!doctype html><title>report</title>")
 
 
@@ -128,7 +127,7 @@ DERIVED = {
     "verdict.json": tuple(DEEDS),
     "report.html": ("lengthen", "remove", "link", "pipe"),
     **dict.fromkeys(
-        ("differences.parquet", "data_docs/index.html", "rules.json"), ("lengthen", "remove", "link")
+        ("differences.parquet", "failing_rows.parquet", "rules.json"), ("lengthen", "remove", "link")
     ),
 }
 AUDIT = {"audit.json": ("lengthen", "remove", "link", "pipe", "folder"), "report.html": ("empty", "capital")}

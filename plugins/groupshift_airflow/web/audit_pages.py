@@ -14,9 +14,9 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from sqlalchemy import select
 
+from groupshift.audit.report import render
 from groupshift.bootstrap.audits import audit_store
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.spark.audit_offsets_report import render
 from groupshift_airflow.hooks import evidence_root
 from groupshift_airflow.web import view
 from groupshift_airflow.web.rendering import framed, rendered, sandboxed, slashed

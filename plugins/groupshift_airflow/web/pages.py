@@ -9,11 +9,11 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_da
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from groupshift.application.group_report import render, sealed_rows
 from groupshift.application.status import MigrationStatus
 from groupshift.domain.foreign_text import visible
 from groupshift.domain.plan import OPEN
 from groupshift.errors import GroupshiftError, Rejected
-from groupshift.spark.account.document import render, sealed_rows
 from groupshift_airflow.hooks import build_reading_app
 from groupshift_airflow.links import page_url
 from groupshift_airflow.web import audit_pages, engine_pages, run_pages, view

@@ -16,10 +16,10 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from groupshift.application.run_accounts import account_of
+from groupshift.application.run_reports import headline_of, page_of
 from groupshift.bootstrap.clusters import cluster_runs
 from groupshift.errors import Rejected
 from groupshift.ports.journal import NEXT, ClusterRun, ClusterRuns
-from groupshift.spark.run_report.pages import headline_of, page_of
 from groupshift_airflow.hooks import base_settings
 from groupshift_airflow.operators import PLAN, REFUSED, UNKNOWN
 from groupshift_airflow.web import view

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from groupshift.application.downgrade_plan import RunPlan, from_json, way_back
+from groupshift.application.node_intervals import intervals_of
 from groupshift.application.run_account import RunAccount, account
-from groupshift.application.run_stretches import Stretch, stretches_of
 from groupshift.domain.step import RunAct, RunStep
 from groupshift.ports.journal import ClusterRun, RunStepRecord
+from groupshift.report.runs import NodeInterval
 
 DowngradeAccount = RunAccount[RunPlan]
 
@@ -18,11 +19,11 @@ def account_of(run: ClusterRun, records: Mapping[str, RunStepRecord]) -> Downgra
     return account(run, records, from_json(run.plan), way_back)
 
 
-def stretches(account: DowngradeAccount) -> tuple[Stretch, ...]:
+def intervals(account: DowngradeAccount) -> tuple[NodeInterval, ...]:
     """The release of each node, from the plan to what was journaled last; nodes in the order of the plan."""
     plan = account.plan
 
     def ran(step: RunStep) -> str:
         return plan.now if step.args.get("back") else plan.release
 
-    return stretches_of(account, RunAct.REPLACE, plan.now, ran)
+    return intervals_of(account, RunAct.REPLACE, plan.now, ran)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from groupshift.application.expansion_plan import ExpansionPlan, from_json, way_back
 from groupshift.application.expansion_work import COUNTED
+from groupshift.application.node_intervals import intervals_of
 from groupshift.application.run_account import RunAccount, account, result_of
-from groupshift.application.run_stretches import Stretch, stretches_of
 from groupshift.domain.step import RunAct, Stand
 from groupshift.ports.journal import ClusterRun, RunStepRecord
+from groupshift.report.runs import NodeInterval
 
 ExpansionAccount = RunAccount[ExpansionPlan]
 UNKNOWN = "not asked yet"
@@ -20,13 +21,13 @@ def account_of(run: ClusterRun, records: Mapping[str, RunStepRecord]) -> Expansi
     return account(run, records, from_json(run.plan), way_back)
 
 
-def stretches(account: ExpansionAccount) -> tuple[Stretch, ...]:
+def intervals(account: ExpansionAccount) -> tuple[NodeInterval, ...]:
     """The count by which each broker coordinates, from the plan to what was journaled last; the one that is
     restarted first is the first. What a broker counts after its restart is known when each was asked
     (`UNKNOWN` before)."""
     plan, asked = account.plan, account.of_act(RunAct.PLACE)
     after = str(counted(account)) if all(each.stand is Stand.DONE for each in asked) else UNKNOWN
-    return stretches_of(account, RunAct.RESTART, str(plan.before), lambda _step: after)
+    return intervals_of(account, RunAct.RESTART, str(plan.before), lambda _step: after)
 
 
 def counted(account: ExpansionAccount) -> int:

@@ -20,7 +20,7 @@ from groupshift.ports.evidence import EvidenceStore
 from groupshift.ports.journal import EventKind
 
 PROOF_FILES = re.compile(
-    r"(rules\.json|verdict\.json|report\.html|spark\.log|(differences|failing_rows)\.parquet)(\.part)?|data_docs/.*"
+    r"(rules\.json|verdict\.json|report\.html|spark\.log|(differences|failing_rows)\.parquet)(\.part)?"
 )
 """What a proof leaves in its folder."""
 _OF_RUN = re.compile(r"\.?(?P<subject>.+?)-(?P<token>\d+)(-[a-z_]+|\.commits\.json)?(\.part|\.[a-z0-9_]{8})?")

@@ -3,37 +3,29 @@ comparisons, and who decided what when."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from groupshift.application.run_engine import StepStatus
 from groupshift.application.run_work import STOPPED, AnyPlan
+from groupshift.domain.seal import StoredFile
 from groupshift.domain.step import RunAct, RunStep, Seen, Stand, ends
 from groupshift.domain.verdict import Verdict
 from groupshift.ports.journal import ClusterRun, RunState, RunStepRecord
+from groupshift.report.page import Headline
+from groupshift.report.runs import Comparison, Decision, RunData, StepLine
 
 P = TypeVar("P", bound=AnyPlan)
 _BACK = frozenset({RunState.GOING_BACK, RunState.TAKEN_BACK})
+_STANDS = {
+    Stand.DONE: "read back",
+    Stand.ACTED: "done, not read back yet",
+    Stand.INTENDED: "begun",
+    Stand.UNTOUCHED: "",
+}
 _TELLING = ("against", "refused", "changed", "reasons", "problems")
 """What of a step's result says why it is not as it has to be, the first that there is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedGroups:
-    """One snapshot held against an earlier one: ``verdict`` is None while it is not taken, ``reasons`` are
-    the first differences, ``groups`` how many it holds, ``folder`` the name of its folder, ``accepted_by``
-    who let the run go on in spite of them (empty: nobody)."""
-
-    subject: str
-    base: str
-    rules: str
-    verdict: Verdict | None
-    reasons: tuple[str, ...]
-    groups: int | None
-    at_ms: int
-    folder: str
-    accepted_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +36,6 @@ class Accepted:
     act: RunAct
     what: str
     reasons: tuple[str, ...]
-    who: str
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """An approval: of what, what was said (None: nobody yet), by whom, when (epoch ms)."""
-
-    subject: str
-    approved: bool | None
     who: str
     at_ms: int
 
@@ -132,10 +114,10 @@ def _status(step: RunStep, records: Mapping[str, RunStepRecord]) -> StepStatus:
     return StepStatus(step=step, stand=stand, at_ms=record.at_ms, result=record.result)
 
 
-def compared(account: RunAccount[P]) -> tuple[ComparedGroups, ...]:
+def compared(account: RunAccount[P]) -> tuple[Comparison, ...]:
     """Every snapshot that is held against another one, in order; those that are not taken yet too."""
     return tuple(
-        ComparedGroups(
+        Comparison(
             subject=each.step.subject,
             base=str(each.step.args["base"]),
             rules=str(each.step.args["move"]),
@@ -263,3 +245,57 @@ def _stop(records: Mapping[str, RunStepRecord]) -> Stop | None:
 def result_of(status: StepStatus) -> Mapping[str, Any]:
     """What was read back of a step; empty where nothing was."""
     return status.result or {}
+
+
+_WORDS = {
+    RunState.OPEN: "under way",
+    RunState.GOING_BACK: "not back yet",
+    RunState.DONE: "done",
+    RunState.TAKEN_BACK: "taken back",
+    RunState.ENDED: "nothing changed",
+}
+
+
+def headline_of(account: RunAccount[P], sentence: str, now: Sequence[tuple[str, str]]) -> Headline:
+    """The first lines of a report. A run that is not over is inconclusive; one that stopped has failed, and
+    so has one that went on by somebody's word although something was wrong."""
+    state, why = account.run.state, trouble(account)
+    verdict, word = Verdict.INCONCLUSIVE, _WORDS[state]
+    if state in {RunState.DONE, RunState.TAKEN_BACK}:
+        verdict = Verdict.FAIL if accepted(account) else Verdict.PASS
+    elif why and account.run.open:
+        verdict = Verdict.FAIL
+    if why and state is RunState.OPEN:
+        word = "stopped"
+    return Headline(verdict=verdict, word=word, sentence=sentence, now=now)
+
+
+def run_data(account: RunAccount[P], files: Sequence[StoredFile] = ()) -> RunData:
+    """What the page of this run is made of."""
+    planned, turned = account.run.created_at_ms, max((each.at_ms for each in account.there), default=0)
+    return RunData(
+        run=account.run.run,
+        cluster_id=account.plan.cluster_id,
+        created_at_ms=planned,
+        plan_hash=account.run.plan_hash,
+        there=tuple(_shown(account.there, planned)),
+        back=tuple(_shown(account.back, turned)),
+        compared=compared(account),
+        decisions=decisions(account),
+        met=account.plan.met,
+        files=files,
+    )
+
+
+def _shown(steps: Iterable[StepStatus], since_ms: int) -> Iterator[StepLine]:
+    for each in steps:
+        yield StepLine(
+            key=each.step.key,
+            does=each.step.does,
+            proof=each.step.proof,
+            back=each.step.inverse,
+            at_ms=each.at_ms,
+            took_ms=max(0, each.at_ms - since_ms),
+            state=_STANDS[each.stand],
+        )
+        since_ms = each.at_ms or since_ms

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 from groupshift.adapters.spark_submit.submit import SparkSubmit
 from groupshift.audit.offsets import Audit
 from groupshift.audit.ports import Comparison
+from groupshift.audit.report import render
 from groupshift.audit.run import AuditOptions, Progress, audit_offsets
 from groupshift.bootstrap.audits import audit_sources, audit_store
 from groupshift.errors import Broken, Conflict, GroupshiftError, Rejected, Transient
 from groupshift.ports.spark_jobs import ProofRequest
 from groupshift.settings import KafkaSettings, SparkSettings, ZookeeperSettings
-from groupshift.spark.audit_offsets_report import render
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.copied_log import DirectLog
 

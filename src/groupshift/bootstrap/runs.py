@@ -12,6 +12,7 @@ from typing import Any
 from groupshift.adapters.system import SystemClock
 from groupshift.application.downgrade_work import DowngradeTools
 from groupshift.application.expansion_work import ExpansionTools
+from groupshift.application.run_reports import ReportAndPack
 from groupshift.bootstrap.clusters import (
     cluster_acts,
     cluster_runs,
@@ -29,7 +30,6 @@ from groupshift.settings import ApprovalSettings, KafkaSettings
 from groupshift.spark.broker_source import Brokers
 from groupshift.spark.compare.snapshots import SparkSnapshotCompare
 from groupshift.spark.copied_log import DirectLog
-from groupshift.spark.run_report.sealing import ReportAndPack
 from groupshift.spark.verify_log import SparkLogVerification
 
 

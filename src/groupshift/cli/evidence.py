@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from groupshift.application.group_report import render as document
+from groupshift.application.group_report import sealed_rows
 from groupshift.application.pack import verify_folder
 from groupshift.bootstrap import App
 from groupshift.bootstrap.connect import verifier
@@ -76,9 +78,6 @@ def report(
 def written(opened: App, migration: str) -> tuple[tuple[str, str], Pack, tuple[str, ...]]:
     """(path, text) of the migration's report, written into its evidence and then sealed with everything; and
     sentences about evidence that is gone or altered."""
-    from groupshift.spark.account.document import render as document
-    from groupshift.spark.account.document import sealed_rows
-
     told = opened.account(migration)
     text = document(told, sealed_rows(opened.pack(migration)))
     pack = opened.seal(migration, text)

@@ -10,13 +10,14 @@ import typer
 
 from groupshift.bootstrap.clusters import placement_views
 from groupshift.cli import output
-from groupshift.cli.downgrade_log import log_at, needing_spark
+from groupshift.cli.downgrade_log import log_at
 from groupshift.cli.options import Json, Servers, SettingsFile, Timeout, shown
 from groupshift.cli.placement import All, NoLog, brokers_of, cluster_of, counting_table, show_findings
 from groupshift.cli.terminal import Console, Table
 from groupshift.domain.verdict import counted
 from groupshift.moves.expansion.assess import PlannedExpansion, plan_expansion
 from groupshift.moves.expansion.load import PartitionLoad
+from groupshift.moves.expansion.report import write_plan
 
 To = Annotated[int, typer.Option("--to", metavar="M", help="How many partitions there are to be.", min=1)]
 Report = Annotated[
@@ -49,7 +50,7 @@ def expansion(  # noqa: PLR0913 - the options of a verb
             views, log, to, lambda done, of: progress("reading the offsets topic", done, of)
         )
     if report is not None:
-        _write(report, found)
+        write_plan(report, found)
     following = _next(found)
     if as_json:
         output.print_json({**_document(found), "next": following})
@@ -59,12 +60,6 @@ def expansion(  # noqa: PLR0913 - the options of a verb
             Console().print(f"report: {report!s}")
         output.next_command(Console(), following)
     return 0 if found.open else 1
-
-
-def _write(path: Path, found: PlannedExpansion) -> None:
-    with needing_spark():
-        from groupshift.spark.expansion_report.plan import write_plan
-    write_plan(path, found)
 
 
 def _document(found: PlannedExpansion) -> dict[str, Any]:

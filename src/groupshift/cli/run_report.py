@@ -14,16 +14,16 @@ import typer
 from groupshift.application.run_accounts import MOVES
 from groupshift.application.run_engine import Move, W
 from groupshift.application.run_pack import verify_run
+from groupshift.application.run_reports import written
 from groupshift.bootstrap.clusters import cluster_runs, run_evidence
 from groupshift.bootstrap.connect import verifier
 from groupshift.cli import output as render
-from groupshift.cli.downgrade_log import needing_spark
 from groupshift.cli.options import Json, Servers, SettingsFile, settings
 from groupshift.cli.output import Output, write_page
 from groupshift.cli.run_options import State, folder_of, place_of
 from groupshift.cli.terminal import Console
 from groupshift.domain.foreign_text import command
-from groupshift.domain.seal import Verification
+from groupshift.domain.seal import REPORT, Verification
 from groupshift.errors import Broken, Rejected
 from groupshift.ports.evidence import SEALED
 from groupshift.ports.journal import ClusterRun, ClusterRuns
@@ -86,9 +86,6 @@ def _named(move: Move[W], runs: ClusterRuns, run: str) -> ClusterRun:
 def _page(runs: ClusterRuns, found: ClusterRun, folder: Path) -> tuple[tuple[str, str, bool], bool]:
     """(path, text, whether it is sealed) of the page, and whether it was altered since; one that is sealed is
     not written again. Raises `Broken` where a sealed one is gone."""
-    with needing_spark():
-        from groupshift.domain.seal import REPORT
-        from groupshift.spark.run_report.sealing import written
     evidence, steps = run_evidence(folder), runs.steps(found.run)
     if SEALED not in steps:
         return (*written(evidence, found, steps), False), False

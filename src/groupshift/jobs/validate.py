@@ -3,15 +3,14 @@
 ``spark-submit validate.py --before DIR --after DIR --output DIR --stage S --moment M --rules FILE``
 
 Writes ``verdict.json``, ``differences.parquet``, ``failing_rows.parquet`` (what Great Expectations named),
-``report.html`` and ``data_docs/`` below ``--output``. Exit code 0 when
-a verdict was reached (whatever it says: the next step reads it), 5 when the evidence was altered (the
-verdict is then ``fail`` and names the file), 2 when an argument cannot be used, 4 when a disk is full.
+and ``report.html`` below ``--output``. Exit code 0 when a verdict was reached (whatever it says: the next
+step reads it), 5 when the evidence was altered (the verdict is then ``fail`` and names the file), 2 when an
+argument cannot be used, 4 when a disk is full.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Broken, GroupshiftError, Rejected, Transient
 from groupshift.spark import sources, validation
-from groupshift.spark import validation as report
+from groupshift.spark import validation_report as report
 from groupshift.spark.checks import Outcome, to_json
 from groupshift.spark.expectations import FAILING_COLUMNS, Library, failing_rows
 from groupshift.spark.output import fresh, room_in, write_parquet, write_text
@@ -27,7 +26,7 @@ from groupshift.spark.session import local_session
 from groupshift.spark.transforms import Rules, read
 
 VERDICT, REPORT, DIFFERENCES = "verdict.json", "report.html", "differences.parquet"
-FAILING, DOCS = "failing_rows.parquet", "data_docs"
+FAILING = "failing_rows.parquet"
 _COLUMNS = {
     "table": "string",
     "class": "string",
@@ -76,8 +75,7 @@ def _validate(given: argparse.Namespace) -> Verdict:
         raise Broken(shape.finding.reason)
     library = Library()
     spark = local_session(f"groupshift validate {given.stage} {given.moment}")
-    docs = given.output.absolute() / DOCS
-    compared = validation.compare(spark, library, folders, manifests, rules, docs=docs)
+    compared = validation.compare(spark, library, folders, manifests, rules)
     write_parquet(given.output / DIFFERENCES, compared.differences, _COLUMNS)
     write_parquet(given.output / FAILING, failing_rows(compared.expectations), FAILING_COLUMNS)
     _leave(given.output, compared.outcome, report.render(compared))
@@ -87,7 +85,6 @@ def _validate(given: argparse.Namespace) -> Verdict:
 def _clear(output: Path) -> None:
     """Nothing of an earlier run survives, nor of one that could not be finished."""
     fresh(output, (VERDICT, REPORT, DIFFERENCES, FAILING))
-    shutil.rmtree(output / DOCS, ignore_errors=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,49 +5,53 @@ The file has the figures, the rules, and the owners over time. `figures` sums up
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from groupshift.domain.verdict import Verdict
-from groupshift.spark import picture, timeline
+from groupshift.report.page import (
+    Columns,
+    Headline,
+    Legend,
+    Page,
+    Section,
+    badge,
+    duration,
+    glance,
+    moment_utc,
+    section,
+    table,
+)
+from groupshift.report.page import (
+    render as render_page,
+)
+from groupshift.report.pictures import Bar, Lane, lanes
+from groupshift.report.svg import Axis, axis_of, palette
 from groupshift.spark.checks import finding_data
 from groupshift.spark.consumption import STILL_HELD_MS, Audit, Window, lost_of, taken_in
-from groupshift.spark.html import Markup, badge, duration, facts, join, moment_utc, page, section, table, tag
-from groupshift.spark.validation import rules_section
+from groupshift.spark.validation_report import rules_section
 
 AUDIT_VERSION = 1
 
 
+def _partition(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("topic", "partition")}
+
+
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "topic": row["topic"],
-        "partition": row["partition"],
-        "from": row["giver"],
-        "to": row["member"],
-        "known_by": row["known_by"],
-        "released_by": row["released_by"],
-        "released_ms": row["released_ms"],
-        "taken_ms": row["start_ms"],
-        "unowned_ms": row["unowned_ms"],
-        "committed": row["committed"],
-        "reached": row["reached"],
-    }
+    kept = ("known_by", "released_by", "released_ms", "unowned_ms", "committed", "reached")
+    named = {"from": row["giver"], "to": row["member"], "taken_ms": row["start_ms"]}
+    return {**_partition(row), **named, **{name: row[name] for name in kept}}
 
 
 def _range(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "topic": row["topic"],
-        "partition": row["partition"],
-        "from_offset": row["from_offset"],
-        "to_offset": row["to_offset"],
-        "records": row["records"],
+    kept = ("from_offset", "to_offset", "records", "committed", "reached", "objection")
+    named = {
         "at_ms": row["first_ms"],
         "hand_over": hand_over_name(row),
-        "committed": row["committed"],
-        "reached": row["reached"],
         "explained": row["objection"] is None,
-        "objection": row["objection"],
     }
+    return {**_partition(row), **named, **{name: row[name] for name in kept}}
 
 
 def hand_over_name(row: Mapping[str, Any]) -> str:
@@ -105,6 +109,9 @@ def to_data(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> dict[str, An
 
 
 FIRST = 10
+"""Rows that a table shows."""
+_WHOLE = "; all are in audit.json"
+_MOST_LANES = 120
 
 _LANES = (
     "One lane a partition, coloured by owner; red is time without an owner, pale red the time between "
@@ -125,28 +132,33 @@ after another has delivered.
 A record delivered again is explained when it lies between the offset committed at the hand-over and the last
 record delivered before it. In Kafka mode the znode follows the Kafka offset, so it is the lower bound too.
 """
+Row = Mapping[str, Any]
 
 
 def render(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> str:
     """The whole HTML document."""
-    lead = f"Group {audit.group}: every record its members delivered, against ZooKeeper's transaction log."
-    sections = [
-        _summary(audit),
-        rules_section(audit.results),
-        _picture(audit),
-        _stages(audit, stages),
-        _partitions(audit),
-        _lost(audit),
-        _duplicates(audit),
-        _members(audit),
-        _how(audit),
-    ]
-    return page("Audit of consumption", audit.verdict, lead, [part for part in sections if part])
+    page = Page(
+        title="Audit of consumption",
+        top=Headline(verdict=audit.verdict),
+        lead=f"Group {audit.group}: every record its members delivered, against ZooKeeper's transaction log.",
+        sections=[
+            _summary(audit),
+            rules_section(audit.results),
+            _picture(audit),
+            _stages(audit, stages) if stages else None,
+            _partitions(audit),
+            _lost(audit) if audit.measured.lost else None,
+            _duplicates(audit),
+            _members(audit),
+            _how(audit),
+        ],
+    )
+    return render_page(page)
 
 
-def _summary(audit: Audit) -> Markup:
+def _summary(audit: Audit) -> Section:
     taken = taken_in(audit.measured.hand_overs, audit.window)
-    pairs = [
+    return glance(
         ("deliveries", sum(row["deliveries"] for row in audit.measured.partitions)),
         ("partitions", len(audit.measured.partitions)),
         ("members", len(audit.measured.members)),
@@ -156,153 +168,149 @@ def _summary(audit: Audit) -> Markup:
         ("not explained", sum(1 for row in audit.measured.duplicates if row["objection"] is not None)),
         ("overlaps", audit.overlaps),
         ("longest without owner", duration(audit.longest_unowned_ms)),
-    ]
-    return section("At a glance", facts(pairs))
-
-
-def _scale(audit: Audit) -> timeline.Scale:
-    times = [row["first_ms"] for row in audit.measured.members] + [
-        row["last_ms"] for row in audit.measured.members
-    ]
-    starts = [row["start_ms"] for row in audit.measured.hand_overs]
-    begin = max(audit.window.from_ms, min([*times, *starts], default=0))
-    end = min(audit.window.to_ms, max([*times, *starts], default=begin) + 500)
-    return timeline.Scale(from_ms=begin, to_ms=max(end, begin + 1))
-
-
-def _picture(audit: Audit) -> Markup:
-    colours = picture.palette([row["member"] for row in audit.measured.hand_overs])
-    kinds = {row["member"]: row["kind"] for row in audit.measured.hand_overs}
-    modes = [(one.at_ms, one.text or "deleted") for one in audit.log.history.mode_writes]
-    if not audit.measured.hand_overs:
-        return section("Owners over time", tag("p", "No member ever owned a partition.", class_="note"))
-    return section(
-        "Owners over time",
-        tag("p", _LANES, class_="note"),
-        picture.legend(colours, kinds),
-        timeline.owners_over_time(audit.measured.hand_overs, modes, _scale(audit), colours),
     )
 
 
-def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Markup:
-    if not stages:
-        return Markup()
-    rows = []
-    for name, span in stages.items():
-        found = figures(audit, *span)
-        rows.append(
-            (
-                name,
-                duration(span[1] - span[0]),
-                found["hand_overs"],
-                found["partitions"],
-                duration(found["longest_unowned_ms"]),
-                found["duplicates"],
-                found["unexplained"],
-                found["lost"],
-            )
-        )
-    heads = [
-        "stage",
-        "time",
-        "hand-overs",
-        "partitions",
-        "longest without owner",
-        "again",
-        "not explained",
-        "lost",
-    ]
-    return section("Stage by stage", table(heads, rows, numeric=heads[1:]))
+def _axis(audit: Audit) -> Axis:
+    """What was delivered and owned, within the window; waits are cut out."""
+    members, taken = audit.measured.members, audit.measured.hand_overs
+    times = [row["first_ms"] for row in members] + [row["last_ms"] for row in members]
+    times += [row["start_ms"] for row in taken]
+    begin = max(audit.window.from_ms, min(times, default=0))
+    end = max(min(audit.window.to_ms, max(times, default=begin) + 500), begin + 1)
+    within = (at_ms for row in taken for at_ms in (row["start_ms"], row["end_ms"]) if begin < at_ms < end)
+    return axis_of([begin, end, *within])
 
 
-def _partitions(audit: Audit) -> Markup:
-    heads = [
-        "partition",
-        "first",
-        "last",
-        "deliveries",
-        "lost",
-        "again",
-        "hand-overs",
-        "longest without owner",
-        "at",
-    ]
-    rows = [
-        (
-            f"{row['topic']}-{row['partition']}",
-            row["first_offset"],
-            row["last_offset"],
-            row["deliveries"],
-            row["lost"],
-            row["duplicates"],
-            row["hand_overs"],
-            duration(row["longest_unowned_ms"]),
-            moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
-        )
-        for row in audit.measured.partitions
-    ]
-    return section("Partition by partition", table(heads, rows, numeric=heads[1:]))
+def _picture(audit: Audit) -> Section:
+    title, taken = "Owners over time", audit.measured.hand_overs
+    if not taken:
+        return section(title, "No member ever owned a partition.")
+    axis, colours = _axis(audit), palette(row["member"] for row in taken)
+    shown = _partition_lanes(taken, axis, colours)
+    said = f"{len(shown)} partitions and {len(colours)} members; the tables below say the same in figures."
+    modes = [(one.at_ms, one.text or "deleted") for one in audit.log.history.mode_writes]
+    return section(
+        title,
+        _LANES,
+        Legend(colours, {row["member"]: row["kind"] for row in taken}),
+        lanes(title, said, shown[:_MOST_LANES], axis, name="owners", modes=modes),
+    )
 
 
-def _more(shown: int, total: int) -> Markup:
-    text = f"The first {shown} of {total}; all are in audit.json."
-    return tag("p", text, class_="note") if total > shown else Markup()
+def _partition_lanes(rows: Iterable[Row], axis: Axis, colours: Mapping[str, str]) -> list[Lane]:
+    """A lane for each partition; owners at the same time lie over each other, and each is drawn."""
+    of: dict[str, list[Bar]] = {}
+    for row in sorted(rows, key=lambda row: (row["topic"], row["partition"], row["start_ms"])):
+        of.setdefault(_at(row), []).extend(_bars(row, axis, colours))
+    return [Lane(name=at, over=bars) for at, bars in of.items()]
 
 
-def _lost(audit: Audit) -> Markup:
-    if not audit.measured.lost:
-        return Markup()
-    rows = [
-        (f"{row['topic']}-{row['partition']}", row["from_offset"], row["to_offset"], row["reason"])
-        for row in audit.measured.lost[:FIRST]
-    ]
-    heads = ["partition", "from", "to", "why"]
-    return section("Lost", table(heads, rows, numeric=["from", "to"]), _more(FIRST, len(audit.measured.lost)))
+def _bars(row: Row, axis: Axis, colours: Mapping[str, str]) -> Iterator[Bar]:
+    """The time without owner before a tenure (pale next to a plain consumer), and the tenure."""
+    start, end, gap = row["start_ms"], row["end_ms"], row["unowned_ms"]
+    if gap and row["released_ms"] >= axis.from_ms:
+        look = "silent" if "plain" in {row["kind"], row["giver_kind"]} else "unowned"
+        title = f"{_at(row)} had no owner for {duration(gap)} until {moment_utc(start)}"
+        yield Bar(from_ms=row["released_ms"], to_ms=start, title=title, look=look)
+    until = moment_utc(end) if end <= axis.to_ms else "the end"
+    title = (
+        f"{_at(row)}: {row['member']} ({row['kind']}) from {moment_utc(start)} to {until}, "
+        f"{row['records']} records; known by {row['known_by']}"
+    )
+    yield Bar(from_ms=start, to_ms=end, title=title, fill=colours.get(row["member"], "#888"))
 
 
-def _duplicates(audit: Audit) -> Markup:
-    if not audit.measured.duplicates:
-        return section("Delivered again", tag("p", "No record was delivered twice.", class_="note"))
-    ordered = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
-    rows = [
-        (
-            f"{row['topic']}-{row['partition']}",
-            row["from_offset"],
-            row["to_offset"],
-            row["records"],
-            hand_over_name(row),
-            f"{row['committed']} … {row['reached']}",
-            badge(Verdict.FAIL) if row["objection"] else badge(Verdict.PASS),
-            row["objection"] or "at the hand-over",
-        )
-        for row in ordered[:FIRST]
-    ]
-    heads = ["partition", "from", "to", "records", "hand-over", "committed … reached", "", "explanation"]
-    listed = table(heads, rows, numeric=["from", "to", "records", "committed … reached"])
-    return section("Delivered again", listed, _more(FIRST, len(ordered)))
+def _at(row: Row) -> str:
+    return f"{row['topic']}-{row['partition']}"
 
 
-def _members(audit: Audit) -> Markup:
-    heads = ["member", "kind", "deliveries", "partitions", "first delivery", "last delivery", "latest stamp"]
-    rows = [
-        (
-            row["member"],
-            row["kind"],
-            row["deliveries"],
-            row["partitions"],
-            moment_utc(row["first_ms"]),
-            moment_utc(row["last_ms"]),
-            duration(row["latest_stamp_ms"]) if row["latest_stamp_ms"] else None,
-        )
-        for row in audit.measured.members
-    ]
-    return section("Member by member", table(heads, rows, numeric=heads[2:]))
+def _stages(audit: Audit, stages: Mapping[str, tuple[int, int]]) -> Section:
+    columns: Columns[tuple[str, Row]] = {
+        "stage": lambda stage: stage[0],
+        "time": lambda stage: duration(stage[1]["to_ms"] - stage[1]["from_ms"]),
+        "hand-overs": lambda stage: stage[1]["hand_overs"],
+        "partitions": lambda stage: stage[1]["partitions"],
+        "longest without owner": lambda stage: duration(stage[1]["longest_unowned_ms"]),
+        "again": lambda stage: stage[1]["duplicates"],
+        "not explained": lambda stage: stage[1]["unexplained"],
+        "lost": lambda stage: stage[1]["lost"],
+    }
+    found = ((stage, figures(audit, *span)) for stage, span in stages.items())
+    return section("Stage by stage", table(found, columns, numeric=columns.keys() - {"stage"}))
 
 
-def _how(audit: Audit) -> Markup:
-    sentences = _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")
+def _partitions(audit: Audit) -> Section:
+    columns: Columns[Row] = {
+        "partition": _at,
+        "first": "first_offset",
+        "last": "last_offset",
+        "deliveries": "deliveries",
+        "lost": "lost",
+        "again": "duplicates",
+        "hand-overs": "hand_overs",
+        "longest without owner": lambda row: duration(row["longest_unowned_ms"]),
+        "at": lambda row: moment_utc(row["longest_unowned_at_ms"]) if row["longest_unowned_ms"] else None,
+    }
+    listed = table(audit.measured.partitions, columns, numeric=columns.keys() - {"partition"})
+    return section("Partition by partition", listed)
+
+
+def _lost(audit: Audit) -> Section:
+    listed = table(
+        audit.measured.lost,
+        {
+            "partition": _at,
+            "from": "from_offset",
+            "to": "to_offset",
+            "why": "reason",
+        },
+        numeric={"from", "to"},
+        most=FIRST,
+        whole=_WHOLE,
+    )
+    return section("Lost", listed)
+
+
+def _duplicates(audit: Audit) -> Section:
+    found = sorted(audit.measured.duplicates, key=lambda row: (row["objection"] is None, -row["records"]))
+    if not found:
+        return section("Delivered again", "No record was delivered twice.")
+    listed = table(
+        found,
+        {
+            "partition": _at,
+            "from": "from_offset",
+            "to": "to_offset",
+            "records": "records",
+            "hand-over": hand_over_name,
+            "committed … reached": lambda row: f"{row['committed']} … {row['reached']}",
+            "": lambda row: badge(Verdict.FAIL if row["objection"] else Verdict.PASS),
+            "explanation": lambda row: row["objection"] or "at the hand-over",
+        },
+        numeric={"from", "to", "records", "committed … reached"},
+        most=FIRST,
+        whole=_WHOLE,
+    )
+    return section("Delivered again", listed)
+
+
+def _members(audit: Audit) -> Section:
+    columns: Columns[Row] = {
+        "member": "member",
+        "kind": "kind",
+        "deliveries": "deliveries",
+        "partitions": "partitions",
+        "first delivery": lambda row: moment_utc(row["first_ms"]),
+        "last delivery": lambda row: moment_utc(row["last_ms"]),
+        "latest stamp": lambda row: duration(row["latest_stamp_ms"]) if row["latest_stamp_ms"] else None,
+    }
+    listed = table(audit.measured.members, columns, numeric=columns.keys() - {"member", "kind"})
+    return section("Member by member", listed)
+
+
+def _how(audit: Audit) -> Section:
     log = f"Log: {audit.log.files} files, {audit.log.transactions} transactions."
     torn = f" Incomplete last lines left out: {', '.join(audit.torn)}." if audit.torn else ""
-    return section(
-        "How this was judged", join(tag("p", text, class_="note") for text in (*sentences, log + torn))
-    )
+    said = _HOW.format(tolerance=audit.window.tolerance_ms).split("\n\n")
+    return section("How this was judged", *(" ".join(each.split()) for each in said), log + torn)

@@ -1,30 +1,21 @@
-"""The Great Expectations suite of a snapshot, made from `groupshift.domain.evidence.TABLES`; its Data Docs.
+"""The Great Expectations suite of a snapshot, made from `groupshift.domain.evidence.TABLES`.
 
 Every table is small (members, partitions), so the suite runs on the rows Spark collected: 0.05 s per
 table instead of more than 1 s as Spark jobs; and so it names the rows that fail, which it cannot on Spark.
 Importing Great Expectations takes about 9 s of one core; `Library` does it beside the start of the JVM.
 
-The Data Docs need no network: one file a page, with a style of our own. Great Expectations' pages load
-Bootstrap, jQuery, fonts and logos from five hosts, and two of their tables are filled in by script. Here
-scripts, foreign styles and pictures are taken out of the finished pages, and the tables are written into
-them. What was lost: filters, sorting, and parts that open at a click (they are open).
+Great Expectations' own pages (Data Docs) are not made: they load scripts and fonts from five hosts. The
+report of the comparison and ``verdict.json`` have every expectation, ``failing_rows.parquet`` the rows.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import logging
 import os
-import re
-import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from html.parser import HTMLParser
-from importlib.resources import files
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +23,6 @@ from groupshift.domain.evidence import TABLES, Store, Table
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.verdict import Verdict
 from groupshift.spark.checks import Offence, Ruled, ruled
-from groupshift.spark.html import POLICY
 
 Rows = Sequence[Mapping[str, Any]]
 POSITIONS = "positions"
@@ -150,27 +140,16 @@ def positions(tables: Mapping[str, Rows]) -> Rows:
 
 
 class Suite:
-    """One ephemeral context for the snapshots of a job; `validate` may be called for each, then `publish`.
+    """One ephemeral context for the snapshots of a job; `validate` may be called for each."""
 
-    ``docs`` is the folder of the Data Docs; without one none are made."""
-
-    def __init__(self, gx: ModuleType, docs: Path | None = None) -> None:
+    def __init__(self, gx: ModuleType) -> None:
         from great_expectations.data_context.types.base import ProgressBarsConfig
 
         self._gx: Any = gx
-        self._docs = docs
         self._context: Any = self._gx.get_context(mode="ephemeral")
         self._context.variables.progress_bars = ProgressBarsConfig(globally=False)
         for site in list(self._context.variables.data_docs_sites or {}):
             self._context.delete_data_docs_site(site)
-        if docs is not None:
-            self._context.add_data_docs_site("docs", _site(docs))
-
-    def publish(self) -> None:
-        """Write the Data Docs of everything that was validated, as pages that need no network."""
-        if self._docs is not None:
-            self._context.build_data_docs()
-            make_offline(self._docs)
 
     def validate(
         self, moment: str, tables: Mapping[str, Rows], *, nobody: bool = False
@@ -207,12 +186,6 @@ class Suite:
             batch_parameters={"dataframe": frame}, result_format={"result_format": "COMPLETE"}
         )
         return [_expected(name, rows, result) for result in outcome.to_json_dict()["results"]]
-
-
-def _site(folder: Path) -> dict[str, Any]:
-    backend = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
-    index = {"class_name": "DefaultSiteIndexBuilder"}
-    return {"class_name": "SiteBuilder", "store_backend": backend, "site_index_builder": index}
 
 
 def _expected(table: str, rows: Rows, result: Mapping[str, Any]) -> Expected:
@@ -304,115 +277,3 @@ def judged(rule: str, moment: str, results: Sequence[Expected]) -> Ruled:
         verdict=verdict,
         hint="the snapshot itself is not sound; take it again and look at the group",
     )
-
-
-_GONE = frozenset({"script", "style", "svg", "iframe", "object", "video", "audio"})
-"""Elements that go with all that is in them."""
-_VOID_GONE = frozenset({"link", "img", "embed", "base", "source"})
-_TABLE = re.compile(r"columns:\s*(\[.*?\]),\s*\n\s*data:\s*(\[.*?\]),\s*\n\s*toolbar:", re.DOTALL)
-_REMOTE = re.compile(r"url\(|@import|//", re.IGNORECASE)
-
-
-def make_offline(folder: Path) -> None:
-    """Rewrite every page below ``folder`` in place; the site's shared styles, fonts and pictures go."""
-    style = files("groupshift.spark").joinpath("offline_docs.css").read_text(encoding="utf-8")
-    for page in sorted(folder.rglob("*.html")):
-        page.write_text(without_network(page.read_text(encoding="utf-8"), style), encoding="utf-8")
-    shutil.rmtree(folder / "static", ignore_errors=True)
-
-
-def without_network(page: str, style: str) -> str:
-    """The page with this style and nothing that a browser would load or run."""
-    made = _Page(style)
-    made.feed(page)
-    made.close()
-    return "".join(made.parts)
-
-
-class _Page(HTMLParser):
-    """Writes down what it is fed but for what goes; a script that fills a table becomes the table."""
-
-    def __init__(self, style: str) -> None:
-        super().__init__(convert_charrefs=False)
-        self.parts: list[str] = []
-        self._style = style
-        self._inside: list[str] = []
-
-    def handle_decl(self, decl: str) -> None:
-        """The document type."""
-        self.parts.append(f"<!{decl}>")
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Opens an element, or begins to leave one out."""
-        if tag in _GONE:
-            self._inside.append(tag)
-        elif not self._inside and tag not in _VOID_GONE and not _is_directive(tag, attrs):
-            self.parts.append(f"<{tag}{''.join(map(_attribute, filter(_is_kept, attrs)))}>")
-            if tag == "head":
-                self.parts.append(POLICY)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element without an end."""
-        if tag not in _GONE:
-            self.handle_starttag(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        """Closes an element; the style goes in front of the end of the head."""
-        if self._inside:
-            if tag == self._inside[-1]:
-                self._inside.pop()
-        elif tag not in _VOID_GONE:
-            self.parts.append(f"<style>{self._style}</style></head>" if tag == "head" else f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        """Text; of a script only the table that it would have filled in."""
-        if not self._inside:
-            self.parts.append(data)
-        elif self._inside == ["script"]:
-            self.parts.append(_table(data))
-
-    def handle_entityref(self, name: str) -> None:
-        """A named character."""
-        self.handle_data(f"&{name};")
-
-    def handle_charref(self, name: str) -> None:
-        """A numbered character."""
-        self.handle_data(f"&#{name};")
-
-
-def _is_directive(tag: str, attributes: list[tuple[str, str | None]]) -> bool:
-    """Whether a ``meta`` of the page would tell the browser to do something (to go elsewhere, above all)."""
-    told = dict(attributes).get("http-equiv")
-    return tag == "meta" and told is not None and told.lower() != "content-type"
-
-
-def _is_kept(attribute: tuple[str, str | None]) -> bool:
-    """Whether an attribute neither runs nor loads anything."""
-    name, value = attribute
-    if name.startswith("on") or name in {"src", "srcset", "poster", "background", "integrity", "crossorigin"}:
-        return False
-    return name != "style" or not _REMOTE.search(value or "")
-
-
-def _attribute(attribute: tuple[str, str | None]) -> str:
-    name, value = attribute
-    return f" {name}" if value is None else f' {name}="{escape(value)}"'
-
-
-def _table(script: str) -> str:
-    """The table that this script would have made, else nothing. A row's link is in its first cell."""
-    found = _TABLE.search(script)
-    if found is None:
-        return ""
-    columns, rows = (ast.literal_eval(part) for part in found.groups())
-    head = "".join(f"<th>{escape(str(column['title']))}</th>" for column in columns)
-    lines = (_line([column["field"] for column in columns], row) for row in rows)
-    return f'<table class="table"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
-
-
-def _line(fields: list[str], row: dict[str, Any]) -> str:
-    told = {**row, "validation_success": escape(str(row.get("_validation_success_text", "")))}
-    cells = [without_network(str(told.get(field, "")), "") for field in fields]
-    if link := row.get("_table_row_link_path"):
-        cells[0] = f'<a href="{escape(str(link))}">{cells[0]}</a>'
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

@@ -360,7 +360,7 @@ def test_s16_nothing_is_written_through_what_somebody_left_at_a_guessable_place(
 
 def test_s16_a_page_that_is_never_written_over_follows_no_link(tmp_path: Path) -> None:
     """``--report`` refuses what is there, also a link that leads nowhere yet."""
-    from groupshift.spark.expansion_report.plan import write_plan
+    from groupshift.moves.expansion.report import write_plan
 
     (tmp_path / "page.html").symlink_to(tmp_path / "victim")
     with pytest.raises(Rejected, match="is there already"):
@@ -391,21 +391,14 @@ def test_s13_a_ledger_that_cannot_be_written_is_one_sentence(
 
 
 def test_s18_every_page_of_its_own_says_what_it_may_do() -> None:
-    """Reports and Data Docs: nothing but their own style, also when they are opened from a file."""
-    from groupshift.spark.expectations import without_network
-    from groupshift.spark.html import page
+    """Nothing but its own style, also when it is opened from a file."""
+    from groupshift.report.page import Headline, Page, render
 
-    docs = without_network(
-        "<!DOCTYPE html><html><head><title>x</title><meta charset='utf-8'>"
-        "<meta http-equiv='refresh' content='0;url=http://evil.example'></head><body>a</body></html>",
-        "p { color: red }",
-    )
-    for text in (page("t", Verdict.PASS, "lead", ()), docs):
-        head = text.partition("<head>")[2].partition("</head>")[0]
-        assert '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';' in head
-        assert head.index("Content-Security-Policy") < head.index("<style")
-        assert "script-src" not in text
-    assert "evil.example" not in docs
+    text = render(Page(title="t", top=Headline(verdict=Verdict.PASS), lead="lead", sections=()))
+    head = text.partition("<head>")[2].partition("</head>")[0]
+    assert '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';' in head
+    assert head.index("Content-Security-Policy") < head.index("<style")
+    assert "script-src" not in text
 
 
 def _mutated(random_: random.Random, text: bytes) -> bytes:

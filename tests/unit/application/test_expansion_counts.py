@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from groupshift.application.expansion_account import account_of
+from groupshift.application.expansion_report import headline, render
 from groupshift.application.expansion_run import begin, go_on, plan_run, statuses, turn_back
 from groupshift.application.expansion_work import ExpansionTools
 from groupshift.application.run_engine import Ended, RunOutcome
@@ -20,8 +21,6 @@ from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
 from groupshift.ports.cluster import PlacementViews
 from groupshift.ports.journal import ClusterRuns, RunStepRecord, StepState
-from groupshift.spark.expansion_report.document import render
-from groupshift.spark.expansion_report.headline import headline
 from support.simulated_downgrade import KillAt, Killed, yes
 from support.simulated_expansion import GROUPS, Expansible, committed, equal, tools_of
 

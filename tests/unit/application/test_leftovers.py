@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from groupshift.application.group_headline import headline
 from groupshift.domain.group import CommittedOffset, GroupView, KafkaGroup, KafkaMember, Member
 from groupshift.domain.modes import ABSENT_MODE, MemberKind, ModeNode
 from groupshift.domain.partitions import TopicPartition
@@ -18,7 +19,6 @@ from groupshift.domain.plan import Phase, Until, WayBack
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Conflict, Transient
 from groupshift.ports.changes import unheld
-from groupshift.spark.account.headline import headline
 from support.simulated_move import Bench, make_bench
 
 GROUP = "orders-app"

@@ -14,6 +14,7 @@ from groupshift.application.downgrade import DowngradeRequest
 from groupshift.application.downgrade_demands import Wanted, demand_same
 from groupshift.application.downgrade_run import MOVE, begin, go_on, plan_run
 from groupshift.application.run_engine import Ended
+from groupshift.application.run_reports import ReportAndPack
 from groupshift.cli.main import main
 from groupshift.cli.run_show import show_planned
 from groupshift.domain.versions import Version
@@ -21,7 +22,6 @@ from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.releases import target_of
 from groupshift.ports.journal import RunState
-from groupshift.spark.run_report.sealing import ReportAndPack
 from support.simulated_downgrade import tools_of, two_of_43, yes
 
 

@@ -11,11 +11,11 @@ import pytest
 from groupshift.adapters.parquet.evidence import ParquetEvidence
 from groupshift.adapters.sqlalchemy.journal import SqlClusterRuns
 from groupshift.application.expansion_run import MOVE, begin, go_on, plan_run
+from groupshift.application.run_reports import ReportAndPack
 from groupshift.cli.main import main
 from groupshift.cli.run_show import finish
 from groupshift.domain.step import RunAct
 from groupshift.log.releases import Coordinator
-from groupshift.spark.run_report.sealing import ReportAndPack
 from support.simulated_downgrade import yes
 from support.simulated_expansion import committed, tools_of
 

@@ -259,7 +259,7 @@ def test_s02_only_the_folder_proves_nothing_of_itself(
     """Without journal and key everything can be altered and hashed again, so nothing is called as sealed."""
     monkeypatch.setenv(options.HOME_VARIABLE, "/nowhere")
     document = json.loads((pack.folder / "pack.json").read_text())
-    altered = pack.folder / "canary" / "validation-after" / "data_docs" / "index.html"
+    altered = pack.folder / "canary" / "validation-after" / "failing_rows.parquet"
     altered.write_text("mine")
     del document["signed"]
     (pack.folder / "pack.sig").unlink()
@@ -267,7 +267,7 @@ def test_s02_only_the_folder_proves_nothing_of_itself(
     for event in journal["events"]:
         files = event["body"].get("files")
         if event["stage"] == "canary" and files and event["body"].get("moment") == "after":
-            files["data_docs/index.html"] = hashlib.sha256(b"mine").hexdigest()
+            files["failing_rows.parquet"] = hashlib.sha256(b"mine").hexdigest()
     (pack.folder / "journal.json").write_text(json.dumps(journal, indent=1, sort_keys=True) + "\n")
     for entry in document["files"]:
         data = (pack.folder / entry["path"]).read_bytes()

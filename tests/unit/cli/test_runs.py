@@ -222,7 +222,7 @@ def test_rolling_back_what_changed_nothing_ends_the_run(
 def test_a_difference_that_was_only_accepted_is_red(
     bench: ToyBench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Row 36 of tests/engine/fits.md: shown first, then accepted by its step; exit code 1 although the run is done."""
+    """Row 36 of the table: shown first, then accepted by its step; exit code 1 although the run is done."""
     bench.target.write("scratch", "yes")
     assert bench.call("toy", "run", *bench.request(), "--execute", "--yes") == 6
     text = capsys.readouterr().out
@@ -465,7 +465,7 @@ def test_a_target_that_does_not_answer_is_shown_its_rollback_from_the_journal(
 def test_altered_evidence_ends_with_five(
     bench: ToyBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Row 127 of tests/engine/fits.md: the run goes back by itself, and the exit code says that a promise was broken."""
+    """Row 127: the run goes back by itself, and the exit code says that a promise was broken."""
     from toy_move.move import ToyMove
 
     altered = Finding(rule="J02", verdict=Verdict.FAIL, reason="values.json is not what was written")
@@ -480,7 +480,7 @@ def test_altered_evidence_ends_with_five(
 def test_a_failure_on_the_way_rolls_back_and_a_second_run_does_not_turn_it_round(
     bench: ToyBench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Rows 54, 142 and 163 of tests/engine/fits.md: ``continue`` walks on with the rollback, ``run`` refuses."""
+    """Rows 54, 142 and 163: ``continue`` walks on with the rollback, ``run`` refuses."""
     from toy_move.move import ToyMove
 
     bad = Finding(rule="T07", verdict=Verdict.FAIL, reason="a member is lost")

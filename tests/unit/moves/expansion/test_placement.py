@@ -11,7 +11,7 @@ from groupshift.domain.placement import partition_of
 from groupshift.domain.verdict import Verdict
 from groupshift.errors import Rejected
 from groupshift.moves.expansion.assess import audit_placement, plan_expansion
-from groupshift.spark.expansion_report.plan import render
+from groupshift.moves.expansion.report import render
 from groupshift_testing.offset_brokers import MemoryPlacementViews
 from support.downgrade_clusters import listed
 from support.placement_clusters import Log, answering, at, leading, view

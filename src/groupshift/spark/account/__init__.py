@@ -1,1 +1,0 @@
-"""The report of a whole migration as one HTML page; needs neither Spark nor a network."""

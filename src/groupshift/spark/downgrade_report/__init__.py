@@ -1,1 +1,0 @@
-"""The report of a downgrade as one HTML page; needs neither Spark nor a network."""

@@ -1,0 +1,247 @@
+"""The report of a comparison of two snapshots of a group: what was compared, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from groupshift.domain.evidence import FileEntry
+from groupshift.domain.verdict import Verdict, counted
+from groupshift.report.page import (
+    Alarm,
+    Cell,
+    Details,
+    Facts,
+    Headline,
+    Legend,
+    Page,
+    Part,
+    Section,
+    Table,
+    Word,
+    badge,
+    code,
+    duration,
+    moment_utc,
+    section,
+    table,
+    verdict_of,
+)
+from groupshift.report.page import (
+    render as render_page,
+)
+from groupshift.report.pictures import Owners, ownership
+from groupshift.report.svg import palette
+from groupshift.spark.checks import Outcome, Ruled
+from groupshift.spark.expectations import Expected, Rows
+from groupshift.spark.transforms import Difference
+from groupshift.spark.validation import Compared
+
+FIRST = 10
+"""How many differences of each class a report shows; all of them are in ``differences.parquet``."""
+_MOMENTS = ("before", "after")
+
+
+def render(compared: Compared) -> str:
+    """The whole HTML document."""
+    outcome = compared.outcome
+    group = compared.tables["after"]["group"]
+    name = group[0]["group"] if group else "unknown"
+    when = "right before the act" if outcome.moment == "before" else "after the act"
+    what = f"Group {name}, migration {outcome.migration}"
+    lead = f"{what}: two snapshots compared {when} of stage {outcome.stage}."
+    return _page(
+        outcome,
+        lead,
+        _summary(compared),
+        rules_section(outcome.results),
+        _owners(compared),
+        _differences(compared),
+        _expectations(compared),
+        _sources(compared),
+    )
+
+
+def refused(outcome: Outcome) -> str:
+    """The document when nothing was compared because the evidence itself is not sound."""
+    lead = (
+        f"Migration {outcome.migration}: nothing was compared, because the evidence is not what was written."
+    )
+    return _page(outcome, lead, rules_section(outcome.results))
+
+
+def _page(outcome: Outcome, lead: str, *sections: Section) -> str:
+    title = f"Validation of {outcome.stage}, {outcome.moment}"
+    top = Headline(verdict=outcome.verdict)
+    return render_page(Page(title=title, top=top, lead=lead, sections=sections))
+
+
+def _summary(compared: Compared) -> Section:
+    before, after = (compared.tables[moment] for moment in _MOMENTS)
+    between = compared.manifests["after"].taken_at_ms - compared.manifests["before"].taken_at_ms
+    moved = sum(1 for row in compared.differences if row["table"] == "owners")
+    held = [result for results in compared.expectations.values() for result in results]
+    counts = compared.outcome.counts
+    return section(
+        "At a glance",
+        Facts(
+            [
+                ("rules", counted(result.finding for result in compared.outcome.results)),
+                ("expectations met", f"{sum(result.success for result in held)} of {len(held)}"),
+                ("partitions", len(after["log_ends"])),
+                ("owners changed", moved),
+                ("members", f"{len(before['members'])} → {len(after['members'])}"),
+                ("mode", f"{_mode(before)} → {_mode(after)}"),
+                ("time between", duration(between)),
+            ]
+        ),
+        Facts([(f"offsets {_words(kind)}", counts.get(kind.value, 0)) for kind in Difference]),
+    )
+
+
+def _words(kind: Difference) -> str:
+    return kind.value.replace("_", " ")
+
+
+def _mode(tables: Mapping[str, Rows]) -> str:
+    return str(tables["group"][0]["effective_mode"]) if tables["group"] else "unknown"
+
+
+def rules_section(results: Sequence[Ruled]) -> Section:
+    """All findings, those that did not pass first and once more above the table."""
+    ordered = sorted(results, key=lambda result: -result.finding.verdict.rank)
+    bad = [result.finding for result in ordered if result.finding.verdict is not Verdict.PASS]
+    listed = table(
+        ordered,
+        {
+            "rule": lambda result: result.finding.rule,
+            "verdict": lambda result: verdict_of(result.finding),
+            "what was found": lambda result: result.finding.reason,
+            "rows": lambda result: len(result.offences) or None,
+        },
+        numeric={"rows"},
+    )
+    return section(
+        "Rules", *(Alarm(lead=each.rule, text=each.reason, hint=each.hint) for each in bad), listed
+    )
+
+
+def _owners(compared: Compared) -> Section:
+    moments = {moment: _owned(tables) for moment, tables in compared.tables.items()}
+    partitions = {key for owned in moments.values() for key in owned} | {
+        (row["topic"], row["partition"]) for tables in compared.tables.values() for row in tables["log_ends"]
+    }
+    kinds = {
+        row["member_id"]: row["kind"] for tables in compared.tables.values() for row in tables["members"]
+    }
+    colours = palette(name for owned in moments.values() for names in owned.values() for name in names)
+    parts: list[Part] = []
+    for topic, group in groupby(sorted(partitions), key=lambda key: key[0]):
+        numbers = [number for _, number in group]
+        parts += [Word(topic, tag="h3"), ownership(topic, numbers, moments, colours)]
+    return section(
+        "Owners before and after",
+        "One cell a partition, coloured by owner; a framed cell changed hands, a dashed one has no owner.",
+        Legend(colours, kinds),
+        *parts,
+    )
+
+
+def _owned(tables: Mapping[str, Rows]) -> Owners:
+    owned: dict[tuple[str, int], tuple[str, ...]] = {}
+    for row in tables["owners"]:
+        key = (row["topic"], row["partition"])
+        owned[key] = (*owned.get(key, ()), row["member_id"])
+    return owned
+
+
+def _differences(compared: Compared) -> Section:
+    parts = [part for kind in Difference for part in _of_class(kind, compared.differences)]
+    return section("Differences by class", *(parts or ["The two snapshots hold the same."]))
+
+
+def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["allowed"], row["table"], row["topic"] or "", row["partition"] or 0, row["subject"]
+
+
+def _of_class(kind: Difference, differences: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    rows = sorted((row for row in differences if row["class"] == kind.value), key=_order)
+    if rows:
+        yield Word(f"{_words(kind)}: {len(rows)}", tag="h3")
+        yield table(
+            rows,
+            {
+                "table": "table",
+                "what": "subject",
+                "before": "before",
+                "after": "after",
+                "allowed": lambda row: _badge("allowed", "not allowed", good=row["allowed"]),
+            },
+            numeric={"before", "after"},
+            most=FIRST,
+            whole="; all are in differences.parquet",
+        )
+
+
+def _badge(yes: str, no: str, *, good: bool) -> Word:
+    return badge(Verdict.PASS, yes) if good else badge(Verdict.FAIL, no)
+
+
+def _expectations(compared: Compared) -> Section:
+    parts: list[Part] = []
+    for moment, results in compared.expectations.items():
+        failed = [result for result in results if not result.success]
+        line = f"Snapshot {moment}: {len(results) - len(failed)} of {len(results)} hold"
+        parts += [_expected(failed)] if failed else []
+        parts.append(Details(line, [_expected(results)]))
+    where = "Rows that an expectation names are in failing_rows.parquet."
+    return section("Great Expectations", *parts, where)
+
+
+def _expected(results: Sequence[Expected]) -> Table:
+    return table(
+        results,
+        {
+            "table": "table",
+            "expectation": "sentence",
+            "severity": "severity",
+            "result": lambda one: (
+                badge(Verdict.PASS, "holds") if one.success else badge(Verdict.FAIL, "fails")
+            ),
+            "found": "detail",
+        },
+    )
+
+
+_PROVEN = "Every file was read and its SHA-256 compared with its manifest before anything else."
+
+
+def _sources(compared: Compared) -> Section:
+    snapshots = table(
+        compared.manifests.items(),
+        {
+            "": lambda one: one[0],
+            "snapshot": lambda one: f"{one[1].stage} / {one[1].moment}",
+            "taken at": lambda one: moment_utc(one[1].taken_at_ms),
+            "SHA-256 of the manifest": lambda one: code(one[1].digest[:16]),
+        },
+    )
+    before, after = (compared.manifests[moment] for moment in _MOMENTS)
+    later = {entry.table: entry for entry in after.files}
+    files = table(
+        before.files,
+        {
+            "table": "table",
+            "rows before": "rows",
+            "rows after": lambda entry: later[entry.table].rows if entry.table in later else None,
+            "SHA-256 before": _sha,
+            "SHA-256 after": lambda entry: _sha(later.get(entry.table)),
+        },
+        numeric={"rows before", "rows after"},
+    )
+    return section("What was compared", snapshots, files, _PROVEN)
+
+
+def _sha(entry: FileEntry | None) -> Cell:
+    return code(entry.sha256[:16]) if entry else None
