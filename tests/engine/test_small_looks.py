@@ -23,7 +23,7 @@ from groupshift.engine.handlers import (
     Series,
     Soak,
 )
-from groupshift.engine.move import Answer, Question
+from groupshift.engine.move import Answer, Question, Sealing
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
@@ -158,7 +158,11 @@ def test_the_evidence_of_a_rollback_that_failed_is_sealed_although_the_run_stays
     stage = Stage(Small(DO, undo=Act(said(Outcome.FAIL))))
     stage.drive()
     run = stage.claim()
-    run.tools = replace(run.tools, seal=lambda _run, state: sealed.append(state) or {"sha256": "ab"})
+
+    def seal(_run: str, closing: dict) -> Sealing:
+        return Sealing(body={"sha256": "ab"}, write=lambda: sealed.append(RunState(closing["state"])))
+
+    run.tools = replace(run.tools, seal=seal)
     begin_roll_back(run, "start")
     assert isinstance(drive(run), Stopped)
     assert sealed == [RunState.ROLLING_BACK]

@@ -11,7 +11,7 @@ from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Json, RunState, SparkJob
 from groupshift.engine.approvers import Approvers
 from groupshift.engine.begin import begin, claim
-from groupshift.engine.move import Answer, Move, Question, Run, RunOptions, Tools
+from groupshift.engine.move import Answer, Move, Question, Run, RunOptions, Sealing, Tools
 from groupshift.engine.progress import Progress
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
@@ -78,9 +78,11 @@ class Processes:
             runs=self.runs, clock=self.clock, crash=crash or NoStepCrash(), approvers=self.approvers, **more
         )
 
-    def _seal(self, _run: str, state: RunState) -> Json:
-        self.sealed.append(state)
-        return {"sha256": "ab"}
+    def _seal(self, _run: str, closing: Json) -> Sealing:
+        def write() -> None:
+            self.sealed.append(RunState(closing["state"]))
+
+        return Sealing(body={"sha256": "ab"}, write=write)
 
     def submit(self, job: SparkJob) -> None:
         """Compare in Python what Spark would."""

@@ -56,7 +56,7 @@ CALM = ("C11", "C18")
 """A snapshot waits for a moment at which every partition is owned once and every place is filled; after an
 act also for what that act leads to. A member that restarts is no finding."""
 _PROOF_FILES = re.compile(
-    r"(rules\.json|verdict\.json|report\.html|spark\.log|(differences|failing_rows)\.parquet)|data_docs/.*"
+    r"(rules\.json|verdict\.json|report\.html|spark\.log|(differences|failing_rows)\.parquet)"
 )
 _LATE_S = 10
 """How long a snapshot waits for a ledger that is behind the commits of its group."""
