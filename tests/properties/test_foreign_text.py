@@ -295,6 +295,16 @@ def test_s12_an_address_without_a_scheme_is_no_link(text: str) -> None:
         assert ("a" in found.tags, _same("".join(found.text), text)) == (False, True)
 
 
+@pytest.mark.parametrize("text", ["evil.com", "a.b.evil.de/x", "x.рф", "orders_v1.io:9092", "app.py"])
+def test_s12_a_bare_host_is_no_link(text: str) -> None:
+    """Some renderers make a link of whatever ends like a host."""
+    from groupshift.domain.foreign_text import markdown, shown
+
+    for escape in (markdown, shown):
+        found = _rendered(escape(text))
+        assert ("a" in found.tags, _same("".join(found.text), text)) == (False, True)
+
+
 def test_s12_the_places_of_a_step_are_no_markup() -> None:
     """Member ids are what a client chose."""
     from groupshift.domain.foreign_text import markdown

@@ -17,11 +17,17 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 private and unassigned code points, line and paragraph separators."""
 _BLANK = re.compile("[\u115f\u1160\u3164\uffa0\u2800\u034f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Characters of other categories that show nothing: fillers and variation selectors."""
+_HOST = (
+    r"(?<=\w)\.(?=(?:[a-z]{2}|biz|com|edu|gov|net|org|pro|web|xxx|aero|asia|coop|info|museum|name|shop|рф)"
+    r"(?![^\W\d_]))"
+)
+"""The last dot of a host without a scheme: some renderers make a link of whatever ends like one."""
 _MARKDOWN = re.compile(
     r"[\\`*\[\]<|~$@]"  # wherever they are
     r"|(?<![^\W_])_|_(?![^\W_])"  # but not within a word
     r"|&(?=#?\w+;)"  # an entity of HTML
     r"|:(?=//|[\w+-]+:)|(?<=www)\.|(?<![:/])/(?=/)"  # a link, an emoji
+    rf"|{_HOST}"
     r"|^[#>+=-]",  # what a block begins with
     re.IGNORECASE,
 )
@@ -120,8 +126,8 @@ def _units(character: str) -> str:
 
 
 _HARMLESS = re.compile(r"[^\W_](?:[^\W_]|[ ,;'()=/%→+.-]|:(?=[ \d]|$)|(?<=[^\W_])_(?=[^\W_]))*")
-_LINK = re.compile(r"www\.|:/|//|\d+[.)](?: |$)")
-"""What Markdown of GitHub makes a link of without any mark, and the number that begins a list."""
+_LINK = re.compile(rf"www\.|:/|//|\d+[.)](?: |$)|{_HOST}", re.IGNORECASE)
+"""What renderers make a link of without any mark, and the number that begins a list."""
 
 
 def shown(text: str) -> str:
