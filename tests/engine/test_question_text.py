@@ -145,6 +145,6 @@ def test_a_gate_of_the_toy_shows_what_is_ahead_and_what_was_judged(world: World)
         return replace(answer, choice=Choice.APPROVE) if len(questions) == 1 and answer else answer
 
     world.drive(run, decide=later)
-    assert [each.rule for each in questions[1].judged] == ["T05", "T04"]
+    assert sorted(each.rule for each in questions[1].judged) == ["T04", "T05"]
     assert "2 of 2 checks passed" in question_text(questions[1])
     assert questions[1].state is RunState.RUNNING

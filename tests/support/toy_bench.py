@@ -25,11 +25,13 @@ from groupshift_testing.clock import ManualClock
 ENGINE = Path(__file__).resolve().parents[1] / "engine"
 PATHS = (str(ENGINE), str(ENGINE / "installed"))
 PROCESS = """
+import signal
 import sys
 from groupshift.cli import run_place
 from groupshift.cli.main import main
 from toy_move.target import spark
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # '&' of a shell has it ignored
 run_place.Session.submit = lambda _session, job: spark(job)
 sys.exit(main())
 """

@@ -433,7 +433,7 @@ def _mutated(random_: random.Random, text: bytes) -> bytes:
 def _readers(folder: Path) -> dict[str, tuple[bytes, Callable[[bytes], object]]]:
     """Name, a text that is right, and what reads one."""
     files = (StoredFile(path="canary/after/offsets.parquet", bytes=7, sha256="0" * 64),)
-    pack = Pack(migration="m", group="g", plan_hash="h", phase="moved", sealed_at_ms=5, files=files)
+    pack = Pack(run="m", target="g", plan_hash="h", state="moved", sealed_at_ms=5, files=files)
     store = ParquetEvidence(folder / "e")
     store.write(("m", "canary", Moment.AFTER), 5, {})
     manifest = folder / "e" / "m" / "canary" / "after" / "manifest.json"
