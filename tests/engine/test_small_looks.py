@@ -20,6 +20,7 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import (
     Approve,
+    Judge,
     Series,
     Soak,
 )
@@ -184,3 +185,20 @@ def test_what_a_rollback_finds_can_be_accepted_where_the_plan_says_so() -> None:
     ended = stage.drive(accept="back 01 p/do")
     assert isinstance(ended, Ended)
     assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
+
+def test_evidence_that_could_not_be_measured_decides_nothing() -> None:
+    """Its judge does not measure anew for ever: members must not stay stopped for a proof."""
+    judges = Step(
+        phase="p", kind="judge", args={"again": "p/do"}, on_difference=OnDifference.EVIDENCE, patience_s=5
+    )
+    missing = Finding(rule="J01", verdict=Verdict.ERROR, reason="it left no answer")
+    asked: list[int] = []
+
+    def rules(run, step):
+        asked.append(run.now())
+        assert len(asked) < 20, "it measures anew for ever"
+        return (missing,)
+
+    stage = Stage(Small(DO, judges, judge=Judge(rules)))
+    assert isinstance(stage.drive(), Ended)
+    assert (stage.state, stage.done) == (RunState.MOVED, ["do"])

@@ -61,7 +61,7 @@ def look(run: Run[P], step: Step, record: StepRecord) -> Progress:
 def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
     """What the plan makes of a difference: evidence only, or what somebody may accept."""
     if step.on_difference is OnDifference.EVIDENCE and checked.outcome not in {Outcome.WAIT, Outcome.PERSON}:
-        return replace(checked, outcome=Outcome.PASS)
+        return replace(checked, outcome=Outcome.PASS, redo_from="")
     if checked.outcome is not Outcome.FAIL or checked.only_rollback_helps:
         return checked
     if step.on_difference is OnDifference.STOP:
