@@ -272,6 +272,21 @@ def test_a_finalise_that_is_declined_keeps_the_rollback() -> None:
                 begin_roll_back(stage.claim(), "start")
 
 
+def test_a_snapshot_that_was_left_out_is_no_evidence_for_what_comes_later() -> None:
+    """What a declined gate covers left no folder."""
+    end = Step(phase="end", kind="approve", subject="end", optional=True)
+    keeps = Step(phase="end", kind="snapshot", subject="s", gate="end/approve end")
+    more = Step(phase="more", kind="approve", subject="more", optional=True)
+    last = Step(phase="more", kind="last", undo=IRREVERSIBLE, optional=True, gate="more/approve more")
+    taken = TakeSnapshot(lambda *_: {"folder": "f", "manifest_sha256": "0"}, lambda *_: "0")
+    plan = Step(phase="ask", kind="approve", subject="plan")
+    stage = Stage(Small(plan, DO, end, keeps, more, last, snapshot=taken, last=Act()))
+    answers = {"plan": Choice.APPROVE, "end": Choice.REJECT, "more": Choice.APPROVE}
+    ended = stage.drive(decide=lambda each: chooses(answers[each.gate.rsplit(" ", 1)[1]])(each))
+    assert isinstance(ended, Ended)
+    assert stage.state is RunState.FINALISED
+
+
 @pytest.mark.parametrize("standing", list(Standing))
 def test_a_cut_off_act_goes_on_by_how_it_stands(standing: Standing) -> None:
     """Made asks nothing and acts all the same; as met asks again and keeps its intent; other intends anew."""

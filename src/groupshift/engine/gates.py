@@ -43,7 +43,7 @@ def current(run: Run[P]) -> Aspects:
     evidence: dict[str, str] = {}
     for step in (*run.there.steps, *(run.plan.steps if run.going_back else ())):
         record = records.get(step.key)
-        if record is not None and record.state is StepState.DONE:
+        if record is not None and record.state is StepState.DONE and not record.left_out:
             evidence.update(handler_of(run.move, step).evidence(run, step, record))
     plan = {"hash": run.plan.hash}
     aspects: Aspects = {}
