@@ -25,6 +25,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import claim
+from groupshift.engine.finalise import begin_finalise
 from groupshift.engine.gates import answer_of, differences
 from groupshift.engine.handlers import (
     Compare,
@@ -270,6 +271,35 @@ def test_a_finalise_that_is_declined_keeps_the_rollback() -> None:
         else:
             with pytest.raises(Rejected, match="finalised"):
                 begin_roll_back(stage.claim(), "start")
+
+
+def test_finalise_makes_all_that_a_gate_covers_and_asks_that_gate_again() -> None:
+    """Also what is left out only because its gate was, and where the yes of then is an old one."""
+    gate = Step(phase="end", kind="approve", subject="end", optional=True)
+    kept = Step(phase="end", kind="keep", gate="end/approve end")
+    last = Step(phase="end", kind="last", undo=IRREVERSIBLE, optional=True, gate="end/approve end")
+    plan = Step(phase="ask", kind="approve", subject="plan")
+    for first in (Choice.REJECT, Choice.APPROVE):
+
+        def then(question: Any, first: Choice = first) -> Answer:
+            return chooses(first if "end" in question.gate else Choice.APPROVE)(question)
+
+        moods = [said(Outcome.FAIL, "a member came back")] if first is Choice.APPROVE else []
+        refuses = Act(allowed=lambda moods=moods: moods[0] if moods else PASSED)
+        stage = Stage(Small(plan, DO, gate, kept, last, keep=Act(), last=refuses))
+        assert isinstance(stage.drive(decide=then), Ended)
+        assert (stage.state, stage.done.count("last")) == (RunState.MOVED, 0)
+        moods.clear()
+        assert begin_finalise(stage.claim())
+        asked: list[str] = []
+
+        def decide(question: Any, asked: list[str] = asked) -> Answer:
+            asked.append(question.gate)
+            return chooses(Choice.APPROVE)(question)
+
+        assert isinstance(stage.drive(decide=decide), Ended)
+        assert (stage.state, asked) == (RunState.FINALISED, ["03 end/approve end"])
+        assert (stage.done.count("keep"), stage.done.count("last")) == (1, 1)
 
 
 def test_a_snapshot_that_was_left_out_is_no_evidence_for_what_comes_later() -> None:

@@ -15,13 +15,10 @@ P = TypeVar("P")
 
 
 def left_out(run: Run[P]) -> tuple[Step, ...]:
-    """Return the optional steps of the way there that were left out, in their order."""
+    """Return the steps of the way there that were left out, in their order: the optional ones, and what a
+    gate covers that was declined."""
     records = run.records
-    return tuple(
-        each
-        for each in run.there.steps
-        if each.optional and each.key in records and records[each.key].left_out
-    )
+    return tuple(each for each in run.there.steps if each.key in records and records[each.key].left_out)
 
 
 def require_finalisable(run: Run[P]) -> tuple[Step, ...]:
@@ -63,13 +60,16 @@ def begin_finalise(run: Run[P]) -> bool:
     if not steps:
         return False
     records, now = run.records, run.now()
+    gates = (run.there.gate_of(each) for each in steps if each.kind != APPROVE)
+    asking = {each.key for each in gates if each is not None}
+    again = [each for each in run.there.steps if each in steps or each.key in asking]
     reopened = [
         replace(records[each.key], state=StepState.REOPENED, token=run.token, at_ms=now, result={})
-        for each in steps
+        for each in again
     ]
-    gates = [each for each in steps if each.kind == APPROVE]
-    voided = [NewEvent(kind=EventKind.VOIDED, step=each.key, body={"changes": []}) for each in gates]
-    body = {"to": steps[0].key, "why": "finalise", "steps": [each.key for each in steps]}
-    redo = NewEvent(kind=EventKind.REDO, step=steps[0].key, body=body)
+    voids = [each for each in again if each.kind == APPROVE]
+    voided = [NewEvent(kind=EventKind.VOIDED, step=each.key, body={"changes": []}) for each in voids]
+    body = {"to": again[0].key, "why": "finalise", "steps": [each.key for each in again]}
+    redo = NewEvent(kind=EventKind.REDO, step=again[0].key, body=body)
     run.write(redo, *voided, steps=reopened, state=RunState.RUNNING)
     return True
