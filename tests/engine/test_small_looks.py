@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from small_world import DO, UNDO, Act, Small, Stage, chooses, said
 
 from groupshift.domain.reactions import Choice
@@ -97,6 +98,22 @@ def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
     assert [each.name for each in run.plan.steps] == ["late/undo late"]
 
 
+def test_a_claim_that_cannot_raise_its_fence_is_given_back() -> None:
+    """The next process needs not take over what nobody has."""
+
+    class Unfenced(Small):
+        def fence(self, run, when):
+            raise Transient("no quorum")
+
+    stage = Stage(Unfenced(DO))
+    with pytest.raises(Transient, match="no quorum"):
+        stage.claim()
+    held = stage.runs.held(stage.run)
+    assert held is not None
+    assert held.stopped
+    assert stage.runs.events(stage.run)[-1].body["detail"] == "no quorum"
+
+
 def test_a_job_that_failed_left_no_answer() -> None:
     """It is submitted once more, and then somebody decides."""
     jobs: list[str] = []
@@ -185,6 +202,7 @@ def test_what_a_rollback_finds_can_be_accepted_where_the_plan_says_so() -> None:
     ended = stage.drive(accept="back 01 p/do")
     assert isinstance(ended, Ended)
     assert (ended.closing.state, ended.closing.verdict) == (RunState.ROLLED_BACK, Verdict.FAIL)
+
 
 def test_evidence_that_could_not_be_measured_decides_nothing() -> None:
     """Its judge does not measure anew for ever: members must not stay stopped for a proof."""

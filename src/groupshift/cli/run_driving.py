@@ -26,7 +26,7 @@ from groupshift.engine.closing import Closing
 from groupshift.engine.move import Answer, Move, Question, Run, RunOptions
 from groupshift.engine.progress import Ended, Progress, Stopped
 from groupshift.engine.question_text import BUTTONS, default_of, question_text, utc
-from groupshift.engine.run import drive, leave
+from groupshift.engine.run import drive, give_up, leave
 from groupshift.errors import Broken, Fenced, GroupshiftError
 from groupshift.ports.runs import EventKind, RunRecord
 
@@ -177,8 +177,9 @@ def go_on(at: Session, move: Move[Any], ports: Any, record: RunRecord, terms: Te
     except KeyboardInterrupt:
         teller.stop()
         return _interrupted(run, console)
-    except GroupshiftError:
+    except GroupshiftError as why:
         teller.stop()
+        give_up(run, str(why))
         next_command(console, f"groupshift status {run.name}")
         raise
     teller.stop()

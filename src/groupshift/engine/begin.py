@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from groupshift.domain.run import APPROVE, Findings, Plan, RunState, Target, canonical
 from groupshift.engine.move import Move, Run, RunOptions, Tools, changes, request_data
-from groupshift.errors import Conflict, Fenced, Rejected, Transient
+from groupshift.engine.run import give_up
+from groupshift.errors import Conflict, Fenced, GroupshiftError, Rejected, Transient
 from groupshift.ports.runs import RunRecord, Runs
 
 P = TypeVar("P")
@@ -139,15 +140,24 @@ def claim(
     _require_target(move, ports, run, options)
     token = tools.runs.claim(run.run, options.holder, tools.clock.now_ms(), anew=anew, take_over=take_over)
     claimed = Run(move, tools, ports, options, (run.run, token))
+    try:
+        _begin_as(claimed, run.state)
+    except GroupshiftError as why:
+        give_up(claimed, str(why))
+        raise
+    return claimed
+
+
+def _begin_as(claimed: Run[P], then: RunState) -> None:
+    """Raise the fences of a run that is as it was when it was read."""
     now = claimed.refresh().state
-    if now is not run.state:
+    if now is not then:
         raise Conflict(
-            f"run {run.run} was {run.state} and is {now} by another process since; nothing was changed here; "
-            f"look at it with: groupshift status {run.run}"
+            f"run {claimed.name} was {then} and is {now} by another process since; nothing was changed here; "
+            f"look at it with: groupshift status {claimed.name}"
         )
     if now in {RunState.APPROVED, RunState.RUNNING, RunState.ROLLING_BACK}:
-        move.fence(claimed, "claimed")
-    return claimed
+        claimed.move.fence(claimed, "claimed")
 
 
 def _require_target(move: Move[P], ports: P, run: RunRecord, options: RunOptions) -> None:

@@ -110,6 +110,15 @@ def leave(run: Run[P], why: str) -> None:
     run.write(NewEvent(kind=EventKind.STOPPED, step=steps[-1] if steps else "", body=body))
 
 
+def give_up(run: Run[P], why: str) -> None:
+    """Leave a run whose process ends by an error, unless it said so already or has lost the run. Never
+    raises."""
+    with suppress(GroupshiftError):
+        held = run.tools.runs.held(run.name)
+        if held is not None and not held.stopped:
+            leave(run, why)
+
+
 def advance(run: Run[P]) -> Progress:
     """Make one act or one look. Never sleeps.
 

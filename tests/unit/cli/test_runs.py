@@ -280,6 +280,24 @@ def test_u02_a_run_that_somebody_has_is_not_taken_over_unasked(
     assert held.holder.startswith("cli-run-")
 
 
+def test_u02_a_process_that_was_refused_holds_the_run_no_longer(
+    bench: ToyBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ended by itself: the next one goes on without taking it over, and status says why it stopped."""
+    bench.plugs = False
+    asked = ["toy", "run", *bench.request(), "--execute", "--yes", "--patience", "5"]
+    assert bench.call(*asked) == 6
+    run = bench.run
+    assert bench.records()[0].state is RunState.RUNNING
+    assert bench.call("roll-back", run, "--to", "nowhere", "--execute") == 2
+    capsys.readouterr()
+    assert bench.call("status", run, "--json") == 0
+    found = document(capsys.readouterr().out)
+    assert (found["driven"], found["stopped"]) == (False, True)
+    assert "does not go back to 'nowhere'" in found["waits_for"]
+    assert bench.call("continue", run, "--execute", "--yes", "--patience", "5") == 6
+
+
 def test_u05_a_list_has_open_runs_first_and_no_previews(
     bench: ToyBench, capsys: pytest.CaptureFixture[str]
 ) -> None:
