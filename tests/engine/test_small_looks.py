@@ -29,7 +29,7 @@ from groupshift.engine.move import Answer, Question, Sealing
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
 from groupshift.engine.run import drive
-from groupshift.errors import Transient
+from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import EventKind
 
 
@@ -96,6 +96,24 @@ def test_a_rollback_is_planned_of_what_is_met_behind_the_fence() -> None:
     run = stage.claim()
     assert begin_roll_back(run, "start")
     assert [each.name for each in run.plan.steps] == ["late/undo late"]
+
+
+def test_what_closes_a_rollback_while_its_fence_is_raised_closes_it() -> None:
+    """A former process may still have made what cannot be undone."""
+
+    class Closes(Small):
+        def fence(self, run, when):
+            run.ports += ["late"] if when == "rolling_back" else []
+
+        def may_roll_back(self, run, facts):
+            verdict = Verdict.FAIL if "late" in facts else Verdict.PASS
+            return Finding(rule="X01", verdict=verdict, reason="it was finalised")
+
+    stage = Stage(Closes(DO))
+    stage.drive()
+    with pytest.raises(Rejected, match="cannot be rolled back: X01: it was finalised"):
+        begin_roll_back(stage.claim(), "start")
+    assert stage.state is RunState.MOVED
 
 
 def test_a_claim_that_cannot_raise_its_fence_is_given_back() -> None:

@@ -59,6 +59,7 @@ def begin_roll_back(run: Run[P], to: str, because: str = "") -> bool:
         return run.record.state is RunState.ROLLING_BACK
     run.move.fence(run, "rolling_back")
     facts = run.move.look_back(run.ports, run.request)
+    _require_open(run, facts)
     plan = run.move.roll_back_plan(run, begun_of(run), facts, to)
     body = {"number": len(run.rollbacks()) + 1, "to": to, "because": because, "plan": _data(plan)}
     run.write(NewEvent(kind=EventKind.ROLLBACK_BEGUN, body=body), state=RunState.ROLLING_BACK)
