@@ -182,6 +182,7 @@ def test_a_soak_forgives_what_heals_and_nothing_else() -> None:
         ((said(Outcome.FAIL, heals=True), PASSED), 0),
         ((PASSED, said(Outcome.FAIL), PASSED), 1),
         ((said(Outcome.FAIL, heals=True),), 1),
+        ((said(Outcome.FAIL, heals=True), PASSED, said(Outcome.FAIL, heals=True), PASSED), 0),
     ):
         stage = soaks(*looks)
         assert isinstance(stage.drive(), Ended)

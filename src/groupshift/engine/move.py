@@ -302,10 +302,14 @@ class Run(Generic[P]):
 
     def patient(self, step: Step, what: str, patience_s: int = 0) -> bool:
         """Whether this claim still waits for a step; its patience runs from the first time that it had to.
-        ``patience_s`` 0 means the process's own or the step's."""
+        What is ``healed`` by a noted look may fail and heal once more. ``patience_s`` 0 means the process's
+        own or the step's."""
         since: int | None = None
+        anew = {EventKind.INTENDED, EventKind.STOPPED, EventKind.CHECKED, EventKind.VOIDED}
+        if what == "healed":
+            anew.add(EventKind.NOTED)
         for event in self.events(step.key):
-            if event.kind in {EventKind.INTENDED, EventKind.STOPPED, EventKind.CHECKED, EventKind.VOIDED}:
+            if event.kind in anew:
                 since = None
             elif event.kind is EventKind.WAITS and event.token == self.token and event.body["for"] == what:
                 since = event.at_ms if since is None else since
