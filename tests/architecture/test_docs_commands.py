@@ -67,3 +67,11 @@ def test_a_wrong_verb_and_a_wrong_option_are_named() -> None:
     assert _wrong("groupshift status --frob") == "no option --frob"
     assert _wrong("groupshift downgrade assess --to 3.9.2 --from 4.3.1") == ""
     assert sum(len(_commands(page)) for page in PAGES) > 100
+
+
+def test_a_message_that_says_how_to_accept_can_be_pasted() -> None:
+    """Without --execute a run is only shown, and nothing is accepted."""
+    engine = [*(ROOT / "src/groupshift/engine").rglob("*.py"), *(ROOT / "src/groupshift/moves").rglob("*.py")]
+    lines = [line for file in engine for line in file.read_text().splitlines() if "--accept '" in line]
+    assert len(lines) > 4
+    assert [line for line in lines if "--execute" not in line] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -180,8 +181,10 @@ def continue_(  # noqa: PLR0913 - the options of a verb
                 f"run {run} was only planned and never acts; begin one with: {_begins(record, move)}"
             )
         if not execute or not record.state.is_open:
-            taking = f"groupshift continue {run} --take-over --execute"
-            return _shown(status, as_json=as_json, following=taking if take_over and status.driven else "")
+            how = f" --accept {shlex.quote(accept)}" if accept else ""
+            how += " --take-over" if take_over and status.driven else ""
+            asked = f"groupshift continue {run}{how} --execute" if how and record.state.is_open else ""
+            return _shown(status, as_json=as_json, following=asked)
         request = move.request_from(json.loads(record.request))
         terms = Terms(yes=yes, take_over=take_over, accept=accept, patience_s=patience)
         with at.ports(move, request) as ports:

@@ -231,6 +231,9 @@ def test_a_difference_that_was_only_accepted_is_red(
     assert bench.call("status", run, "--json") == 0
     found = document(capsys.readouterr().out)
     assert (found["waits_at"], found["driven"]) == ("14 go/clean", False)
+    assert bench.call("continue", run, "--accept", "14 go/clean") == 0
+    following = next_of(capsys.readouterr().out)
+    assert following.startswith(f"groupshift continue {run} --accept '14 go/clean' --execute")
     assert bench.call("continue", run, "--accept", "14 go/clean", "--execute", "--yes") == 1
     assert "a difference was only accepted" in words(capsys.readouterr().out)
 

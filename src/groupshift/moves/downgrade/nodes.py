@@ -58,7 +58,7 @@ class AwaitSnapshot(Handler[DowngradePorts]):
             return Checked(outcome=Outcome.WAIT, detail=f"waiting for {said}; there are {offsets}")
         detail = (
             f"look for __cluster_metadata-0/<offset>-<epoch>.checkpoint of {said}, then say so with: "
-            f"groupshift continue {run.name} --accept '{step.key}'"
+            f"groupshift continue {run.name} --accept '{step.key}' --execute"
         )
         return Checked(outcome=Outcome.PERSON, detail=detail)
 
@@ -196,7 +196,7 @@ class ReplaceNode(Handler[DowngradePorts]):
         if not lacks and mute and not run.accepted(step):
             lacks = (
                 f"only its own log tells whether it runs {wanted.release}: look there, then say so with: "
-                f"groupshift continue {run.name} --accept '{step.key}'"
+                f"groupshift continue {run.name} --accept '{step.key}' --execute"
             )
         if lacks:
             return Checked(outcome=Outcome.PERSON, detail=f"{asked_for or step.does} ({lacks})")

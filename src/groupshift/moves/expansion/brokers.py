@@ -219,7 +219,7 @@ class Restart(Handler[ExpansionPorts]):
             elif len(counts) > 1 and not run.accepted(step):
                 said = (
                     f"what broker {node} answers fits several counts: say that it was started again with: "
-                    f"groupshift continue {run.name} --accept '{step.key}'"
+                    f"groupshift continue {run.name} --accept '{step.key}' --execute"
                 )
                 return Checked(outcome=Outcome.PERSON, detail=f"{asked_for} ({said})" if asked_for else said)
         if not lacks:
@@ -308,7 +308,7 @@ class Place(Handler[ExpansionPorts]):
             run.accepted(step, [reason])
             detail = (
                 f"{reason}; more groups move then, snapshot {SNAPSHOT} has them; no client may start; to go "
-                f"on to {found}: groupshift continue {run.name} --accept '{step.key}'"
+                f"on to {found}: groupshift continue {run.name} --accept '{step.key}' --execute"
             )
             return Checked(outcome=Outcome.PERSON, detail=detail)
         return self._placed(run, record)
