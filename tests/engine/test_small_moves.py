@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from groupshift.domain.run import (
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.begin import claim
 from groupshift.engine.finalise import begin_finalise
-from groupshift.engine.gates import answer_of, differences
+from groupshift.engine.gates import answer, answer_of, differences
 from groupshift.engine.handlers import (
     Compare,
     Excuses,
@@ -35,9 +36,9 @@ from groupshift.engine.handlers import (
     TakeSnapshot,
 )
 from groupshift.engine.move import Answer, RunOptions, Standing
-from groupshift.engine.progress import Ended, Stopped
+from groupshift.engine.progress import Asks, Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
-from groupshift.engine.run import drive
+from groupshift.engine.run import advance, drive
 from groupshift.errors import Broken, Conflict, Fenced, Rejected
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.runs import EventKind
@@ -271,6 +272,20 @@ def test_a_finalise_that_is_declined_keeps_the_rollback() -> None:
         else:
             with pytest.raises(Rejected, match="finalised"):
                 begin_roll_back(stage.claim(), "start")
+
+
+def test_a_yes_counts_for_as_long_as_the_settings_say() -> None:
+    """Not for as long as most places have it."""
+    stage = Stage(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
+    run = stage.claim()
+    run.tools = replace(run.tools, gate_expiry_s=60)
+    advance(run)
+    asks = advance(run)
+    assert isinstance(asks, Asks)
+    stage.clock.sleep(70)
+    late = chooses(Choice.APPROVE)(asks.question)
+    with pytest.raises(Conflict, match="longer than 60 s"):
+        answer(run, asks.step.key, late)
 
 
 def test_finalise_makes_all_that_a_gate_covers_and_asks_that_gate_again() -> None:

@@ -168,7 +168,7 @@ def test_answers_that_cannot_be_used_are_refused(world: World) -> None:
         give(fingerprint="0" * 64)
     with pytest.raises(Conflict, match="has no gate"):
         answer(claimed, "99 x", Answer(choice=Choice.APPROVE, who="bob", fingerprint=shown))
-    world.clock.sleep(world.move.gate_expiry_s + 10)
+    world.clock.sleep(claimed.tools.gate_expiry_s + 10)
     with pytest.raises(Conflict, match="longer than"):
         give()
     give(Choice.REJECT, who="carol")

@@ -253,6 +253,7 @@ def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
         clock=SystemClock(),
         crash=step_crash_points(os.environ),
         approvers=Approvers(names=approval.approvers, four_eyes=approval.four_eyes),
+        gate_expiry_s=settings.thresholds.gate_expiry_s,
     )
 
 

@@ -199,10 +199,10 @@ def _require_fresh(run: Run[P], step: Step, named: list[Event]) -> None:
             f"approval void: gate {step.key} of run {run.name} never showed that fingerprint; open it again"
         )
     age_s = (run.now() - named[-1].at_ms) // 1000
-    if age_s > run.move.gate_expiry_s:
+    if age_s > run.tools.gate_expiry_s:
         raise Conflict(
             f"approval void: gate {step.key} of run {run.name} was shown {age_s} s ago, longer than "
-            f"{run.move.gate_expiry_s} s; open the gate again"
+            f"{run.tools.gate_expiry_s} s; open the gate again"
         )
     if named[-1].body["review"]:
         return

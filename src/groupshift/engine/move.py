@@ -152,7 +152,7 @@ class Sealing:
 class Tools:
     """What the engine itself needs. ``seal`` prepares the sealing of a run that ends: its name, and what is
     journaled of its end (None: there is no evidence). ``may_seal`` raises before a run begins that could not
-    be sealed."""
+    be sealed. What a gate showed longer ago than ``gate_expiry_s`` is no longer approved."""
 
     runs: Runs
     clock: Clock
@@ -160,6 +160,7 @@ class Tools:
     approvers: Approvers = field(default_factory=Approvers)
     seal: Callable[[str, Json], Sealing] | None = None
     may_seal: Callable[[], None] = _may_seal
+    gate_expiry_s: int = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -444,7 +445,6 @@ class Move(Protocol[P]):
     void_ends: bool = False
     """A void approval of a plan that changed nothing ends the run; else it is asked again."""
     patience_s: int = 1800
-    gate_expiry_s: int = 86_400
     heals: frozenset[str] = frozenset()
     """Rules of `assess` whose failure time may heal."""
 

@@ -124,12 +124,14 @@ def test_every_port_that_is_opened_is_one_of_ours() -> None:
 
 def test_tools_know_the_journal_and_who_may_approve(tmp_path: Path) -> None:
     """From the settings."""
-    settings = place(tmp_path, approval={"approvers": ["bob"], "four_eyes": True})
+    approval = {"approvers": ["bob"], "four_eyes": True}
+    settings = place(tmp_path, approval=approval, thresholds={"gate_expiry_s": 60})
     with journal(settings) as runs:
         tools = tools_of(runs, settings)
         assert tools.runs is runs
         assert runs.recent(1) == ()
         assert (tools.approvers.names, tools.approvers.four_eyes) == (("bob",), True)
+        assert tools.gate_expiry_s == settings.thresholds.gate_expiry_s == 60
 
 
 def test_a_job_of_ours_is_a_file(tmp_path: Path) -> None:
