@@ -16,6 +16,7 @@ from groupshift.domain.run import (
     RunState,
     SparkJob,
     Step,
+    StepState,
     make_rollback,
 )
 from groupshift.domain.verdict import Finding, Verdict
@@ -28,7 +29,8 @@ from groupshift.engine.handlers import (
 from groupshift.engine.move import Answer, Question, Sealing
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back
-from groupshift.engine.run import drive
+from groupshift.engine.run import advance, drive
+from groupshift.engine.status import status_of
 from groupshift.errors import Rejected, Transient
 from groupshift.ports.runs import EventKind
 
@@ -239,3 +241,20 @@ def test_evidence_that_could_not_be_measured_decides_nothing() -> None:
     stage = Stage(Small(DO, judges, judge=Judge(rules)))
     assert isinstance(stage.drive(), Ended)
     assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
+
+
+def test_a_question_is_open_until_it_is_answered_or_the_run_went_on_without_it() -> None:
+    """A later look may pass, and a rollback asks nothing of the way there."""
+    doubt = said(Outcome.INCONCLUSIVE)
+    for later in ("passes", "rolls back"):
+        stage = Stage(Small(DO, Step(phase="p", kind="look"), look=Act(doubt, doubt, PASSED)))
+        stage.drive()
+        assert status_of(stage.runs, stage.run).question == "02 p/look"
+        run = stage.claim()
+        if later == "rolls back":
+            assert begin_roll_back(run, "start")
+        else:
+            while stage.runs.steps(stage.run)["02 p/look"].state is not StepState.DONE:
+                advance(run)
+        assert stage.state.is_open
+        assert status_of(stage.runs, stage.run).question == "", later

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from groupshift.domain.run import OPEN, Findings, Plan, Step, findings_from, plan_from
+from groupshift.domain.run import OPEN, Findings, Outcome, Plan, Step, findings_from, plan_from
 from groupshift.engine.move import Run, Section
 from groupshift.ports.runs import Claim, Event, EventKind, RunRecord, Runs
 
@@ -151,14 +151,20 @@ def _holding(held: Claim | None) -> dict[str, Any]:
 
 
 def _question(events: Iterable[Event]) -> str:
-    """The gate that was shown last, unless it was answered or its step went on."""
+    """The gate that was shown last, unless it was answered, its step went on, or the run turned round."""
     found = ""
     for event in events:
         if event.kind is EventKind.GATE_SHOWN:
             found = event.step
-        elif event.step == found and event.kind in {EventKind.GATE_ANSWERED, EventKind.VOIDED}:
+        elif event.kind is EventKind.ROLLBACK_BEGUN or (event.step == found and _ends_question(event)):
             found = ""
     return found
+
+
+def _ends_question(event: Event) -> bool:
+    looked = event.kind in {EventKind.CHECKED, EventKind.JUDGED}
+    ends = event.kind in {EventKind.GATE_ANSWERED, EventKind.VOIDED, EventKind.KEPT, EventKind.REDO}
+    return ends or (looked and event.body["outcome"] == Outcome.PASS)
 
 
 def _decisions(events: Iterable[Event]) -> Iterable[tuple[str, str, str]]:
