@@ -17,6 +17,7 @@ from groupshift.domain.run import (
     SparkJob,
     Step,
     StepState,
+    WhenLate,
     make_rollback,
 )
 from groupshift.domain.verdict import Finding, Verdict
@@ -258,3 +259,12 @@ def test_a_question_is_open_until_it_is_answered_or_the_run_went_on_without_it()
                 advance(run)
         assert stage.state.is_open
         assert status_of(stage.runs, stage.run).question == "", later
+
+
+def test_what_was_never_made_is_no_step_that_was_late() -> None:
+    """A person did not let it act: the run waits, whatever the plan says of a step that settles late."""
+    step = replace(DO, when_late=WhenLate.JUDGE)
+    stage = Stage(Small(step, do=Act(allowed=lambda: said(Outcome.PERSON, "stop the clients"))))
+    stopped = stage.drive(waits_for_people=True)
+    assert isinstance(stopped, Stopped)
+    assert (stopped.waits, stage.done, stage.state) == (True, [], RunState.APPROVED)

@@ -90,8 +90,10 @@ def react(run: Run[P], step: Step, record: StepRecord | None, checked: Checked) 
     response = _response(run, step, checked)
     made: Progress
     match response.reaction:
-        case Reaction.NEXT:
+        case Reaction.NEXT if record is not None:
             made = _pass(run, step, record, checked)
+        case Reaction.NEXT:  # it was never made: that it is late settles nothing
+            made = stop(run, step, checked, Response(reaction=Reaction.PARK))
         case Reaction.POLL:
             made = _poll(run, step, record, checked)
         case Reaction.RETRY:
@@ -138,9 +140,8 @@ def _errors(run: Run[P], step: Step) -> int:
     return found
 
 
-def _pass(run: Run[P], step: Step, record: StepRecord | None, checked: Checked, *events: NewEvent) -> Moved:
-    known = record or run.put(step, StepState.DONE, {}, {})
-    done = run.put(step, StepState.DONE, known.intent, {**known.result, **checked.result})
+def _pass(run: Run[P], step: Step, record: StepRecord, checked: Checked, *events: NewEvent) -> Moved:
+    done = run.put(step, StepState.DONE, record.intent, {**record.result, **checked.result})
     body = checked_data(checked)
     if step.kind == JUDGE and run.plan.gate_of(step) is not None:
         body["parts"] = {name: dict(items) for name, items in current(run).items()}
@@ -180,7 +181,7 @@ def _review(
     given = answer_of(run, step.key)
     if given is not None and given.body["fingerprint"] == fingerprint:
         choice, who = Choice(given.body["choice"]), str(given.body["who"])
-        if choice is Choice.GO_ON:
+        if choice is Choice.GO_ON and record is not None:
             body = {"who": who, "sha256": fingerprint, "verdict": Verdict.INCONCLUSIVE.value}
             accepted = NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body)
             return _pass(run, step, record, checked, accepted)
