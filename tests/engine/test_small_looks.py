@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from small_world import DO, UNDO, Act, Small, Stage, chooses, said
+from toy_world import Killed
 
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import (
@@ -268,3 +269,21 @@ def test_what_was_never_made_is_no_step_that_was_late() -> None:
     stopped = stage.drive(waits_for_people=True)
     assert isinstance(stopped, Stopped)
     assert (stopped.waits, stage.done, stage.state) == (True, [], RunState.APPROVED)
+
+
+def test_who_is_killed_while_it_seals_a_failed_rollback_has_shown_nothing() -> None:
+    """So nothing can be accepted by the next process."""
+    undo = replace(UNDO, on_difference=OnDifference.ACCEPTABLE)
+    stage = Stage(Small(replace(DO, undo=undo), undo=Act(said(Outcome.FAIL))))
+    stage.drive()
+    run = stage.claim()
+    begin_roll_back(run, "start")
+
+    def dies() -> None:
+        raise Killed
+
+    run.tools = replace(run.tools, seal=lambda _run, _closing: Sealing(body={"sha256": "ab"}, write=dies))
+    with pytest.raises(Killed):
+        drive(run)
+    assert isinstance(stage.drive(accept="back 01 p/do"), Stopped)
+    assert isinstance(stage.drive(accept="back 01 p/do"), Ended)

@@ -73,12 +73,13 @@ def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopp
     if record is not None and record.state is StepState.ACTED:
         again = (run.put(step, StepState.INTENDED, record.intent, {**record.result, **checked.result}),)
     events = [looked_event(step, checked)]
+    shown: list[NewEvent] = []
     if step.key in run.asked:
-        body = {"sha256": run.asked.pop(step.key)}
-        events.append(NewEvent(kind=EventKind.SHOWN, step=step.key, body=body))
+        shown.append(NewEvent(kind=EventKind.SHOWN, step=step.key, body={"sha256": run.asked.pop(step.key)}))
     waits = response.reaction is Reaction.PARK
     if response.ends is not None:
-        closing = end(run, response.ends, "; ".join(checked.sentences), events=tuple(events), steps=again)
+        told = (*events, *shown)
+        closing = end(run, response.ends, "; ".join(checked.sentences), events=told, steps=again)
         return Stopped(step=step, checked=checked, waits=False, closing=closing)
     if run.going_back and response.reaction is Reaction.STOP and run.tools.seal is not None:
         state = run.refresh().state.value
@@ -86,7 +87,7 @@ def stop(run: Run[P], step: Step, checked: Checked, response: Response) -> Stopp
         reason = "; ".join(checked.sentences)
         body = {"verdict": Verdict.FAIL.value, "reason": reason, "next": "", "state": state}
         events, again = list(seal(run, body)), ()
-    run.write(*events, stopped_event(step, checked), steps=again)
+    run.write(*events, *shown, stopped_event(step, checked), steps=again)
     return Stopped(step=step, checked=checked, waits=waits, answers=response.answers)
 
 
