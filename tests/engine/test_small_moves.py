@@ -512,3 +512,65 @@ def test_a_run_that_was_turned_since_it_was_read_is_not_driven_on() -> None:
     begin_roll_back(stage.claim(), "start")
     with pytest.raises(Conflict, match="was running and is rolling_back"):
         claim(stage.move, stage.tools(), stage.done, read, RunOptions(who="ann", holder="cli"))
+
+
+def test_what_is_accepted_of_a_step_that_repeats_counts_until_something_else_is_shown() -> None:
+    """Two such steps, and one word a process: without that no process would come past both."""
+    steps = [
+        Step(phase="p", kind=kind, undo=UNDO, repeat=True, on_difference=OnDifference.ASKED)
+        for kind in ("do", "look")
+    ]
+    first = Act(said(Outcome.FAIL, "a"))
+    stage = Stage(Small(*steps, do=first, look=Act(said(Outcome.FAIL, "b"))))
+    assert stage.drive().step.kind == "do"
+    assert stage.drive(accept="01 p/do", who="bob").step.kind == "look"
+    first.looks = [said(Outcome.FAIL, "c")]
+    other = stage.drive(accept="02 p/look")
+    assert (other.step.kind, "c" in other.checked.detail) == ("do", True), "nobody accepted that"
+    assert stage.drive(accept="01 p/do", who="bob").step.kind == "look"
+    ended = stage.drive(accept="02 p/look")
+    assert isinstance(ended, Ended)
+    assert stage.runs.steps(stage.run)["01 p/do"].result["accepted_by"] == "bob"
+    words = [each for each in stage.runs.events(stage.run) if each.kind is EventKind.ACCEPTED]
+    assert [(each.step, each.body["who"]) for each in words] == [
+        ("01 p/do", "bob"),
+        ("01 p/do", "bob"),
+        ("02 p/look", "ann"),
+    ], "each word once"
+
+
+class Asking(Act):
+    """Acts by what somebody accepts, as `Place` of an expansion; ``accepted`` stays in its result."""
+
+    def act(self, run, step, intent):
+        """See `Handler`."""
+        known = run.records[step.key].result.get("accepted", False)
+        return {"accepted": known or run.accepted(step, ["more of it"], verdict=Verdict.FAIL)}
+
+    def check(self, run, step, record):
+        """See `Handler`."""
+        if not record.result["accepted"]:
+            return Checked(outcome=Outcome.PERSON, detail="more of it")
+        return super().check(run, step, record)
+
+
+def test_what_was_accepted_for_an_act_is_journaled_with_it() -> None:
+    """The look behind it stops the process, and the next one passes: the end is red all the same."""
+    stage = Stage(Small(DO, do=Asking(said(Outcome.FAIL), PASSED)))
+    stage.move.on_fail = OnFail.STOP
+    assert stage.drive().checked.outcome is Outcome.PERSON
+    assert stage.drive(accept="01 p/do").checked.outcome is Outcome.FAIL
+    ended = stage.drive()
+    assert isinstance(ended, Ended)
+    assert ended.closing.verdict is Verdict.FAIL
+
+
+def test_what_could_not_be_measured_and_was_accepted_is_red() -> None:
+    """The worst of the findings is an error, the outcome a failure."""
+    step = Step(phase="p", kind="do", undo=UNDO, on_difference=OnDifference.ASKED)
+    findings = (Finding(rule="S1", verdict=Verdict.ERROR, reason="not read"),)
+    stage = Stage(Small(step, do=Act(Checked(outcome=Outcome.FAIL, findings=findings))))
+    assert isinstance(stage.drive(), Stopped)
+    ended = stage.drive(accept="01 p/do")
+    assert ended.closing.verdict is Verdict.FAIL
+    assert "only accepted" in ended.closing.reason

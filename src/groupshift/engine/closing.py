@@ -79,6 +79,8 @@ def reject(run: Run[P], reason: str) -> Closing:
     return end(run, RunState.REJECTED, reason)
 
 
+_BAD = frozenset({Verdict.FAIL.value, Verdict.ERROR.value})
+"""What was accepted and is no success: it differed, or could not be measured."""
 _CLAUSES = {
     RunState.PREVIEW: "planned only, nothing was changed",
     RunState.MOVED: "moved as far as asked; the rollback is open",
@@ -93,7 +95,7 @@ def _closing(run: Run[P], state: RunState, reason: str, *, accepted: tuple[NewEv
     because = _because(run) if state is RunState.ROLLED_BACK else ""
     words = [each.body for each in run.events() if each.kind is EventKind.ACCEPTED]
     words += [each.body for each in accepted if each.kind is EventKind.ACCEPTED]
-    accepted_failure = any(each["verdict"] == Verdict.FAIL.value for each in words)
+    accepted_failure = any(each["verdict"] in _BAD for each in words)
     verdict = Verdict.PASS
     if reason and state is RunState.MOVED:
         verdict = Verdict.INCONCLUSIVE

@@ -66,15 +66,16 @@ def _weighed(run: Run[P], step: Step, checked: Checked) -> Checked:
         return checked
     if step.on_difference is OnDifference.STOP:
         return checked
-    if run.accepted(step, checked.sentences):
-        words = run.words[-1]
+    if who := run.accepted(step, checked.sentences):
         verdict = {
             "verdict": worst_verdict(checked.findings).value,
             "findings": findings_data(checked.findings),
         }
-        run.words[-1] = replace(words, body={**words.body, **verdict})
-        result = {**checked.result, "accepted_by": run.options.who}
-        return replace(checked, outcome=Outcome.PASS, result=result)
+        run.words = [
+            replace(each, body={**each.body, **verdict}) if each.step == step.key else each
+            for each in run.words
+        ]
+        return replace(checked, outcome=Outcome.PASS, result={**checked.result, "accepted_by": who})
     said = "; ".join(checked.sentences)
     accepting = f"groupshift continue {run.name} --accept '{step.key}' --execute"
     detail = f"{said}; correct that, or accept it with: {accepting}"

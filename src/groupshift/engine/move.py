@@ -335,25 +335,34 @@ class Run(Generic[P]):
                 found.clear()
         return tuple(found)
 
-    def accepted(self, step: Step, shown: Iterable[str] = (), *, verdict: Verdict = Verdict.PASS) -> bool:
-        """Return True when somebody accepts exactly this of this step, and an earlier claim has shown it.
+    def accepted(self, step: Step, shown: Iterable[str] = (), *, verdict: Verdict = Verdict.PASS) -> str:
+        """Return who accepts exactly this of this step, where an earlier claim has shown it; empty: nobody.
+        Of a step that each claim does anew (``repeat``) an earlier word counts until something else is shown.
 
         Nothing in ``shown``: a word about what only a person can see; it needs no approver. ``verdict`` is
         that of what is accepted: of a failure the run does not end green.
         Raises `Rejected` when who accepts may not approve."""
         texts = "\n".join(shown)
         sha256 = hashlib.sha256(texts.encode()).hexdigest() if texts else ""
-        before = [e for e in self.events(step.key) if e.kind is EventKind.SHOWN and e.token < self.token]
+        events = self.events(step.key)
+        before = [e for e in events if e.kind is EventKind.SHOWN and e.token < self.token]
         self.asked[step.key] = sha256
-        if self.options.accept != step.key or not before or before[-1].body["sha256"] != sha256:
-            return False
+        if not before or before[-1].body["sha256"] != sha256:
+            return ""
+        given = [e for e in events if e.kind is EventKind.ACCEPTED and e.seq > before[-1].seq]
+        if self.options.accept == step.key:
+            who = self.options.who
+            body = {"who": who, "sha256": sha256, "verdict": verdict.value}
+            word = [NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body)]
+        elif step.repeat and texts and given and given[-1].body["sha256"] == sha256:
+            who, word = str(given[-1].body["who"]), []
+        else:
+            return ""
         if texts:
-            self.require_approver(step.key)
+            self.require_approver(step.key, who)
         del self.asked[step.key]
-        body = {"who": self.options.who, "sha256": sha256, "verdict": verdict.value}
-        self.words = [each for each in self.words if each.step != step.key]
-        self.words.append(NewEvent(kind=EventKind.ACCEPTED, step=step.key, body=body))
-        return True
+        self.words = [*(each for each in self.words if each.step != step.key), *word]
+        return who
 
     def require_approver(self, gate: str, who: str = "") -> None:
         """Raise `Rejected` unless ``who`` (empty: who drives this process) may say yes."""

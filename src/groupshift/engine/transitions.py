@@ -20,13 +20,16 @@ P = TypeVar("P")
 
 
 def make_act(run: Run[P], step: Step, record: StepRecord, *, keep: Json | None = None) -> Moved:
-    """Act with the journaled intent, under the fence; ``keep`` stays in the result beside what it returns."""
+    """Act with the journaled intent, under the fence; ``keep`` stays in the result beside what it returns.
+    What was accepted for the act is journaled with it: its look may stop the process."""
     run.write(steps=(run.put(step, StepState.INTENDED, record.intent, record.result),))
+    run.words = []
     made = handler_of(run.move, step).act(run, step, record.intent)
     run.tools.crash.reached(step.key, CrashPoint.AFTER_ACT)
     result = {**(keep or {}), **act_data(made)}
     acted = run.put(step, StepState.ACTED, record.intent, result)
-    run.write(NewEvent(kind=EventKind.ACTED, step=step.key, body=result), steps=(acted,))
+    words, run.words = run.words, []
+    run.write(NewEvent(kind=EventKind.ACTED, step=step.key, body=result), *words, steps=(acted,))
     if isinstance(made, Instruction):
         (run.options.instruct or run.options.tell)(step, made.text)
     return Moved(step=step, work=made if isinstance(made, Instruction | SparkJob) else None)
