@@ -17,13 +17,27 @@ from groupshift.engine.move import Answer, Move, Question, Run, RunOptions, Tool
 from groupshift.engine.progress import Asks, Ended, Paused, Progress, Stopped
 from groupshift.engine.roll_back import take_back
 from groupshift.engine.run import drive
-from groupshift.ports.clock import NoStepCrash, StepCrashPoints
+from groupshift.ports.clock import CrashPoint, NoStepCrash, StepCrashPoints
 from groupshift.ports.runs import EventKind, RunRecord, Runs
 from groupshift.ports.spark_jobs import Compared
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.runs import MemoryRuns
 
 Decide = Callable[[Question], Answer | None]
+
+
+class At:
+    """Does something, once, when a step of this kind reaches this point; ``kind`` may have a subject."""
+
+    def __init__(self, kind: str, point: CrashPoint, what: Callable[[], None]) -> None:
+        self._kind, self._point, self._what = f"/{kind} ", point, what
+        self._left = 1
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """See the port."""
+        if self._left and self._kind in f"{step} " and point is self._point:
+            self._left = 0
+            self._what()
 
 
 @dataclass(slots=True)

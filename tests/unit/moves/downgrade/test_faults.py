@@ -20,26 +20,12 @@ from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, ForPerson, NodeState, NodeStatus, Replacement
 from support.coordinator_story import commit
 from support.coordinator_vectors import T
-from support.driven_moves import Driver, detail, where
+from support.driven_moves import At, Driver, detail, where
 from support.simulated_downgrade import Group, Killed, World, driver_of, one_of_39, two_of_43
 
 TO_39 = DowngradeRequest(to="3.9.2", from_="4.3.1")
 TO_34 = DowngradeRequest(to="3.4.0", from_="3.9.2")
 SESSION = "consumer.session.timeout.ms"
-
-
-class At:
-    """Does something, once, when a step of this kind reaches this point."""
-
-    def __init__(self, kind: str, point: CrashPoint, what: Callable[[], None]) -> None:
-        self._kind, self._point, self._what = f"/{kind} ", point, what
-        self._left = 1
-
-    def reached(self, step: str, point: CrashPoint) -> None:
-        """See the port."""
-        if self._left and self._kind in f"{step} " and point is self._point:
-            self._left = 0
-            self._what()
 
 
 def die() -> None:

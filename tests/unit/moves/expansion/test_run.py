@@ -15,63 +15,12 @@ from groupshift.engine.watch import watch
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
 from groupshift.moves.expansion.request import ExpansionRequest
-from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import ClientFence
+from support.driven_expansion import BOTH, LATE, MOVING, accepting, begun, killed
 from support.driven_moves import Driver, declines, detail, nobody, where
-from support.simulated_downgrade import Killed
-from support.simulated_expansion import GROUPS, Expansible, committed, driver_of, equal
+from support.simulated_expansion import Expansible, committed, driver_of, equal
 
-MOVING = [group for group in GROUPS if partition_of(group, 5) != partition_of(group, 8)]
-LATE = [
-    name
-    for name in (f"late{number}" for number in range(99))
-    if partition_of(name, 5) == partition_of(name, 8) != partition_of(name, 12)
-]
-"""They stay at 8 partitions, and move at 12."""
 RESTARTS = ["restart 2", "restart 3", "restart 1"]
-BOTH = pytest.mark.parametrize("kind", [Coordinator.OLD, Coordinator.NEW])
-LOOKED = frozenset({"drain", "approve", "go"})
-
-
-class At:
-    """Does something, once, when a step of this kind reaches this point."""
-
-    def __init__(self, kind: str, point: CrashPoint, what: object) -> None:
-        self._kind, self._point, self._what = f"/{kind} ", point, what
-        self._left = 1
-
-    def reached(self, step: str, point: CrashPoint) -> None:
-        """See the port."""
-        if self._left and self._kind in f"{step} " and point is self._point:
-            self._left = 0
-            self._what()
-
-
-def die() -> None:
-    """The process ends."""
-    raise Killed
-
-
-def begun(driver: Driver, to: int = 8) -> str:
-    """A run to ``to`` partitions."""
-    return driver.begin(ExpansionRequest(to=to)).run
-
-
-def killed(driver: Driver, run: str, kind: str, point: CrashPoint = CrashPoint.BEFORE_JOURNAL) -> None:
-    """A process dies there."""
-    with pytest.raises(Killed):
-        driver.go_on(run, At(kind, point, die))
-
-
-def accepting(driver: Driver, run: str, wanted: str = "finalised") -> list:
-    """Processes that accept what was shown, until the run ends so; at most ten."""
-    found, accept = [], ""
-    for _ in range(10):
-        found.append(driver.go_on(run, patience_s=5.0, accept=accept, who="bob"))
-        if where(found[-1])[0] == wanted:
-            return found
-        accept = found[-1].step.key
-    raise AssertionError(found[-1])
 
 
 @BOTH
