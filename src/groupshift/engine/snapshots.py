@@ -348,10 +348,14 @@ def compare_step(
 
 
 def fallen_offsets(
-    run: Run[C], name: str, dropped: Collection[tuple[str, str, int]] = frozenset()
+    run: Run[C],
+    name: str,
+    dropped: Collection[tuple[str, str, int]] = frozenset(),
+    *,
+    expired: bool = False,
 ) -> Findings:
     """Judge whether every group answers now at least the offsets that a snapshot of the run has, but for
-    those that a person let go of (``dropped``).
+    those that a person let go of (``dropped``); ``expired``: what is not answered at all may have expired.
 
     Raises:
         Transient: a group does not answer.
@@ -365,11 +369,13 @@ def fallen_offsets(
     silent = [each.problem for each in state.problems if not (each.of_listing or each.of_leftover)]
     if silent:
         raise Transient(f"not every group answers: {silent[0]}; run it again")
-    now = {(each.group, each.topic, each.partition): each.offset for each in state.offsets}
+    now = {
+        (each.group, each.topic, each.partition): each.offset for each in state.offsets if each.offset >= 0
+    }
     said = [
         f"group {group}, {topic}-{partition}: {offset} then, {now.get((group, topic, partition), 'none')} now"
         for (group, topic, partition), offset in sorted(kept.items())
-        if now.get((group, topic, partition), -1) < offset
+        if now.get((group, topic, partition), offset if expired else -1) < offset
     ]
     if not said:
         reason = f"{len(kept)} committed offsets of snapshot {name} are answered, none is lower"

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from groupshift.domain.cluster import retention_ms
 from groupshift.domain.reactions import OnFail
 from groupshift.domain.rows import ProblemRow
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, StepRecord, Target
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
 from groupshift.engine.move import Aspects, Handler, Move, Run
+from groupshift.engine.question_text import utc
 from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
 from groupshift.log.commit_hashes import LiveCommit
 from groupshift.moves.expansion import brokers, offsets, steps
-from groupshift.moves.expansion.assess import audit_placement, plan_expansion
+from groupshift.moves.expansion.assess import PlacementAudit, audit_placement, plan_expansion
 from groupshift.moves.expansion.plan import BEGUN, ExpansionFacts, met, planned, rollback
 from groupshift.moves.expansion.ports import (
     SNAPSHOT,
@@ -26,9 +28,26 @@ from groupshift.moves.expansion.ports import (
     counts_of,
     dropped,
     moves,
+    naming,
 )
 from groupshift.moves.expansion.request import ExpansionRequest
 from groupshift.moves.expansion.steps import Prove, against, fence_of
+from groupshift.ports.runs import EventKind
+
+STRAYS = "E96"
+"""The rule that groups which moved lie where they belong, and nowhere else."""
+
+
+def _strays(run: Expanding, audit: PlacementAudit) -> Findings:
+    """Groups that moved and have something elsewhere, where the run left nothing: a client committed at a
+    former coordinator, or the run went on in spite of it."""
+    logged = audit.facts.log.residue if audit.facts.log else frozenset()
+    found = counts_of(run.there).moving & logged
+    if not found:
+        return ()
+    reason = f"something lies elsewhere of {naming(found)}, which the run moved"
+    hint = "stop their clients, and see what is there: groupshift repair placement"
+    return (Finding(rule=STRAYS, verdict=Verdict.FAIL, reason=reason, hint=hint),)
 
 
 class _Exceptions(Exceptions[ExpansionPorts]):
@@ -133,11 +152,22 @@ class ExpansionMove(Move[ExpansionPorts]):
         return rollback(run.there, begun, len(run.rollbacks()) + 1)
 
     def watch(self, run: Run[ExpansionPorts]) -> Checked:
-        """See `Move`: placement, and whether every group answers what it had."""
+        """See `Move`: placement, and whether every group answers what it had, for as long as offsets are
+        kept. Raises `Transient` where a group does not answer, and the audit does not say why."""
         audit = audit_placement(run.ports.views, run.ports.log)
-        findings = (*audit.judgement.findings, *fallen_offsets(run, SNAPSHOT, dropped(run)))
-        bad = against(findings)
-        return Checked(outcome=Outcome.FAIL if bad else Outcome.PASS, findings=findings)
+        ended = [each.at_ms for each in run.events() if each.kind is EventKind.CLOSED]
+        until_ms = ended[-1] + retention_ms(audit.facts.view)
+        findings = (*audit.judgement.findings, *_strays(run, audit))
+        try:
+            findings += fallen_offsets(run, SNAPSHOT, dropped(run), expired=run.now() > until_ms)
+        except Transient:
+            if audit.clean:
+                raise
+        if against(findings):
+            return Checked(outcome=Outcome.FAIL, findings=findings)
+        how = "that was long enough" if run.now() > until_ms else "watch it once a day"
+        detail = f"what the run left is as it was; offsets are kept until {utc(until_ms)}: {how}"
+        return Checked(outcome=Outcome.PASS, findings=findings, detail=detail)
 
     def closing(self, run: Run[ExpansionPorts], state: RunState) -> tuple[str, str]:
         """See `Move`."""
