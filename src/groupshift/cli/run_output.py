@@ -8,7 +8,7 @@ from typing import Any
 
 from groupshift.cli.output import COLOUR, findings_table, next_command, plain
 from groupshift.cli.terminal import Console, Table, styled
-from groupshift.domain.run import APPROVE, Checked, Findings, RunState, Step
+from groupshift.domain.run import APPROVE, IRREVERSIBLE, Checked, Findings, RunState, Step
 from groupshift.domain.verdict import Verdict, counted
 from groupshift.engine.closing import Closing
 from groupshift.engine.move import Run, Section, undo_of
@@ -181,10 +181,11 @@ def _show_closing(console: Console, closing: Closing) -> None:
 
 
 def _undo(run: Run[Any], stopped: Stopped) -> tuple[Step, ...]:
-    """What a rollback would undo of a run that failed, as far as its journal tells."""
-    if stopped.waits or run.going_back:
-        return ()
-    return undo_of(run.there, begun_of(run))
+    """What a rollback would undo of a run that failed, as far as its journal tells; nothing once a step was
+    begun that cannot be undone."""
+    begun = begun_of(run)
+    closed = any(each.undo is IRREVERSIBLE and each.key in begun for each in run.there.steps)
+    return () if stopped.waits or run.going_back or closed else undo_of(run.there, begun)
 
 
 def _following(status: RunStatus, stopped: Stopped, undo: Sequence[object]) -> str:

@@ -156,7 +156,7 @@ class Sealer:
         if state.is_open:
             raise Conflict(
                 f"run {run} is {state}: its evidence is sealed when it ends, by who drives it; go on with: "
-                f"groupshift continue {run}"
+                f"groupshift continue {run} --execute"
             )
 
     def _append(self, run: str, event: NewEvent) -> None:

@@ -105,7 +105,7 @@ def _require_last(run: Run[P]) -> None:
     if later:
         raise Rejected(
             f"run {run.name} was followed by {later[0].run} on the same {run.record.target}; roll that one "
-            f"back: groupshift roll-back {later[0].run}"
+            f"back: groupshift roll-back {later[0].run} --execute"
         )
 
 
@@ -130,5 +130,5 @@ def _require_reversible(run: Run[P]) -> None:
             continue
         raise Rejected(
             f"run {run.name} made step {key}, which cannot be undone: there is no rollback any more; go on "
-            f"with: groupshift continue {run.name}"
+            f"with: groupshift continue {run.name} --execute"
         )

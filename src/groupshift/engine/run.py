@@ -132,7 +132,7 @@ def advance(run: Run[P]) -> Progress:
     state = run.refresh().state
     if run.options.direction and (run.options.direction == "back") is not state.goes_back:
         how = "is being rolled back, or was" if state.goes_back else "is on its way there"
-        raise Conflict(f"run {run.name} {how}; go on with: groupshift continue {run.name}")
+        raise Conflict(f"run {run.name} {how}; go on with: groupshift continue {run.name} --execute")
     if not state.is_open:
         return Ended(closing=closing_of(run))
     following: _Next | None = None

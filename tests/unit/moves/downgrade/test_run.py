@@ -11,6 +11,7 @@ from groupshift.domain.group_protocol import Kind
 from groupshift.domain.reactions import Choice
 from groupshift.domain.run import Outcome, RunState, StepState
 from groupshift.engine.begin import assess
+from groupshift.engine.roll_back import rollback_of
 from groupshift.engine.status import status_of
 from groupshift.engine.watch import watch
 from groupshift.errors import Conflict, Fenced, Rejected
@@ -207,6 +208,44 @@ def test_a_difference_stops_before_the_next_node_and_the_run_stays_open() -> Non
     assert "group simple" in found.waits_for
     assert where(driver.go_on(run)) == ("failed", "compare C2")
     assert world.releases[1] == "4.3.1"
+
+
+def test_what_a_rollback_would_undo_is_shown_before_it_is_begun() -> None:
+    """Node and feature in words, last first; looking changes nothing."""
+    world, driver, run = lossy()
+    driver.go_on(run)
+    before, asked = driver.runs.find(run).state, list(world.asked)
+    plan = rollback_of(driver.claim(run), "start")
+    assert plan is not None
+    said = [each.does for each in plan.steps if each.undoes]
+    assert "4.3.1" in said[0], said
+    assert "node 2" in said[0]
+    assert any("group.version" in each for each in said[1:])
+    assert (driver.runs.find(run).state, world.asked) == (before, asked)
+
+
+def test_a_run_that_was_rolled_back_stays_there() -> None:
+    """The process that ended it may have been killed before it could say so: Airflow tries again."""
+    world = two_of_43()
+    world.checkpoint = None
+    driver = driver_of(world)
+    run = begun(driver)
+    assert where(driver.go_on(run)) == ("waiting", "await-snapshot __cluster_metadata")
+    assert driver.roll_back(run)
+    end = driver.go_on(run)
+    assert where(end) == ("rolled_back", "")
+    before, steps, state = list(world.asked), driver.runs.steps(run), driver.runs.find(run).state
+    assert driver.go_on(run) == end
+    assert (world.asked, driver.runs.steps(run), driver.runs.find(run).state) == (before, steps, state)
+
+
+def test_what_goes_on_is_said_step_by_step() -> None:
+    """For somebody who watches."""
+    driver = driver_of(two_of_43())
+    said: list[str] = []
+    run = begun(driver)
+    driver.go_on(run, tell=lambda step, text: said.append(f"{step.kind}: {text}"))
+    assert "replace: begins" in said
 
 
 def test_the_rollback_undoes_what_was_done_last_first() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from groupshift.cli.run_output import progress_data
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
 from groupshift.ports.clock import CrashPoint
@@ -217,3 +218,22 @@ def test_what_nobody_was_asked_for_was_not_accepted() -> None:
     assert where(shown) == ("waiting", f"restart {first.subject}")
     assert f"--accept '{first.key}'" in detail(shown)
     assert where(accepted(driver, run, shown))[1] != f"restart {first.subject}"
+
+
+def test_a_rollback_is_only_named_while_there_is_one() -> None:
+    """A broker dies: its run only goes on. Before partitions are made, what was deleted can be undone."""
+    world = committed(Coordinator.NEW)
+    world.dies = {3}
+    driver = driver_of(world)
+    run = begun(driver)
+    died = driver.go_on(run, patience_s=5.0)
+    shown = progress_data(driver.claim(run), died)
+    assert (where(died)[0], shown["undo"]) == ("failed", [])
+    assert shown["next"] == f"groupshift continue {run} --execute"
+    grown = committed(Coordinator.NEW)
+    driver = driver_of(grown)
+    grown.answers_lost = lambda: grown.asked[-1] == "create" and bool(grown.world.expand(12))
+    run = begun(driver)
+    shown = progress_data(driver.claim(run), driver.go_on(run))
+    assert len(shown["undo"]) == 1
+    assert shown["next"] == f"groupshift roll-back {run} --execute"
