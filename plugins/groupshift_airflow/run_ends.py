@@ -119,9 +119,8 @@ class BeginRollBack(Begins):
         """Raises `Rejected` when the rollback is closed, `Fenced` when somebody holds the run and it is not
         to be taken over. A run that changed nothing is rejected."""
         from groupshift.engine.begin import claim
-        from groupshift.engine.closing import reject
         from groupshift.engine.move import Run
-        from groupshift.engine.roll_back import begin_roll_back, require_begun, rollback_of
+        from groupshift.engine.roll_back import require_begun, rollback_of, take_back
 
         params = context["params"]
         with telling(context), self.opened() as found:
@@ -130,10 +129,8 @@ class BeginRollBack(Begins):
             if params["execute"]:
                 options, over = self.options_of(context, direction="back"), bool(params["take_over"])
                 run = claim(found.move, found.tools, found.ports, found.record, options, take_over=over)
-                if begin_roll_back(run, self.to):
+                if take_back(run, self.to):
                     self.show(run.plan)
-                elif run.record.state.is_open:
-                    reject(run, "taken back before anything was changed")
             else:
                 plan = rollback_of(Run.reader(found.move, found.tools, found.ports, self.run), self.to)
                 if plan is not None:

@@ -30,7 +30,7 @@ from groupshift.engine.handlers import (
 )
 from groupshift.engine.move import Answer, Question, Sealing
 from groupshift.engine.progress import Ended, Stopped
-from groupshift.engine.roll_back import begin_roll_back
+from groupshift.engine.roll_back import begin_roll_back, take_back
 from groupshift.engine.run import advance, drive
 from groupshift.engine.status import status_of
 from groupshift.errors import Rejected, Transient
@@ -287,3 +287,14 @@ def test_who_is_killed_while_it_seals_a_failed_rollback_has_shown_nothing() -> N
         drive(run)
     assert isinstance(stage.drive(accept="back 01 p/do"), Stopped)
     assert isinstance(stage.drive(accept="back 01 p/do"), Ended)
+
+
+def test_taking_back_what_changed_nothing_frees_the_target() -> None:
+    """And begins no rollback; of what moved it begins one."""
+    stage = Stage(Small(Step(phase="ask", kind="approve", subject="plan"), DO))
+    assert not take_back(stage.claim(), "start")
+    assert (stage.state, stage.done) == (RunState.REJECTED, [])
+    stage = Stage(Small(DO))
+    stage.drive()
+    assert take_back(stage.claim(), "start")
+    assert stage.state is RunState.ROLLING_BACK

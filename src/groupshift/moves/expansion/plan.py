@@ -30,7 +30,6 @@ from groupshift.moves.expansion.rules import TOPIC
 
 BEGUN = ("delete", "create", "restart", "place", "restore")
 """Phases whose begun steps change what the plan was approved for."""
-_GATE = "approve/approve plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
