@@ -28,7 +28,7 @@ from groupshift.engine.handlers import (
     Series,
     Soak,
 )
-from groupshift.engine.move import Answer, Question, Sealing
+from groupshift.engine.move import Answer, Question, Sealing, Standing
 from groupshift.engine.progress import Ended, Stopped
 from groupshift.engine.roll_back import begin_roll_back, take_back
 from groupshift.engine.run import advance, drive
@@ -65,6 +65,25 @@ def test_an_approval_that_repeats_is_asked_by_each_claim_until_something_is_begu
         stage.drive(decide=decide)
         assert len(asked) == times
     assert stage.done.count("do") == 2
+
+
+def test_only_what_was_touched_behind_it_ends_what_repeats() -> None:
+    """A rehearsal between two acts is for the second one."""
+
+    class Touches(Act):
+        touches = True
+
+    looks = Act(PASSED)
+    last = Act(said(Outcome.WAIT))
+    last.touches = True
+    rehearse, act = Step(phase="p", kind="look", repeat=True), Step(phase="p", kind="last", undo=UNDO)
+    stage = Stage(Small(DO, rehearse, act, do=Touches(), look=looks, last=last))
+    stage.drive()
+    stage.drive()
+    assert stage.done.count("look") == 2
+    last.standing = Standing.MADE
+    stage.drive()
+    assert (stage.done.count("do"), stage.done.count("look")) == (1, 2)
 
 
 def test_a_gate_waits_for_a_calm_moment_and_is_shown_as_it_is_then() -> None:

@@ -15,6 +15,8 @@ from groupshift.ports.runs import RunRecord, Runs
 P = TypeVar("P")
 _LOOK_AGAIN_S = 2.0
 _SAID = 3
+_NEVER_ACTS = frozenset({RunState.PREVIEW, RunState.PLANNED, RunState.REJECTED, RunState.FINALISED})
+"""States in which no former process can still be about to act: nothing outside the journal is fenced."""
 
 
 def assess(
@@ -156,7 +158,7 @@ def _begin_as(claimed: Run[P], then: RunState) -> None:
             f"run {claimed.name} was {then} and is {now} by another process since; nothing was changed here; "
             f"look at it with: groupshift status {claimed.name}"
         )
-    if now in {RunState.APPROVED, RunState.RUNNING, RunState.ROLLING_BACK}:
+    if now not in _NEVER_ACTS:
         claimed.move.fence(claimed, "claimed")
 
 

@@ -40,7 +40,7 @@ from groupshift.domain.run import (
 )
 from groupshift.domain.seal import values_of
 from groupshift.domain.snapshot import snapshot_rows
-from groupshift.domain.step import ReplaceMembers, Soak
+from groupshift.domain.step import ReplaceMembers, SetMode, Soak
 from groupshift.engine.handlers import Reading
 from groupshift.engine.move import Run, Snapshot
 from groupshift.ports.driver import FleetDriver, Slot, SlotState
@@ -214,10 +214,10 @@ class GroupMeasurements:
         return tables
 
     def _allowed(self, run: Run[G], step: Step, before: Tables, after: Tables) -> Mapping[str, Any]:
-        terms, members = run.ports.terms, step.args.get("members")
+        terms = run.ports.terms
         produced = records_per_interval(before, after, terms.commit_interval_ms)
         changes = allowed_changes(
-            Stage(name=StageName(step.phase), step=_replaced(members) if members else Soak(seconds=0)),
+            Stage(name=StageName(step.phase), step=_between(step)),
             Moment(step.args["moment"]),
             before,
             after,
@@ -229,7 +229,13 @@ class GroupMeasurements:
         return changes.to_data()
 
 
-def _replaced(members: Json) -> ReplaceMembers:
+def _between(step: Step) -> ReplaceMembers | SetMode | Soak:
+    """What was changed between the two snapshots of a comparison."""
+    members, mode = step.args.get("members"), step.args.get("mode")
+    if mode:
+        return SetMode(to=Mode(mode))
+    if not members:
+        return Soak(seconds=0)
     kinds = MemberKind(members["old"]), MemberKind(members["new"])
     return ReplaceMembers(slots=tuple(members["slots"]), old=kinds[0], new=kinds[1])
 
@@ -292,16 +298,18 @@ def _isolation(run: Run[G], view: GroupView, at: TopicPartition) -> Isolation:
 class Around:
     """How an act is measured. ``base_before`` and ``base_after`` name the snapshots that its own are compared
     with (empty: its own one before it). ``members`` are the places and kinds that change (None: none does),
-    ``since_base`` those since ``base_after`` where that is another snapshot. ``restores``: what is compared
-    after it is to be as before the run. ``decides``: the judge before it decides; else, in a rollback, it is
-    evidence only, and what the judge behind it finds may be accepted: members must not stay stopped.
-    ``patience_s``: how long a snapshot waits for calm, and a failed rule may heal."""
+    ``since_base`` those since ``base_after`` where that is another snapshot; ``mode`` is what the mode node
+    says afterwards, where the act writes it. ``restores``: what is compared after it is to be as before the
+    run. ``decides``: the judge before it decides; else, in a rollback, it is evidence only, and what the
+    judge behind it finds may be accepted: members must not stay stopped. ``patience_s``: how long a snapshot
+    waits for calm, and a failed rule may heal."""
 
     patience_s: int
     base_before: str = ""
     base_after: str = ""
     members: Json | None = None
     since_base: Json | None = None
+    mode: str = ""
     restores: bool = False
     decides: bool = True
 
@@ -344,6 +352,7 @@ def _moment(act: Step, around: Around, moment: Moment) -> tuple[Step, ...]:
             "base": base,
             "with": name,
             "members": dict(members) if members else None,
+            "mode": around.mode,
             "restores": around.restores and is_after,
         },
         on_difference=OnDifference.EVIDENCE,

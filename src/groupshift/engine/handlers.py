@@ -29,6 +29,7 @@ from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine import gates
 from groupshift.engine.move import Handler, Run, Snapshot, Standing, changes, handler_of
 from groupshift.errors import Broken
+from groupshift.ports.runs import Event
 
 P = TypeVar("P")
 Key = tuple[str, str, int]
@@ -42,8 +43,8 @@ _MAY_HEAL = frozenset({Outcome.FAIL, Outcome.ERROR})
 class Approve(Handler[P]):
     """Asks somebody to approve. An answer counts until what it was given for changes.
 
-    A step with ``repeat`` is asked again by each claim until a step that it covers was begun: who comes back
-    the day after sees anew what will happen. ``calm`` as of `TakeSnapshot`: what is shown should last."""
+    A step with ``repeat`` is asked again by each claim until a step behind it was begun: who comes back the
+    day after sees anew what will happen. ``calm`` as of `TakeSnapshot`: what is shown should last."""
 
     def __init__(self, calm: Callable[[Run[P], Step], Findings] | None = None) -> None:
         self._calm = calm
@@ -63,16 +64,16 @@ class Approve(Handler[P]):
     def act(self, run: Run[P], step: Step, intent: Json) -> Json:
         """Show the gate, unless an answer counts."""
         answered = gates.answer_of(run, step.key)
-        if answered is None or (step.repeat and self._is_old(run, step, answered.token)):
+        if answered is None or (step.repeat and self.is_old(run, step, answered)):
             return {"fingerprint": gates.show(run, step)}
         return {"fingerprint": answered.body["fingerprint"]}
 
-    def _is_old(self, run: Run[P], step: Step, token: int) -> bool:
-        """Whether another claim was answered, and nothing was begun since."""
-        records = run.records
-        covered = (each for each in run.plan.steps if run.plan.gate_of(each) == step)
-        begun = any(each.key in records and changes(run.move, each) for each in covered)
-        return token != run.token and not begun
+    def is_old(self, run: Run[P], step: Step, answered: Event) -> bool:
+        """Whether another claim was answered, and nothing behind the gate was begun since."""
+        records, steps = run.records, run.plan.steps
+        behind = steps[steps.index(step) + 1 :]
+        begun = any(each.key in records and changes(run.move, each) for each in behind)
+        return answered.token != run.token and not begun
 
     def check(self, run: Run[P], step: Step, record: StepRecord) -> Checked:
         """See `Handler`."""
@@ -267,8 +268,7 @@ def _snapshots(run: Run[P], step: Step) -> tuple[Snapshot, Snapshot]:
 
 
 def _digest_now(run: Run[P], snapshot: Snapshot) -> str:
-    steps = (*run.plan.steps, *run.there.steps)
-    step = next(each for each in steps if each.key == snapshot.step)
+    step = next(each for plan in run.plans for each in plan.steps if each.key == snapshot.step)
     found = handler_of(run.move, step).evidence(run, step, run.records[step.key])
     return found.get(step.key, "")
 

@@ -186,7 +186,7 @@ class Run(Generic[P]):
         self.words: list[NewEvent] = []
         """What was accepted and is not journaled yet."""
         self._record: RunRecord | None = None
-        self._plans: tuple[Plan, Plan] | None = None
+        self._plans: tuple[Plan, ...] | None = None
 
     @classmethod
     def reader(cls, move: Move[P], tools: Tools, ports: P, name: str) -> Run[P]:
@@ -226,18 +226,20 @@ class Run(Generic[P]):
     @property
     def plan(self) -> Plan:
         """The plan that is walked now: of the way there, or of the rollback."""
-        return self._both()[0]
+        return self.plans[0]
 
     @property
     def there(self) -> Plan:
         """The plan of the way there, in a rollback, too."""
-        return self._both()[1]
+        return self.plans[-1]
 
-    def _both(self) -> tuple[Plan, Plan]:
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Every plan that was walked, the latest one first: of each rollback, and of the way there."""
         if self._plans is None:
-            there = plan_from(self.record.plan)
-            begun = self.rollbacks() if self.going_back else ()
-            self._plans = (plan_from(canonical(begun[-1].body["plan"])) if begun else there, there)
+            begun = reversed(self.rollbacks() if self.going_back else ())
+            back = (plan_from(canonical(each.body["plan"])) for each in begun)
+            self._plans = (*back, plan_from(self.record.plan))
         return self._plans
 
     def forget_plans(self) -> None:
@@ -373,7 +375,7 @@ class Run(Generic[P]):
         """Return the last whole snapshot of this name; while it is taken again, the one that it is compared
         with. Raises `Conflict` where there is none."""
         records = self.records
-        for plan in (self.plan, self.there):
+        for plan in self.plans:
             for step in plan.steps:
                 known = records.get(step.key)
                 if step.subject != name or not (step.args.get("base") or _took(known)):

@@ -164,20 +164,20 @@ def upcoming(run: Run[P]) -> Step | None:
 
 def _following(run: Run[P]) -> _Next | None:
     """The first step that is not done. What repeats counts as not done when another claim did it, until a
-    step that touches was begun."""
+    step behind it that touches was begun."""
     records, standings = run.records, {}
-    touched = False
-    for step in run.plan.steps:
+    touched = -1
+    for number, step in enumerate(run.plan.steps):
         record = records.get(step.key)
         if record is not None and handler_of(run.move, step).touches and not record.left_out:
             if _unread(run, record):
                 standings[step.key] = handler_of(run.move, step).stands(run, step, record)
-            touched = touched or standings.get(step.key) is not Standing.AS_MET
-    for step in run.plan.steps:
+            touched = touched if standings.get(step.key) is Standing.AS_MET else number
+    for number, step in enumerate(run.plan.steps):
         record = records.get(step.key)
         if record is None or record.state is StepState.REOPENED:
             return _Next(step=step, record=record)
-        if step.repeat and record.token != run.token and not touched:
+        if step.repeat and record.token != run.token and touched < number:
             return _Next(step=step, record=record)
         if record.state is StepState.DONE:
             continue
