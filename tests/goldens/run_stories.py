@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,14 +32,17 @@ _BAD = frozenset({Verdict.FAIL, Verdict.ERROR})
 
 @dataclass(slots=True)
 class Recording(Processes):
-    """Processes whose ports are recorded; each ends at its own crash point of an act, if any."""
+    """Processes whose ports are recorded; each ends at its own crash point of an act (of a kind in ``acts``),
+    if any. ``at`` calls back at crash points: ``"canary after_act"`` of an act, else by the step's name."""
+
+    acts = frozenset({REPLACE_MEMBERS})
 
     recorder: Recorder = field(default_factory=Recorder)
     kills: Iterator[int] = field(default_factory=lambda: iter(()))
     at: dict[str, Callable[[], None]] = field(default_factory=dict)
     _left: int = 0
 
-    def ports(self) -> ProtocolPorts:
+    def ports(self) -> Any:
         """See `Processes`."""
         reads = {"slots": "places", "observe": "change of members", "took_up": "change of members"}
         fleet = Recorded(self.fleet, self.recorder, reads=reads, acts={"start": _replaced})
@@ -66,7 +70,8 @@ class Recording(Processes):
     def reached(self, key: str, point: CrashPoint) -> None:
         """A crash point was reached; only those of acts end a process."""
         step = self._step(key)
-        if step is None or step.kind != REPLACE_MEMBERS:
+        if step is None or step.kind not in self.acts:
+            self.at.pop(f"{step.name if step else key} {point.value}", lambda: None)()
             return
         self.recorder.crash(step.phase, point)
         self.at.pop(f"{step.phase} {point.value}", lambda: None)()
@@ -83,7 +88,7 @@ class Recording(Processes):
         """What a terminal shows of a rollback that failed: the group as it is, and that the run stays open
         (stop is the only answer)."""
         if isinstance(progress, Stopped) and progress.answers and progress.closing is None:
-            self.move.look(self.ports(), self.request(to=Protocol.CONSUMER))
+            self.move.look(self.ports(), self.move.request_from(self._asked()))
             self.recorder.did("review gate: reject")
             state = self.runs.find(self._name()).state
             self.recorder.did(f"end {state} fail")
@@ -104,6 +109,9 @@ class Recording(Processes):
         rules = {finding.rule: finding.verdict.value for finding in reversed(found)}
         self.recorder.did(f"assess: {ready}", rules=rules)
         return self.begin(**values)
+
+    def _asked(self) -> Any:
+        return json.loads(self.runs.find(self._name()).request)
 
     def _name(self) -> str:
         return self.runs.recent(1)[0].run
@@ -144,7 +152,7 @@ class Recording(Processes):
             case EventKind.ROLLBACK_BEGUN:
                 self.recorder.did(f"begin the rollback to {event.body['to']}")
             case EventKind.CLOSED:
-                if event.body["state"] == "moved":
+                if (event.body["state"], event.body["verdict"]) == ("moved", "pass"):
                     self.recorder.did("keep the rollback open")
                 self.recorder.did(f"end {event.body['state']} {event.body['verdict']}")
                 self.recorder.did("seal the evidence")

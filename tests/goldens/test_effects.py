@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pytest
 
-from goldens import cluster_stories, driven_stories, group_stories, run_stories
+from goldens import cluster_stories, coordination_stories, driven_stories, group_stories, run_stories
 from groupshift.domain.group_protocol import Protocol, Way
 from groupshift.domain.modes import MemberKind
 from groupshift.domain.plan import Choice, MoveName, Until
@@ -57,7 +58,7 @@ STORIES: dict[str, dict[str, Callable[[], Recorder]]] = {
 }
 
 
-def _of_run(make: Callable[[], run_stories.Recording], story: run_stories.Story) -> Callable[[], Recorder]:
+def _of_run(make: Callable[[], Any], story: Callable[[Any], None]) -> Callable[[], Recorder]:
     def record() -> Recorder:
         told = make()
         story(told)
@@ -69,6 +70,10 @@ def _of_run(make: Callable[[], run_stories.Recording], story: run_stories.Story)
 _DRIVEN = {cluster_stories.from_43: driven_stories.from_43, cluster_stories.from_39: driven_stories.from_39}
 _OLD_COORDINATORS = "from 5 to 8 partitions, old coordinators"
 ENGINE: dict[str, dict[str, Callable[[], Recorder]]] = {
+    "coordination": {
+        name: _of_run(coordination_stories.coordination, story)
+        for name, story in coordination_stories.COORDINATION.items()
+    },
     "downgrade": {
         name: _of_cluster(_DRIVEN[make], story) for name, (make, story) in cluster_stories.DOWNGRADE.items()
     },
@@ -131,6 +136,7 @@ ENGINE_KILLED: dict[str, Callable[[], dict[str, list[str]]]] = {
     "downgrade back": lambda: cluster_stories.killed(driven_stories.from_43, cluster_stories.turned_back),
     "expansion there": lambda: cluster_stories.killed(driven_stories.expansion),
     "expansion back": lambda: cluster_stories.killed(driven_stories.expansion, cluster_stories.turned_back),
+    **coordination_stories.KILLED,
     **run_stories.KILLED,
 }
 

@@ -110,7 +110,8 @@ class Recorded:
                 result = call(*args, **kwargs)
             except Exception as error:
                 line = told(None, *args, **kwargs)
-                self._recorder.did(f"{line} raises {type(error).__name__}")
+                if line is not None:
+                    self._recorder.did(f"{line} raises {type(error).__name__}")
                 raise
             line = told(result, *args, **kwargs)
             if line is not None:

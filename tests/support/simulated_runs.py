@@ -64,7 +64,7 @@ class Processes:
     sealed: list[RunState] = field(default_factory=list)
     seals: bool = True
 
-    def ports(self) -> ProtocolPorts:
+    def ports(self) -> Any:
         """What a process works with."""
         side = GroupSide(groups=self.world, fleets=lambda _driver: self.fleet)
         return ProtocolPorts(
@@ -114,7 +114,7 @@ class Processes:
         }
         return RunOptions(**{**usual, **more})
 
-    def request(self, **values: Any) -> ProtocolRequest:
+    def request(self, **values: Any) -> Any:
         """A request for this group."""
         return ProtocolRequest(**{"group": self.world.group, "soak": 0, **values})
 
@@ -136,10 +136,12 @@ class Processes:
         """A process drives a run as far as it goes."""
         return drive(self.claim(name, crash, **more))
 
-    def roll_back(self, name: str, crash: StepCrashPoints | None = None, **more: Any) -> Progress:
-        """A process takes a run back."""
+    def roll_back(
+        self, name: str, crash: StepCrashPoints | None = None, *, to: str = "", **more: Any
+    ) -> Progress:
+        """A process takes a run back, as far as ``to`` (empty: as far as the move goes by itself)."""
         run = self.claim(name, crash, **{"holder": "back", **more})
-        begin_roll_back(run, self.move.back_to[0])
+        begin_roll_back(run, to or self.move.back_to[0])
         return drive(run)
 
     def state(self, name: str) -> RunState:

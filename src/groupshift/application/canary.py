@@ -61,6 +61,7 @@ def limits(thresholds: Thresholds) -> CanaryLimits:
         errors=thresholds.canary_errors,
         rebalances=thresholds.canary_rebalances,
         commit_interval_ms=thresholds.commit_interval_ms,
+        every_s=thresholds.canary_every_s,
     )
 
 

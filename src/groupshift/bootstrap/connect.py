@@ -29,7 +29,7 @@ from groupshift.ports.cluster import (
     ProtocolViews,
 )
 from groupshift.ports.evidence import Signer, Verifier
-from groupshift.ports.group import BrokerSide, GroupSide
+from groupshift.ports.group import BrokerSide, GroupSide, ZookeeperSide
 from groupshift.scan.scan import FleetScans
 from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
@@ -125,6 +125,15 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
             each()
 
     return open_once, close
+
+
+def zookeeper_side(settings: Settings) -> tuple[ZookeeperSide, Callable[[], None]]:
+    """A group as ZooKeeper and Kafka know it, with its mode node, and how to close what was opened."""
+    from groupshift.adapters.system import SystemClock
+
+    (groups, mode, access), close = _group_side(settings, SystemClock())
+    drivers = partial(fleet, settings.fleet, groups)
+    return ZookeeperSide(groups=groups, fleets=drivers, access=access, mode=mode), close
 
 
 def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:

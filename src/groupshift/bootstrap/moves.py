@@ -34,10 +34,12 @@ from groupshift.bootstrap.connect import (
     group_snapshots,
     signer_of,
     verifier,
+    zookeeper_side,
 )
 from groupshift.bootstrap.drivers import driver_of
 from groupshift.domain.modes import Isolation
 from groupshift.domain.requests import options_of
+from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
 from groupshift.engine.approvers import Approvers
@@ -46,10 +48,11 @@ from groupshift.engine.move import Move, Sealing, Tools
 from groupshift.engine.verification import verify
 from groupshift.errors import Rejected
 from groupshift.ports.changes import ClusterActs, OffsetRestoring, TopicExpansion
+from groupshift.ports.clock import Clock
 from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, DowngradeViews, PlacementViews
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
-from groupshift.ports.group import BrokerSide, GroupSide, GroupTerms
+from groupshift.ports.group import BrokerSide, CanaryTerms, GroupSide, GroupTerms, ZookeeperSide
 from groupshift.ports.log import CommitHashes, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
@@ -125,6 +128,27 @@ def _broker_side(place: Place, stack: ExitStack) -> GroupSide:
     return side
 
 
+def _zookeeper_side(place: Place, stack: ExitStack) -> ZookeeperSide:
+    side, close = zookeeper_side(place.settings)
+    stack.callback(close)
+    return side
+
+
+def _canary_limits(place: Place, _stack: ExitStack) -> CanaryLimits:
+    """The numbers of the settings that decide about a canary."""
+    thresholds = place.settings.thresholds
+    return CanaryLimits(
+        looks=thresholds.canary_looks,
+        records=thresholds.canary_records,
+        lag_growth_pct=thresholds.canary_lag_growth_pct,
+        commit_rate_pct=thresholds.canary_commit_rate_pct,
+        errors=thresholds.canary_errors,
+        rebalances=thresholds.canary_rebalances,
+        commit_interval_ms=thresholds.commit_interval_ms,
+        every_s=thresholds.canary_every_s,
+    )
+
+
 def _stored(place: Place, _stack: ExitStack) -> EvidenceStore:
     from groupshift.adapters.parquet.evidence import ParquetEvidence
 
@@ -159,6 +183,8 @@ def _group_terms(place: Place, _stack: ExitStack) -> GroupTerms:
 OPENERS: Mapping[object, Opener] = {
     BrokerReplacement: lambda place, _stack: driver_of(place.nodes),
     BrokerSide: _broker_side,
+    CanaryTerms: _canary_limits,
+    Clock: lambda _place, _stack: SystemClock(),
     ClusterActs: _closed(cluster_acts),
     ClusterGroups: _closed(group_snapshots),
     ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
@@ -174,6 +200,7 @@ OPENERS: Mapping[object, Opener] = {
     PlacementViews: _closed(placement_views),
     RecordLog: _record_log,
     TopicExpansion: _closed(topic_expansion),
+    ZookeeperSide: _zookeeper_side,
 }
 """How each port is opened, by its type."""
 

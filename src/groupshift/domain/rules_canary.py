@@ -21,7 +21,7 @@ trend."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryLimits:
     """Numbers that decide (`groupshift.settings.Thresholds` documents them); ``commit_interval_ms`` is
-    the longest auto commit interval of the members."""
+    the longest auto commit interval of the members, ``every_s`` the time from one look to the next."""
 
     looks: int
     records: int
@@ -30,6 +30,7 @@ class CanaryLimits:
     errors: int
     rebalances: int
     commit_interval_ms: int
+    every_s: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import NewType
 
 from groupshift.domain.modes import Isolation
+from groupshift.domain.rules_canary import CanaryLimits
+from groupshift.ports.changes import ModeSwitch
 from groupshift.ports.cluster import Access, GroupReader, NobodyAsks
 from groupshift.ports.driver import FleetDriver
 
@@ -23,6 +25,16 @@ class GroupSide:
 
 BrokerSide = NewType("BrokerSide", GroupSide)
 """A group as Kafka's brokers alone know it."""
+
+CanaryTerms = NewType("CanaryTerms", CanaryLimits)
+"""The numbers that decide about a canary beside old members."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZookeeperSide(GroupSide):
+    """A group as ZooKeeper and Kafka together know it, and who writes its mode node."""
+
+    mode: ModeSwitch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,127 @@
+"""What is asked for, and what is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from groupshift.domain.facts import Facts
+from groupshift.domain.group import fingerprint
+from groupshift.domain.plan import MoveRequest, Until
+from groupshift.domain.planning import MAX_SOAK_S, MAX_WATCH_S, check
+from groupshift.domain.requests import option
+from groupshift.domain.rulebook import wanted
+from groupshift.domain.rules_storage import commits_to_kafka, worth_a_second_look
+from groupshift.domain.run import Findings
+from groupshift.engine.group import GroupPorts, facts_of
+from groupshift.engine.move import Aspects
+from groupshift.errors import Rejected
+from groupshift.ports.clock import Clock
+from groupshift.ports.cluster import findings as identities
+from groupshift.ports.group import CanaryTerms, GroupTerms, ZookeeperSide
+
+_LOOK_AGAIN_S = 0.5
+_OF_THE_ENGINE = frozenset({"plan", "evidence"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinationRequest:
+    """Which group moves, how far, and how its canary is chosen and watched."""
+
+    group: str = option("Consumer group that moves.")
+    until: Until = option("The last act.", default=Until.TOGGLE)
+    driver: str = option("Who replaces members (empty: the driver of the settings).", default="")
+    canary: int = option("How many members are replaced first.", default=1, minimum=1)
+    canary_share: float = option(
+        "Instead: the fewest members that hold this share of the partitions, such as 0.25.",
+        default=0.0,
+        minimum=0,
+        maximum=1,
+    )
+    canary_watch: int = option(
+        "Seconds that the canary is compared with the old members; 0: it is not.",
+        default=60,
+        minimum=0,
+        maximum=MAX_WATCH_S,
+    )
+    soak: int = option(
+        "Seconds that the group is judged after the last act.", default=60, minimum=0, maximum=MAX_SOAK_S
+    )
+
+    def __post_init__(self) -> None:
+        """Raise `Rejected` for values that do not fit each other."""
+        problems = check(self.as_move)
+        if problems:
+            raise Rejected(f"the request cannot be used: {'; '.join(problems)}; correct it and run again")
+
+    @property
+    def as_move(self) -> MoveRequest:
+        """The same, for what the former engine asks, too."""
+        return MoveRequest(
+            group=self.group,
+            driver=self.driver,
+            canary=self.canary,
+            canary_share=self.canary_share,
+            canary_watch_s=self.canary_watch,
+            soak_s=self.soak,
+            until=self.until,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinationPorts(GroupPorts):
+    """What a run works with: a group as ZooKeeper and Kafka know it, with its mode node; ``canary`` are the
+    numbers that decide when a canary is judged."""
+
+    side: ZookeeperSide
+    clock: Clock
+    canary: CanaryTerms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveGroup:
+    """The group and its fleet (``driver`` is who replaces members), what the tool's own login may not do, and
+    the numbers that decide."""
+
+    facts: Facts
+    driver: str
+    terms: GroupTerms
+    canary: CanaryTerms
+    identities: Findings = ()
+
+    @property
+    def aspects(self) -> Aspects:
+        """What an approval is given for: who is in the group, what each member subscribes to, how many
+        partitions its topics have, and the write that the mode node is of."""
+        found = fingerprint(self.facts.view, "", {}).parts
+        return {name: items for name, items in found.items() if name not in _OF_THE_ENGINE}
+
+
+def glance(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
+    """Read the group and its fleet once. Raises as the ports."""
+    driver = request.driver or ports.terms.driver
+    facts = facts_of(ports.side, request.group, driver, wanted(request.until))
+    return LiveGroup(facts=facts, driver=driver, terms=ports.terms, canary=ports.canary)
+
+
+def look(ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
+    """Read the group and its fleet, and ask what the own login may do; where there is reason to ask whether
+    old members commit to Kafka (C24) a second time, up to one commit interval later. Raises as the ports."""
+    live = _second_look(ports, request, glance(ports, request))
+    return replace(live, identities=identities(ports.side.access.prove(live.facts.view)))
+
+
+def _second_look(ports: CoordinationPorts, request: CoordinationRequest, first: LiveGroup) -> LiveGroup:
+    earlier = first.facts.view
+    if not worth_a_second_look(earlier):
+        return first
+    deadline = ports.clock.now_ms() + ports.terms.commit_interval_ms
+    while True:
+        ports.clock.sleep(_LOOK_AGAIN_S)
+        live = glance(ports, request)
+        view = live.facts.view
+        if (
+            commits_to_kafka(earlier, view)
+            or not worth_a_second_look(view)
+            or ports.clock.now_ms() >= deadline
+        ):
+            return replace(live, facts=replace(live.facts, earlier=earlier))

@@ -1,0 +1,125 @@
+"""The move: what the engine asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+from groupshift.domain.plan import StageName, WayBack
+from groupshift.domain.run import (
+    Checked,
+    Findings,
+    Outcome,
+    Plan,
+    RunState,
+    Step,
+    StepRecord,
+    StepState,
+    Target,
+    outcome_of,
+)
+from groupshift.domain.verdict import Finding, Verdict
+from groupshift.engine.group import group_of
+from groupshift.engine.members import raise_fence
+from groupshift.engine.move import Aspects, Move, Run, Section
+from groupshift.moves.coordination import facts, report, rules
+from groupshift.moves.coordination import plan as plans
+from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup
+from groupshift.moves.coordination.steps import HANDLERS, take_fence
+
+
+class CoordinationMove(Move[CoordinationPorts]):
+    """See the package."""
+
+    name = "coordination"
+    scope = "group"
+    request = CoordinationRequest
+    ports = CoordinationPorts
+    back_to = (WayBack.OLD_MEMBERS.value, WayBack.ZOOKEEPER_MODE.value)
+    heals = rules.HEALS
+    handlers = HANDLERS
+
+    def target(self, ports: CoordinationPorts, request: CoordinationRequest) -> Target:
+        """See `Move`."""
+        return Target(kind="group", name=request.group)
+
+    def look(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
+        """See `Move`."""
+        return facts.look(ports, request)
+
+    def glance(
+        self, ports: CoordinationPorts, request: CoordinationRequest, begun: Collection[str]
+    ) -> LiveGroup:
+        """See `Move`."""
+        return facts.glance(ports, request)
+
+    def look_back(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
+        """See `Move`."""
+        return facts.glance(ports, request)
+
+    def assess(self, request: CoordinationRequest, facts: LiveGroup) -> Findings:
+        """See `Move`."""
+        return rules.assess(request, facts)
+
+    def obstacles(self, request: CoordinationRequest, facts: LiveGroup, findings: Findings) -> Findings:
+        """See `Move`. What could not be measured is one."""
+        return tuple(each for each in findings if each.verdict in {Verdict.FAIL, Verdict.ERROR})
+
+    def plan(self, request: CoordinationRequest, facts: LiveGroup) -> Plan:
+        """See `Move`."""
+        return plans.plan(request, facts)
+
+    def fingerprint(self, facts: LiveGroup, begun: Collection[str]) -> Aspects:
+        """See `Move`. An act behind the first one compares with what the last judge met, so nothing that the
+        run itself changed is left out."""
+        return facts.aspects
+
+    def fence(self, run: Run[CoordinationPorts], when: Literal["claimed", "rolling_back"]) -> None:
+        """See `Move`. ZooKeeper is told whose writes of the mode count; a driver, that a rollback begins."""
+        if when == "claimed":
+            take_fence(run)
+        else:
+            raise_fence(run)
+
+    def may_roll_back(self, run: Run[CoordinationPorts], facts: LiveGroup) -> Finding:
+        """See `Move`. A mode node that the run removed closes it, whatever the journal says."""
+        view, records = facts.facts.view, run.records
+        toggles = [each.key for each in run.there.steps if each.kind == plans.SET_MODE]
+        toggled = any(key in records and records[key].state is StepState.DONE for key in toggles)
+        if toggled and view.mode.data is None and not view.ids:
+            reason = f"the mode node of group {group_of(run)} is gone, and no member is in ZooKeeper"
+            hint = "plan a new run instead"
+            return Finding(rule="R00", verdict=Verdict.FAIL, reason=reason, hint=hint)
+        return Finding(rule="R00", verdict=Verdict.PASS, reason="the group can go back to ZooKeeper")
+
+    def roll_back_plan(
+        self, run: Run[CoordinationPorts], begun: Mapping[str, StepRecord], facts: LiveGroup, to: str
+    ) -> Plan:
+        """See `Move`."""
+        number = len(run.rollbacks()) + 1
+        return plans.roll_back_plan(run.there, run.records, number, facts, WayBack(to))
+
+    def watch(self, run: Run[CoordinationPorts]) -> Checked:
+        """Ask what the soak asked, in the mode that the run led to."""
+        soak = next(each for each in run.there.steps if each.phase == StageName.SOAK)
+        if run.going_back:
+            return Checked(outcome=Outcome.PASS, detail="the run was taken back: there is nothing to watch")
+        findings = rules.soaking(run, soak)
+        detail = "a group can change as long as it has members: watch it again after each change of them"
+        return Checked(outcome=outcome_of(findings), findings=findings, detail=detail)
+
+    def closing(self, run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
+        """See `Move`."""
+        return report.closing(run, state)
+
+    def pause(self, plan: Plan, ahead: Sequence[Step]) -> str:
+        """See `Move`."""
+        return report.pause(ahead)
+
+    def shown(self, run: Run[CoordinationPorts], gate: Step) -> Sequence[Section]:
+        """See `Move`."""
+        return report.shown(run, gate)
+
+    def report(self, run: Run[CoordinationPorts]) -> Sequence[Section]:
+        """See `Move`."""
+        return report.sections(run)

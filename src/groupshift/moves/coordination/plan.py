@@ -1,0 +1,353 @@
+"""From a request and an observed group to a plan, and from what was begun to the rollback. Pure.
+
+The path: canary, roll, toggle, retire; then the group soaks, and the mode node may go for good. Source:
+docs/reference/zookeeper-coordination.md §9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from groupshift.domain.evidence import Moment
+from groupshift.domain.facts import Facts, Place
+from groupshift.domain.group import GroupView
+from groupshift.domain.modes import MemberKind, Mode
+from groupshift.domain.plan import StageName, Until, WayBack
+from groupshift.domain.planning import canary_places, places_of
+from groupshift.domain.rules_canary import INTERVALS
+from groupshift.domain.rules_offsets import leftovers, resets
+from groupshift.domain.rules_storage import shares
+from groupshift.domain.run import (
+    IRREVERSIBLE,
+    NOTHING,
+    Json,
+    NoUndo,
+    OnDifference,
+    Plan,
+    Step,
+    StepRecord,
+    WhenLate,
+    make_plan,
+    make_rollback,
+)
+from groupshift.engine.group import Around, measured, snapshot_name
+from groupshift.engine.members import REPLACE_MEMBERS
+from groupshift.errors import Rejected
+from groupshift.moves.coordination.facts import CoordinationRequest, LiveGroup
+from groupshift.ports.group import CanaryTerms, GroupTerms
+
+SET_MODE = "set_mode"
+"""The kind of step that writes the mode node: ``args["to"]`` is the mode."""
+DELETE_MODE_NODE = "delete_mode_node"
+WATCH = "watch_canary"
+"""The kind of step that compares the canary with the old members: ``args`` as of `Series`, and ``slots``."""
+REHEARSE = "rehearse"
+TOGGLE_GATE, FINALISE_GATE = f"{StageName.TOGGLE}/approve", f"{StageName.FINALISE}/approve"
+_REACH = tuple(Until)
+_GATE_S = 30
+_SOAK_EVERY_S = 2
+_UNDO_TOGGLE = StageName.UNDO_TOGGLE
+
+
+def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
+    """Return the phases that this group still needs, in order, up to ``request.until``: a group whose members
+    are all aware starts at the toggle.
+
+    Raises `Rejected` where nothing is left to do, for a canary that is larger than the group, and for a watch
+    that could show nothing."""
+    view, everywhere = live.facts.view, places_of(live.facts.view, live.facts.places)
+    old = [place for place in everywhere if place.kind is MemberKind.OLD]
+    canary = canary_places(request.as_move, view, old)
+    _require_usable(request, view, canary)
+    first = tuple(place.name for place in canary)
+    watch_s = request.canary_watch if canary else 0
+    _require_watchable(watch_s, first, len(view.of_kind(MemberKind.OLD)), live.canary)
+    parts = _Parts(live.terms)
+    parts.add(_approve("plan", "asks to approve the plan"))
+    parts.replaces(StageName.CANARY, first, (MemberKind.OLD, MemberKind.AWARE))
+    if watch_s:
+        parts.watches(first, watch_s, live.canary)
+    if _reaches(request, Until.ROLL):
+        rest = [place.name for place in old if place.name not in first]
+        parts.replaces(StageName.ROLL, rest, (MemberKind.OLD, MemberKind.AWARE))
+    if _reaches(request, Until.TOGGLE) and view.effective_mode is not Mode.KAFKA:
+        parts.toggles()
+    if _reaches(request, Until.RETIRE):
+        aware = [place.name for place in everywhere if place.kind is not MemberKind.PLAIN]
+        parts.replaces(StageName.RETIRE, aware, (MemberKind.AWARE, MemberKind.PLAIN))
+    if not parts.latest:
+        raise Rejected(
+            f"group {request.group} has nothing to move until {request.until} ({len(old)} old members, "
+            f"{view.effective_mode} mode); choose a later until, or roll back to undo"
+        )
+    parts.soaks(request.soak)
+    if _reaches(request, Until.RETIRE):  # before, members need the mode node: it cannot be finalised
+        parts.finalises()
+    due = shares(view)
+    about = {
+        "group": request.group,
+        "driver": live.driver,
+        "until": request.until.value,
+        "slots": [place.name for place in everywhere],
+        "canary": {
+            "watch_s": watch_s,
+            "held": sum(due.get(place.member_id or "", 0) for place in canary),
+            "partitions": len(view.partitions) if canary else 0,
+        },
+        "notes": [*leftovers(view), *resets(view)],
+    }
+    return make_plan(parts.steps, about)
+
+
+def _reaches(request: CoordinationRequest, until: Until) -> bool:
+    return _REACH.index(request.until) >= _REACH.index(until)
+
+
+def _require_usable(request: CoordinationRequest, view: GroupView, canary: Sequence[Place]) -> None:
+    if canary and request.canary > len(view.members):
+        raise Rejected(
+            f"canary {request.canary} is more than the {len(view.members)} members of group {request.group}"
+        )
+
+
+def _require_watchable(watch_s: int, slots: Sequence[str], old: int, limits: CanaryTerms) -> None:
+    """A canary that could never be judged is refused before it is begun."""
+    interval_ms = limits.commit_interval_ms
+    if watch_s and watch_s * 1000 < INTERVALS * interval_ms:
+        raise Rejected(
+            f"canary_watch {watch_s} is less than {INTERVALS} commit intervals "
+            f"(thresholds.commit_interval_ms {interval_ms}): nothing could be compared; "
+            f"choose at least {-(-INTERVALS * interval_ms // 1000)}, or 0 to watch nothing"
+        )
+    if watch_s and len(slots) >= old:
+        raise Rejected(
+            f"the canary replaces all old members ({', '.join(slots)}): none is left to compare it with; "
+            "choose a smaller canary, or canary_watch 0"
+        )
+
+
+class _Parts:
+    """The steps of a plan as they come: ``latest`` is the snapshot after the last act, ``gate`` the approval
+    that covers what comes next (empty: that of the plan)."""
+
+    def __init__(self, terms: GroupTerms) -> None:
+        self.steps: list[Step] = []
+        self.latest = self.gate = ""
+        self._terms = terms
+
+    def add(self, *steps: Step) -> None:
+        """Add steps behind the gate of now."""
+        self.steps += [each if each.gate else replace(each, gate=self.gate) for each in steps]
+
+    def replaces(self, phase: StageName, slots: Sequence[str], kinds: tuple[MemberKind, MemberKind]) -> None:
+        """Replace the members at these places; none is no phase."""
+        if not slots:
+            return
+        members = {"slots": list(slots), "old": kinds[0].value, "new": kinds[1].value}
+        act = _replace(phase, members, self._terms, undo=_undo_members(phase, members, self._terms))
+        self._measured(act, Around(patience_s=self._terms.patience_s, members=members))
+
+    def watches(self, slots: Sequence[str], watch_s: int, limits: CanaryTerms) -> None:
+        """Watch the canary right behind its act; the judge after it judges what was seen, too."""
+        watch = Step(
+            phase=StageName.CANARY,
+            kind=WATCH,
+            args={
+                "slots": list(slots),
+                "seconds": watch_s,
+                "every_s": limits.every_s,
+                "samples": limits.looks,
+            },
+            on_difference=OnDifference.EVIDENCE,
+            when_late=WhenLate.JUDGE,
+            patience_s=watch_s + limits.looks * limits.every_s + self._terms.settle_s,
+            does=f"compares {', '.join(slots)} with the old members for {watch_s} s",
+        )
+        acts = [each.kind for each in self.steps]
+        at = acts.index(REPLACE_MEMBERS) + 1
+        judge = self.steps[-1]
+        compares = [*judge.args["compares"], watch.name]
+        self.steps[-1] = replace(judge, args={**judge.args, "compares": compares})
+        self.steps.insert(at, watch)
+
+    def toggles(self) -> None:
+        """Write the mode node, behind a rehearsal of what takes it back and an approval of its own."""
+        self.add(
+            Step(
+                phase=StageName.TOGGLE,
+                kind=REHEARSE,
+                repeat=True,
+                patience_s=self._terms.patience_s,
+                does="asks whether the toggle, and what takes it back, would be allowed",
+            )
+        )
+        self.add(_approve(StageName.TOGGLE, "asks to approve the toggle"))
+        self.gate = TOGGLE_GATE
+        back = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, self._terms)
+        act = _set_mode(StageName.TOGGLE, Mode.KAFKA, self._terms, undo=back)
+        self._measured(act, Around(patience_s=self._terms.patience_s, mode=Mode.KAFKA.value))
+
+    def soaks(self, seconds: int) -> None:
+        """Judge the group for a while."""
+        act = Step(
+            phase=StageName.SOAK,
+            kind="soak",
+            args={"seconds": seconds, "every_s": _SOAK_EVERY_S, "heals_s": self._terms.patience_s},
+            on_difference=OnDifference.EVIDENCE,
+            when_late=WhenLate.JUDGE,
+            patience_s=seconds + self._terms.settle_s,
+            does=f"judges the group for {seconds} s",
+        )
+        self._measured(act, Around(patience_s=self._terms.patience_s))
+
+    def finalises(self) -> None:
+        """Remove what only the rollback needed, where somebody wants that."""
+        gate = replace(_approve(StageName.FINALISE, "asks whether the mode node may go"), optional=True)
+        act = Step(
+            phase=StageName.FINALISE,
+            kind=DELETE_MODE_NODE,
+            undo=IRREVERSIBLE,
+            optional=True,
+            gate=FINALISE_GATE,
+            patience_s=self._terms.patience_s,
+            does="removes the mode node; there is no rollback any more",
+            proof="the mode node is absent",
+        )
+        self.steps += [gate, act]
+
+    def _measured(self, act: Step, around: Around) -> None:
+        self.add(*measured(act, replace(around, base_before=self.latest)))
+        self.latest = snapshot_name(Moment.AFTER, act.phase)
+
+
+def _approve(phase: str, does: str) -> Step:
+    return Step(phase=phase, kind="approve", repeat=True, patience_s=_GATE_S, does=does)
+
+
+def _set_mode(
+    phase: StageName, to: Mode, terms: GroupTerms, *, undo: Step | NoUndo = NOTHING, undoes: str = ""
+) -> Step:
+    return Step(
+        phase=phase,
+        kind=SET_MODE,
+        args={"to": to.value},
+        undo=undo,
+        undoes=undoes,
+        when_late=WhenLate.JUDGE,
+        patience_s=terms.settle_s,
+        does=f"sets the mode node to {to}",
+        proof=f"{to} mode is in effect and every aware member acts on it",
+    )
+
+
+def _replace(
+    phase: StageName,
+    members: Mapping[str, Any],
+    terms: GroupTerms,
+    *,
+    undo: Step | NoUndo = NOTHING,
+    undoes: str = "",
+) -> Step:
+    return Step(
+        phase=phase,
+        kind=REPLACE_MEMBERS,
+        args=members,
+        undo=undo,
+        undoes=undoes,
+        when_late=WhenLate.JUDGE,
+        patience_s=terms.settle_s,
+        does=f"replaces {', '.join(members['slots'])} by {members['new']} members",
+    )
+
+
+def _undo_members(phase: StageName, members: Json, terms: GroupTerms) -> Step:
+    name = StageName.UNDO_RETIRE if phase is StageName.RETIRE else StageName.UNDO_MEMBERS
+    return _replace(name, {**members, "old": members["new"], "new": members["old"]}, terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Undo:
+    """An act of a rollback, and the keys of the acts that it takes back."""
+
+    act: Step
+    keys: tuple[str, ...] = ()
+    restores: bool = False
+
+
+def roll_back_plan(
+    there: Plan, records: Mapping[str, StepRecord], number: int, live: LiveGroup, to: WayBack
+) -> Plan:
+    """Return the inverses of the acts that ``records`` has, last one first; canary and roll are one.
+
+    A mode node that asks for kafka now is set back, whoever wrote it; where the plan replaced nobody by aware
+    members, because all were, a rollback to old members covers every place that holds none. An inverse that
+    an earlier rollback made is only measured again, and one behind which it began the next one is left out:
+    nothing that it led to is there any more."""
+    undone = list(_undone(there, records, live, to))
+    while len(undone) > 1 and undone[1].keys and f"back {undone[1].keys[0]}" in records:
+        undone.pop(0)
+    first = next((each.subject for each in there.steps if each.kind == "snapshot"), "")
+    steps: list[Step] = []
+    for each in undone:
+        is_mode = each.act.kind == SET_MODE
+        around = Around(
+            patience_s=live.terms.patience_s,
+            base_after=first if each.restores else "",
+            members=None if is_mode else _plain(each.act.args),
+            mode=each.act.args["to"] if is_mode else "",
+            restores=each.restores,
+            decides=False,
+        )
+        found = measured(each.act, around)
+        made = bool(each.keys) and f"back {each.keys[0]}" in records
+        steps += found[found.index(each.act) :] if made else found
+    return make_rollback(steps, number)
+
+
+def _plain(args: Json) -> Json:
+    return {name: args[name] for name in ("slots", "old", "new")}
+
+
+def _undone(there: Plan, records: Mapping[str, StepRecord], live: LiveGroup, to: WayBack) -> Iterable[_Undo]:
+    begun = {
+        StageName(each.phase): each
+        for each in there.steps
+        if each.kind in {REPLACE_MEMBERS, SET_MODE}
+        if each.key in records and not records[each.key].left_out
+    }
+    retired, toggled = begun.get(StageName.RETIRE), begun.get(StageName.TOGGLE)
+    if retired is not None:
+        yield _taken_back([retired], live.terms)
+    if toggled is not None:
+        act = _set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, live.terms, undoes=toggled.key)
+        yield _Undo(act=act, keys=(toggled.key,))
+    elif live.facts.view.mode.requested is Mode.KAFKA:
+        yield _Undo(act=_set_mode(_UNDO_TOGGLE, Mode.ZOOKEEPER, live.terms))
+    if to is not WayBack.OLD_MEMBERS:
+        return
+    replaced = [begun[each] for each in (StageName.CANARY, StageName.ROLL) if each in begun]
+    if replaced:
+        yield replace(_taken_back(replaced, live.terms), restores=True)
+        return
+    slots = _not_old(there, live.facts)
+    if slots:
+        members = {"slots": slots, "old": MemberKind.AWARE.value, "new": MemberKind.OLD.value}
+        yield _Undo(act=_replace(StageName.UNDO_MEMBERS, {**members, "takes_back": []}, live.terms))
+
+
+def _taken_back(acts: Sequence[Step], terms: GroupTerms) -> _Undo:
+    """The inverse of acts of one kind, as one."""
+    one, keys = acts[0], tuple(each.key for each in acts)
+    slots = sorted(slot for each in acts for slot in each.args["slots"])
+    back = _undo_members(StageName(one.phase), {**one.args, "slots": slots}, terms)
+    args = {**back.args, "takes_back": list(keys)}
+    return _Undo(act=replace(back, args=args, undoes=one.key), keys=keys)
+
+
+def _not_old(there: Plan, facts: Facts) -> list[str]:
+    """Places without an old member, where the plan had no act that replaces old ones."""
+    if any(each.phase in {StageName.CANARY, StageName.ROLL} for each in there.steps):
+        return []
+    return [each.name for each in places_of(facts.view, facts.places) if each.kind is not MemberKind.OLD]

@@ -1,0 +1,177 @@
+"""What people read of a run, from the journal and its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.leftover import Leftover, leftover
+from groupshift.domain.modes import MemberKind
+from groupshift.domain.partitions import TopicPartition
+from groupshift.domain.plan import StageName, Until
+from groupshift.domain.run import Findings, Json, RunState, Step, findings_from
+from groupshift.domain.verdict import Verdict
+from groupshift.engine.members import REPLACE_MEMBERS
+from groupshift.engine.move import Run, Section
+from groupshift.errors import GroupshiftError
+from groupshift.moves.coordination.facts import CoordinationPorts
+from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH
+from groupshift.ports.runs import EventKind
+
+_REACHED = {
+    Until.CANARY: "moved as far as the canary, still in zookeeper mode",
+    Until.ROLL: "all members are migration-aware, still in zookeeper mode",
+    Until.TOGGLE: "moved, still on MigratingConsumer",
+    Until.RETIRE: "moved to plain Kafka consumers",
+}
+_HEAD = ("step", "rule", "verdict", "reason")
+
+
+def closing(run: Run[CoordinationPorts], state: RunState) -> tuple[str, str]:
+    """Return where the run has led to, as a clause, and the next command where it is not the usual one."""
+    if state is RunState.MOVED:
+        reached = _REACHED[Until(run.there.about["until"])]
+        return f"{reached}; the rollback is open{_kept(run)}", ""
+    if state is RunState.FINALISED:
+        return "the group is coordinated by Kafka alone; the mode node is gone", ""
+    if state is not RunState.ROLLED_BACK:
+        return "", ""
+    begun = run.rollbacks()
+    to = str(begun[-1].body["to"]).replace("_", " ") if begun else "start"
+    said, stays = f"rolled back to {to}, proven equal", left_behind(run)
+    return (f"{said}. {stays.sentence}", stays.command) if stays else (said, "")
+
+
+def _kept(run: Run[CoordinationPorts]) -> str:
+    """Why the mode node stays that somebody wanted to remove; empty where nobody did."""
+    records = run.records
+    for step in run.there.steps:
+        gate = run.there.gate_of(step)
+        if step.kind == DELETE_MODE_NODE and step.key in records and gate is not None:
+            answered = records.get(gate.key)
+            declined = answered is None or bool(answered.left_out)
+            return "" if declined else f"; the mode node is kept: {records[step.key].left_out}"
+    return ""
+
+
+def left_behind(run: Run[CoordinationPorts]) -> Leftover | None:
+    """Return what a rollback to old members left in Kafka, by its last snapshot; None where that is nothing,
+    or what was there before. Evidence that cannot be read is another sentence's business."""
+    records = run.records
+    taken = [
+        records[each.key].result["stored"]
+        for plan in (run.there, run.plan)
+        for each in plan.steps
+        if each.kind == "snapshot" and "stored" in getattr(records.get(each.key), "result", ())
+    ]
+    if not run.going_back or not taken:
+        return None
+    try:
+        first, last = (_tables(run, stored) for stored in (taken[0], taken[-1]))
+    except GroupshiftError:
+        return None
+    kafka = _offsets(last, Store.KAFKA)
+    kinds = {str(row["kind"]) for row in last["members"]}
+    if kinds - {MemberKind.OLD.value} or kafka == _offsets(first, Store.KAFKA):
+        return None
+    return leftover(run.record.target.name, kafka, _offsets(last, Store.ZOOKEEPER))
+
+
+def _tables(run: Run[CoordinationPorts], stored: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+    attempt, moment = stored
+    return run.ports.evidence.read(run.name, attempt, Moment(moment))
+
+
+def _offsets(tables: Mapping[str, Sequence[Row]], store: Store) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(str(row["topic"]), int(row["partition"] or 0)): int(row["offset"] or 0)
+        for row in tables["offsets"]
+        if row["store"] == store.value and row["offset"] is not None and int(row["offset"]) >= 0
+    }
+
+
+def pause(ahead: Sequence[Step]) -> str:
+    """Return how long reading is expected to pause in these steps."""
+    places = [slot for each in ahead if each.kind == REPLACE_MEMBERS for slot in each.args["slots"]]
+    toggles = [each for each in ahead if each.kind == SET_MODE]
+    owner = "in Kafka" if any(each.phase == StageName.TOGGLE for each in toggles) else "again"
+    toggled = f"one rebalance of the whole group: all partitions rest until each has its owner {owner}."
+    if toggles:
+        return f"{toggled} Besides, {_replaced(places)}" if places else toggled
+    if places:
+        return _replaced(places)
+    return "no member is replaced, so reading does not pause before you are asked again."
+
+
+def _replaced(places: Sequence[str]) -> str:
+    many = len(set(places))
+    members = "1 member is" if many == 1 else f"{many} members are"
+    times = f" ({len(places)} replacements in all)" if len(places) != many else ""
+    return (
+        f"{members} replaced{times}, and each time the group rebalances: partitions rest until the new "
+        "member has joined. The report measures the longest time without an owner."
+    )
+
+
+def shown(run: Run[CoordinationPorts], gate: Step) -> tuple[Section, ...]:
+    """Return what a gate shows in full: how large the canary's share is, what its watch measured, and, of the
+    toggle, the rehearsal."""
+    about, found = run.there.about["canary"], []
+    if about["watch_s"]:
+        said = (
+            f"The canary held {about['held']} of {about['partitions']} partitions when this was planned; it "
+            f"is watched for {about['watch_s']} s."
+        )
+        found.append(Section(title="The canary", sentences=(said,)))
+    parts = {"What the canary measured": WATCH}
+    if gate.name == TOGGLE_GATE:
+        parts["Rehearsal of the rollback"] = REHEARSE
+    for title, kind in parts.items():
+        rows = [
+            (each.rule, each.verdict.value, each.reason) for _, said in _looks(run, kind) for each in said
+        ]
+        if rows:
+            found.append(Section(title=title, head=_HEAD[1:], rows=tuple(rows)))
+    return tuple(found)
+
+
+def _looks(run: Run[CoordinationPorts], kind: str) -> Iterator[tuple[Step, Findings]]:
+    """The findings of the last look at each step of a kind that had any."""
+    for step in run.there.steps:
+        bodies = [e.body for e in run.events(step.key) if e.kind is EventKind.CHECKED and e.body["findings"]]
+        if step.kind == kind and bodies:
+            yield step, findings_from(bodies[-1]["findings"])
+
+
+def sections(run: Run[CoordinationPorts]) -> tuple[Section, ...]:
+    """Return the move's own parts: what it was to do, and what each judge said."""
+    about: Json = run.there.about
+    said = (
+        f"Group {about['group']} moves until {about['until']}, by the driver {about['driver']}.",
+        f"Places of the fleet: {', '.join(about['slots'])}.",
+        *(str(each) for each in about["notes"]),
+    )
+    rows = [*_judgements(run), *_measured(run)]
+    return (
+        Section(title="The move", sentences=said),
+        Section(title="Judgements", head=_HEAD, rows=tuple(rows)),
+    )
+
+
+def _measured(run: Run[CoordinationPorts]) -> Iterator[tuple[str, str, str, str]]:
+    for kind in (WATCH, REHEARSE):
+        for step, found in _looks(run, kind):
+            for each in found:
+                yield step.key, each.rule, each.verdict.value, each.reason
+
+
+def _judgements(run: Run[CoordinationPorts]) -> Iterator[tuple[str, str, str, str]]:
+    """What did not pass, and one row where all did."""
+    for event in run.events():
+        if event.kind is not EventKind.JUDGED or not event.step:
+            continue
+        bad = [each for each in event.body["findings"] if each["verdict"] != Verdict.PASS]
+        if not bad:
+            yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
+        for each in bad:
+            yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])

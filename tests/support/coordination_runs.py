@@ -1,0 +1,53 @@
+"""A simulated group whose move from ZooKeeper to Kafka the one engine drives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from groupshift.application.canary import limits
+from groupshift.domain.modes import MemberKind
+from groupshift.engine.move import Move
+from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest
+from groupshift.moves.coordination.move import CoordinationMove
+from groupshift.ports.group import CanaryTerms, ZookeeperSide
+from groupshift.settings import Thresholds
+from groupshift_testing.world import MemoryModeSwitch
+from support.simulated_move import make_bench
+from support.simulated_runs import Processes
+
+SHARED = ("clock", "world", "fleet", "evidence", "proof")
+"""What a bench of the former engine and the processes of a run share."""
+
+
+@dataclass(slots=True)
+class CoordinationProcesses(Processes):
+    """As `Processes`, of a group that ZooKeeper coordinates."""
+
+    move: Move[Any] = field(default_factory=CoordinationMove)
+    canary: CanaryTerms = field(default_factory=lambda: CanaryTerms(limits(Thresholds())))
+
+    def ports(self) -> CoordinationPorts:
+        """See `Processes`."""
+        side = ZookeeperSide(
+            groups=self.world, fleets=lambda _driver: self.fleet, mode=MemoryModeSwitch(self.world)
+        )
+        return CoordinationPorts(
+            side=side,
+            evidence=self.evidence,
+            ledger=self.world,
+            terms=self.terms,
+            clock=self.clock,
+            canary=self.canary,
+        )
+
+    def request(self, **values: Any) -> CoordinationRequest:
+        """See `Processes`."""
+        usual = {"group": self.world.group, "soak": 3, "canary_watch": 0}
+        return CoordinationRequest(**{**usual, **values})
+
+
+def make_coordination(kind: MemberKind = MemberKind.OLD, members: int = 3) -> CoordinationProcesses:
+    """A healthy group of one kind of members, in zookeeper mode."""
+    bench = make_bench(kind, members)
+    return CoordinationProcesses(**{name: getattr(bench, name) for name in SHARED})
