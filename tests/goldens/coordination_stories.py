@@ -45,7 +45,12 @@ class Told(Recording):
         acts = {"take": _fenced, "compare_and_set": _set, "delete": _deleted}
         switch = Recorded(MemoryModeSwitch(self.world), self.recorder, reads={"read": "mode node"}, acts=acts)
         return CoordinationPorts(
-            side=ZookeeperSide(groups=shared.side.groups, fleets=shared.side.fleets, mode=switch),
+            side=ZookeeperSide(
+                groups=shared.side.groups,
+                fleets=shared.side.fleets,
+                mode=switch,
+                cluster_id=lambda: "c",
+            ),
             evidence=shared.evidence,
             ledger=shared.ledger,
             terms=self.terms,

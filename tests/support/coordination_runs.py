@@ -30,7 +30,10 @@ class CoordinationProcesses(Processes):
     def ports(self) -> CoordinationPorts:
         """See `Processes`."""
         side = ZookeeperSide(
-            groups=self.world, fleets=lambda _driver: self.fleet, mode=MemoryModeSwitch(self.world)
+            groups=self.world,
+            fleets=lambda _driver: self.fleet,
+            mode=MemoryModeSwitch(self.world),
+            cluster_id=lambda: "c",
         )
         return CoordinationPorts(
             side=side,

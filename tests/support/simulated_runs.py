@@ -24,7 +24,7 @@ from groupshift.ports.spark_jobs import ProofRequest
 from groupshift_testing.clock import ManualClock
 from groupshift_testing.evidence import MemoryEvidence, MemoryProof
 from groupshift_testing.runs import MemoryRuns
-from groupshift_testing.world import MemoryFleet, World
+from groupshift_testing.world import Killed, MemoryFleet, World
 from support.simulated_protocol import make_protocol_bench
 
 TERMS = GroupTerms(patience_s=5, settle_s=20)
@@ -40,6 +40,40 @@ class At:
         """See the port."""
         name = step.removeprefix("back ").partition(" ")[2]
         self.points.pop(f"{name} {point.value}", lambda: None)()
+
+
+class KillEach:
+    """Ends a process at each crash point of each step that none was ended at yet."""
+
+    def __init__(self) -> None:
+        self.points: set[tuple[str, CrashPoint]] = set()
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """See the port."""
+        if (step, point) not in self.points:
+            self.points.add((step, point))
+            raise Killed
+
+
+class KillAt:
+    """Ends the process at one point of one step."""
+
+    def __init__(self, step: str, point: CrashPoint = CrashPoint.AFTER_JOURNAL) -> None:
+        self.at = (step, point)
+
+    def reached(self, step: str, point: CrashPoint) -> None:
+        """See the port."""
+        if (step.partition(" ")[2], point) == self.at:
+            raise Killed
+
+
+def until_it_ends(go: Callable[[], object]) -> object:
+    """One process after the other."""
+    while True:
+        try:
+            return go()
+        except Killed:
+            continue
 
 
 @dataclass(slots=True)

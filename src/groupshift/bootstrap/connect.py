@@ -16,15 +16,12 @@ from groupshift.bootstrap.drivers import fleet
 from groupshift.domain.modes import Isolation
 from groupshift.domain.plan import MoveName
 from groupshift.domain.rows import ReadFrom
-from groupshift.ports.changes import ModeSwitch
 from groupshift.ports.clock import Clock, CrashPoints, NoCrash
 from groupshift.ports.cluster import (
-    Access,
     ClusterGroups,
     ClusterSnapshotStore,
     CoordinatorGauges,
     GroupLists,
-    GroupReader,
     GroupSnapshots,
     ProtocolViews,
 )
@@ -35,8 +32,6 @@ from groupshift.settings import KafkaSettings, Settings, ZookeeperSettings
 
 if TYPE_CHECKING:
     from groupshift.adapters.zookeeper.session import ZookeeperConnection
-
-_GroupSide = tuple[GroupReader, ModeSwitch, Access]
 
 
 def connect(settings: Settings) -> Environment:
@@ -49,17 +44,17 @@ def connect(settings: Settings) -> Environment:
     from groupshift.adapters.system import SystemClock
 
     clock = SystemClock()
-    (groups, mode, access), close_groups = _group_side(settings, clock)
+    side, close_groups = zookeeper_side(settings, clock)
     protocol, close_protocol = _protocol_side(settings)
     journal = SqlJournal(settings.journal.url)
     return Environment(
-        groups=groups,
-        mode=mode,
-        access=access,
+        groups=side.groups,
+        mode=side.mode,
+        access=side.access,
         records=KafkaRecordLog(settings.kafka.bootstrap_servers, settings.kafka.properties),
         isolation=Isolation(settings.fleet.isolation_level),
         driver=settings.fleet.driver,
-        fleets=partial(fleet, settings.fleet, groups),
+        fleets=side.fleets,
         evidence=ParquetEvidence(settings.evidence.root),
         ledger=LedgerFiles(settings.evidence.ledgers or None),
         journal=journal,
@@ -94,18 +89,26 @@ def verifier(key: str) -> Verifier | None:
     return Ed25519Verifier(key)
 
 
-def _group_side(settings: Settings, clock: Clock) -> tuple[_GroupSide, Callable[[], None]]:
-    """Reading groups, writing the mode and the right to, over one ZooKeeper session; and how to close it."""
+def zookeeper_side(settings: Settings, clock: Clock) -> tuple[ZookeeperSide, Callable[[], None]]:
+    """A group as ZooKeeper and Kafka know it, and who writes its mode, over one ZooKeeper session; and how to
+    close what was opened."""
     from groupshift.adapters.groups import LiveAccess, LiveGroupReader
     from groupshift.adapters.kafka.groups import KafkaConnection, KafkaGroups, KafkaRights
     from groupshift.adapters.zookeeper.ensemble import ZookeeperGroups
     from groupshift.adapters.zookeeper.mode import ZookeeperModeSwitch, ZookeeperRights
+    from groupshift.adapters.zookeeper.session import cluster_id
 
     zookeeper = zookeeper_connection(settings.zookeeper)
     kafka = KafkaConnection(settings.kafka.bootstrap_servers, properties=settings.kafka.properties)
     groups = LiveGroupReader(ZookeeperGroups(zookeeper), KafkaGroups(kafka), clock)
-    access = LiveAccess(KafkaRights(kafka), ZookeeperRights(zookeeper))
-    return (groups, ZookeeperModeSwitch(zookeeper), access), groups.close
+    side = ZookeeperSide(
+        groups=groups,
+        fleets=partial(fleet, settings.fleet, groups),
+        access=LiveAccess(KafkaRights(kafka), ZookeeperRights(zookeeper)),
+        mode=ZookeeperModeSwitch(zookeeper),
+        cluster_id=partial(cluster_id, zookeeper),
+    )
+    return side, groups.close
 
 
 def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callable[[], None]]:
@@ -125,15 +128,6 @@ def _protocol_side(settings: Settings) -> tuple[Callable[[], GroupSide], Callabl
             each()
 
     return open_once, close
-
-
-def zookeeper_side(settings: Settings) -> tuple[ZookeeperSide, Callable[[], None]]:
-    """A group as ZooKeeper and Kafka know it, with its mode node, and how to close what was opened."""
-    from groupshift.adapters.system import SystemClock
-
-    (groups, mode, access), close = _group_side(settings, SystemClock())
-    drivers = partial(fleet, settings.fleet, groups)
-    return ZookeeperSide(groups=groups, fleets=drivers, access=access, mode=mode), close
 
 
 def broker_side(settings: Settings) -> tuple[BrokerSide, Callable[[], None]]:

@@ -129,7 +129,7 @@ def _broker_side(place: Place, stack: ExitStack) -> GroupSide:
 
 
 def _zookeeper_side(place: Place, stack: ExitStack) -> ZookeeperSide:
-    side, close = zookeeper_side(place.settings)
+    side, close = zookeeper_side(place.settings, SystemClock())
     stack.callback(close)
     return side
 

@@ -32,9 +32,11 @@ CanaryTerms = NewType("CanaryTerms", CanaryLimits)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperSide(GroupSide):
-    """A group as ZooKeeper and Kafka together know it, and who writes its mode node."""
+    """A group as ZooKeeper and Kafka together know it, and who writes its mode node. ``cluster_id`` tells
+    the id of the Kafka cluster (empty where ZooKeeper does not tell it); it raises as the ports."""
 
     mode: ModeSwitch
+    cluster_id: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ from groupshift.domain.group_protocol import Protocol
 from groupshift.domain.requests import option, request_of
 from groupshift.domain.run import SparkJob
 from groupshift.errors import Rejected
+from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest
+from groupshift.moves.coordination.move import CoordinationMove
 from groupshift.moves.protocol.facts import ProtocolPorts, ProtocolRequest
 from groupshift.moves.protocol.move import ProtocolMove
 from groupshift.ports.cluster import DowngradeViews
@@ -77,6 +79,18 @@ def test_the_ports_of_a_protocol_move_are_opened(tmp_path: Path) -> None:
         assert (ports.terms.patience_s, ports.terms.driver) == (7, "manual")
         assert ports.evidence.files("no run") == ()
         assert ports.side.fleets("manual").slots("g") == ()
+
+
+def test_the_ports_of_a_coordination_move_are_opened(tmp_path: Path) -> None:
+    """As those of the protocol; what decides about a canary is of the settings, too."""
+    more = {"thresholds": {"canary_looks": 9, "canary_every_s": 4}}
+    request = CoordinationRequest(group="g")
+    with opened(CoordinationMove(), Place(settings=place(tmp_path, **more)), request) as ports:
+        assert isinstance(ports, CoordinationPorts)
+        assert (ports.canary.looks, ports.canary.every_s) == (9, 4)
+        assert ports.side.fleets("manual").slots("g") == ()
+        assert ports.side.mode.read
+        assert ports.clock.now_ms() > 0
 
 
 def test_a_port_that_nobody_opens_is_named(tmp_path: Path) -> None:

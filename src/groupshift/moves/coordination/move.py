@@ -41,7 +41,7 @@ class CoordinationMove(Move[CoordinationPorts]):
 
     def target(self, ports: CoordinationPorts, request: CoordinationRequest) -> Target:
         """See `Move`."""
-        return Target(kind="group", name=request.group)
+        return Target(kind="group", name=request.group, within=ports.side.cluster_id())
 
     def look(self, ports: CoordinationPorts, request: CoordinationRequest) -> LiveGroup:
         """See `Move`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from groupshift.domain.group_protocol import Protocol
@@ -17,44 +15,10 @@ from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Change
 from groupshift.ports.runs import EventKind
 from groupshift_testing.world import Killed, Occupant
-from support.simulated_runs import At, Processes, make_processes
+from support.simulated_runs import At, KillAt, KillEach, Processes, make_processes, until_it_ends
 
 PLAIN, NATIVE = MemberKind.PLAIN, MemberKind.NATIVE
 UP = Protocol.CONSUMER
-
-
-class KillEach:
-    """Ends a process at each crash point of each step that none was ended at yet."""
-
-    def __init__(self) -> None:
-        self.points: set[tuple[str, CrashPoint]] = set()
-
-    def reached(self, step: str, point: CrashPoint) -> None:
-        """See the port."""
-        if (step, point) not in self.points:
-            self.points.add((step, point))
-            raise Killed
-
-
-class KillAt:
-    """Ends the process at one point of one step."""
-
-    def __init__(self, step: str, point: CrashPoint = CrashPoint.AFTER_JOURNAL) -> None:
-        self.at = (step, point)
-
-    def reached(self, step: str, point: CrashPoint) -> None:
-        """See the port."""
-        if (step.partition(" ")[2], point) == self.at:
-            raise Killed
-
-
-def until_it_ends(go: Callable[[], object]) -> object:
-    """One process after the other."""
-    while True:
-        try:
-            return go()
-        except Killed:
-            continue
 
 
 CANARY, ROLL = "canary/replace_members", "roll/replace_members"
