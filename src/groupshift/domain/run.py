@@ -105,10 +105,10 @@ class Step:
 
     ``subject`` is the group, node, topic or snapshot; ``args`` are JSON. ``gate`` names the approve step that
     covers it (empty: the first one of the plan, if there is one). ``repeat``: each claim does it anew until
-    a step that touches was begun. ``optional``: declined or not allowed, it is left out and the run ends
-    well. ``patience_s`` 0 means the move's usual. ``does`` and ``proof`` are for people; nothing is decided
-    by them. ``key`` is given by `make_plan` and `make_rollback`; ``undoes`` is the key of the step that this
-    one undoes.
+    a step behind it that touches was begun. ``optional``: declined or not allowed, it is left out and the run
+    ends well. ``patience_s`` 0 means the move's usual. ``does`` and ``proof`` are for people; nothing is
+    decided by them. ``key`` is given by `make_plan` and `make_rollback`; ``undoes`` is the key of the step
+    that this one undoes.
     """
 
     phase: str

@@ -403,7 +403,7 @@ class Handler(Protocol[P]):
     Any method may raise what `groupshift.errors` has; `Transient` of `check` and `allowed` is waited for."""
 
     touches: bool = False
-    """A person who only looked could not have done it: what repeats is not asked again after it."""
+    """A person who only looked could not have done it: what repeats before it is not done again after it."""
     alters: bool = False
     """It alters the target and leaves it so: nothing undoes it, and a rollback stays open all the same."""
 

@@ -82,7 +82,9 @@ class RehearseToggle(Handler[CoordinationPorts]):
 
 
 class _ModeNode(Handler[CoordinationPorts]):
-    """What both changes of the mode node share: rules before, the fence, the node as it was met."""
+    """What both changes of the mode node share: rules before, the fence, the node as it was met.
+
+    They do not touch: after one that was cut off its approval is asked again, with what is met now."""
 
     alters = True
 
