@@ -10,6 +10,7 @@ import pytest
 from groupshift.cli.run_output import progress_data
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.ports import counts_of
 from groupshift.ports.clock import CrashPoint
 from groupshift.ports.driver import Accepted, ForPerson, Replacement
 from support.driven_expansion import BOTH, STAYING, accepted, begun, killed
@@ -187,7 +188,9 @@ def test_a_person_may_restart_brokers_and_the_cluster_shows_when_it_is_done() ->
     world.knows = False
     driver = driver_of(world)
     run = begun(driver)
-    for node in (2, 3, 1):
+    nodes = (2, 3, 1)
+    assert sorted(nodes) == list(counts_of(driver.claim(run).plan).brokers)
+    for node in nodes:
         waiting = driver.go_on(run)
         assert where(waiting) == ("waiting", f"restart {node}")
         assert f"restart broker {node} (broker {node} counts 5)" in detail(waiting)

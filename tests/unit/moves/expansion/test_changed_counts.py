@@ -9,8 +9,10 @@ import pytest
 
 from groupshift.domain.cluster import PlacementView
 from groupshift.domain.rows import LISTED_TOO, ClusterState, ProblemRow
+from groupshift.engine.move import Run
 from groupshift.errors import Conflict
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.ports import count_of
 from groupshift.ports.clock import CrashPoint
 from support.driven_expansion import BOTH, LATE, MOVING, STAYING, accepted, accepting, begun, killed
 from support.driven_moves import Driver, detail, where
@@ -107,6 +109,7 @@ def test_more_partitions_after_brokers_were_asked_send_the_run_back_there(
     assert f"to go on to 12: groupshift continue {run} --accept '{asked.step.key}'" in detail(asked)
     accepting(driver, run)
     assert {broker.count for broker in world.world.brokers.values()} == {12}
+    assert count_of(Run.reader(driver.move, driver.tools(), driver.ports, run)) == 12
     assert equal(world)
 
 

@@ -15,6 +15,7 @@ from groupshift.domain.run import RunState
 from groupshift.engine.approvers import Approvers
 from groupshift.errors import Conflict, Rejected, Transient
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.request import ExpansionRequest
 from groupshift.ports.clock import CrashPoint
 from support.driven_expansion import BOTH, MOVING, STAYING, accepted, accepting, begun, killed
 from support.driven_moves import Driver, answered, declines, detail, nobody, where
@@ -111,8 +112,6 @@ def test_s11_a_run_is_approved_by_those_who_are_named() -> None:
 
 
 def _to_8() -> Any:
-    from groupshift.moves.expansion.request import ExpansionRequest
-
     return ExpansionRequest(to=8)
 
 

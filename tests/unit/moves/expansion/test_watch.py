@@ -11,6 +11,7 @@ from groupshift.domain.verdict import Verdict
 from groupshift.engine.watch import watch
 from groupshift.errors import Rejected, Transient
 from groupshift.log.releases import Coordinator
+from groupshift.moves.expansion.move import STRAYS
 from support.driven_expansion import MOVING, begun
 from support.driven_moves import Driver, where
 from support.placement_clusters import commit
@@ -87,6 +88,7 @@ def test_a_commit_at_a_former_coordinator_is_found_although_it_harms_nothing(wor
     world.world.logs[place].append(commit(group, place, at=len(world.world.logs[place]), ms=1))
     found = watched(driver, run)
     assert found.outcome is Outcome.FAIL
+    assert STRAYS in {each.rule for each in found.findings if each.verdict is Verdict.FAIL}
     assert f"something lies elsewhere of 1 group: {group}, which" in bad(found)
 
 
