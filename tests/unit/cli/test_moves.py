@@ -139,8 +139,12 @@ def test_the_help_shows_the_lifecycle_on_one_screen(
     assert text.index(" roll-back ") < text.index(verbs.FLEET) < text.index(verbs.OTHERS)
 
 
-def test_the_version_is_told_and_completion_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_told_and_completion_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As an option of its own, wherever it stands before a verb."""
+    # which shell started the tests is no matter: typer would look for it among the processes above
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     assert main(["--version"]) == 0
     alone = capsys.readouterr().out
     assert main(["--version", "status"]) == 0
