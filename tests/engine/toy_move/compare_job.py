@@ -14,23 +14,28 @@ def main(before: str, after: str, output: str) -> None:
     """Compare by Spark."""
     from pyspark.sql import SparkSession
 
-    files = {each: Path(each) / "values.json" for each in (before, after)}
-    inputs = {each: hashlib.sha256(file.read_bytes()).hexdigest() for each, file in files.items()}
+    inputs = {
+        each: hashlib.sha256((Path(each) / "manifest.json").read_bytes()).hexdigest()
+        for each in (before, after)
+    }
     spark = SparkSession.builder.appName("toy-compare").config("spark.ui.enabled", "false").getOrCreate()
     try:
         rows = [
             (name, value, side)
-            for side, file in enumerate(files.values())
-            for name, value in json.loads(file.read_text()).items()
+            for side, folder in enumerate((before, after))
+            for name, value in json.loads((Path(folder) / "values.json").read_text()).items()
         ]
         spark.createDataFrame(rows, ["name", "value", "side"]).createOrReplaceTempView("thing")
         found = spark.sql("SELECT name FROM thing GROUP BY name HAVING count(DISTINCT value) > 1")
         differs = sorted(row["name"] for row in found.collect())
+        versions = {"spark": spark.version}
     finally:
         spark.stop()
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "verdict.json").write_text(json.dumps({"inputs": inputs, "differs": differs}))
+    answer = Path(output)
+    answer.mkdir(parents=True, exist_ok=True)
+    (answer / "verdict.json").write_text(
+        json.dumps({"inputs": inputs, "differs": differs, "versions": versions})
+    )
 
 
 if __name__ == "__main__":
