@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -110,9 +111,9 @@ class _ModeNode(Handler[CoordinationPorts]):
             return Standing.AS_MET
         return Standing.MADE if self._made(step, node, record.intent) else Standing.OTHER
 
+    @abstractmethod
     def _made(self, step: Step, node: ModeNode, intent: Json) -> bool:
         """Whether the node is what the act made of the one that was met."""
-        raise NotImplementedError
 
 
 def _wanted(run: Run[CoordinationPorts], step: Step) -> Mode | None:
