@@ -259,6 +259,12 @@ class Run(Generic[P]):
         """The history, of one step where ``step`` is its key."""
         return self.tools.runs.events(self.name, step=step)
 
+    @property
+    def holders(self) -> Mapping[int, str]:
+        """Who made each claim, by token."""
+        claims = (each for each in self.events() if each.kind is EventKind.CLAIMED)
+        return {each.token: str(each.body["holder"]) for each in claims}
+
     def now(self) -> int:
         """Epoch milliseconds."""
         return self.tools.clock.now_ms()
