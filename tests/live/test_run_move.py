@@ -29,7 +29,7 @@ from groupshift.domain.plan import StageName, Until
 from groupshift.domain.run import RunState
 from groupshift.domain.verdict import Verdict
 from groupshift.engine.closing import Closing
-from groupshift.errors import Broken, Transient
+from groupshift.errors import Transient
 from groupshift.ports.clock import CrashPoint
 from groupshift.settings import Settings, load
 from groupshift_sandbox.down import down
@@ -243,11 +243,11 @@ def test_an_altered_file_is_refused_before_spark_compares(sandbox: Sandbox, app:
         rewrite(folder, "offsets", lambda rows: rows[:-1], rehash=False)
 
     app.at.at["compare before canary"] = tamper
-    with pytest.raises(Broken, match=r"offsets\.parquet has SHA-256"):
-        forward(app, run)
+    closing = forward(app, run)
+    assert (closing.state, closing.verdict) == (RunState.REJECTED, Verdict.FAIL), closing
+    assert "offsets.parquet has SHA-256" in closing.reason
     compared = Path(sandbox.settings.evidence.root) / run
     assert not list(compared.rglob("report.html")), "not even prepared"
-    assert app.state(run) is RunState.REJECTED
     assert "J02" in {each.split(":")[0] for each in app.failed(run)}
     assert sandbox.kinds() == {"old"}
 
