@@ -29,7 +29,7 @@ from groupshift.moves.coordination.steps import HANDLERS, take_fence
 
 
 class CoordinationMove(Move[CoordinationPorts]):
-    """See the package."""
+    """Moves a group of old consumers from ZooKeeper to Kafka, member by member."""
 
     name = "coordination"
     scope = "group"

@@ -86,6 +86,7 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
     if _reaches(request, Until.RETIRE):  # before, members need the mode node: it cannot be finalised
         parts.finalises()
     due = shares(view)
+    held = sum(due.get(place.member_id or "", 0) for place in canary)
     about = {
         "group": request.group,
         "driver": live.driver,
@@ -93,12 +94,20 @@ def plan(request: CoordinationRequest, live: LiveGroup) -> Plan:
         "slots": [place.name for place in everywhere],
         "canary": {
             "watch_s": watch_s,
-            "held": sum(due.get(place.member_id or "", 0) for place in canary),
+            "held": held,
             "partitions": len(view.partitions) if canary else 0,
         },
-        "notes": [*leftovers(view), *resets(view)],
+        "notes": [*_canary_held(held, len(view.partitions), watch_s), *leftovers(view), *resets(view)],
     }
     return make_plan(parts.steps, about)
+
+
+def _canary_held(held: int, partitions: int, watch_s: int) -> list[str]:
+    """What a canary holds, as one sentence; nothing where there is none, or nobody watches it."""
+    if not watch_s or not partitions:
+        return []
+    share = f"{held} of {partitions} partitions ({100 * held // partitions} %)"
+    return [f"The canary holds {share}; it is watched for {watch_s} s."]
 
 
 def _reaches(request: CoordinationRequest, until: Until) -> bool:
