@@ -106,7 +106,7 @@ def _conversions(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
             yield DowngradeStep(
                 act=Act.CONVERT_EMPTY,
                 subject=each.group,
-                does="let one classic member join and leave with this group.id, without committing",
+                does=f"let one classic member join group {each.group!r} and leave, without committing",
                 proof="every broker lists it as classic",
                 inverse="a native member that joins converts it again",
             )
@@ -114,7 +114,8 @@ def _conversions(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
             yield DowngradeStep(
                 act=Act.CONVERT,
                 subject=each.group,
-                does="restart the members one by one with group.protocol=classic and one common assignor",
+                does=f"restart the members of group {each.group!r} one by one with group.protocol=classic "
+                "and one common assignor",
                 proof="every broker lists it as classic",
                 inverse="restart the members one by one with group.protocol=consumer",
             )
@@ -150,9 +151,9 @@ def _configs(facts: DowngradeFacts) -> Iterator[DowngradeStep]:
         yield DowngradeStep(
             act=Act.DELETE_CONFIGS,
             subject=group,
-            does=f"delete its configurations ({said})",
+            does=f"delete the configurations of group {group!r} ({said})",
             proof="no broker tells one of source GROUP_CONFIG",
-            inverse=f"set them again: {said}",
+            inverse=f"set the configurations of group {group!r} again: {said}",
         )
 
 
