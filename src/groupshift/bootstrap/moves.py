@@ -53,7 +53,7 @@ from groupshift.ports.cluster import ClusterGroups, ClusterSnapshotStore, Downgr
 from groupshift.ports.driver import BrokerReplacement
 from groupshift.ports.evidence import EvidenceFolder, EvidenceStore, Ledger
 from groupshift.ports.group import BrokerSide, CanaryTerms, GroupSide, GroupTerms, ZookeeperSide
-from groupshift.ports.log import CommitHashes, OffsetsLog, RecordLog
+from groupshift.ports.log import CommitHashes, CopiedLogs, OffsetsLog, RecordLog
 from groupshift.ports.runs import Runs
 from groupshift.ports.spark_jobs import ComparisonOutcomes, ProofRequest
 from groupshift.settings import Settings
@@ -106,6 +106,14 @@ def _offsets_log(place: Place, _stack: ExitStack) -> OffsetsLog:
             timeout_s=place.timeout_s,
         )
     )
+
+
+def _copied_logs(folder: str) -> OffsetsLog:
+    from groupshift.spark.copied_log import CopiedLog
+
+    if "://" not in folder and not Path(folder).is_dir():
+        raise Rejected(f"{folder} is no folder; give a copy of a broker's log folder")
+    return CopiedLog(folder)
 
 
 def _outcomes() -> ComparisonOutcomes:
@@ -189,6 +197,7 @@ OPENERS: Mapping[object, Opener] = {
     ClusterGroups: _closed(group_snapshots),
     ClusterSnapshotStore: lambda _place, _stack: cluster_snapshot_store(),
     CommitHashes: lambda _place, _stack: commit_hashes(),
+    CopiedLogs: lambda _place, _stack: _copied_logs,
     ComparisonOutcomes: lambda _place, _stack: _outcomes(),
     DowngradeViews: _closed(downgrade_views),
     EvidenceFolder: _evidence,

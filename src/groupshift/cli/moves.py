@@ -15,7 +15,7 @@ from groupshift.cli.installed import ANYTHING, refusing
 from groupshift.cli.options import Execute, Json, run_name, who
 from groupshift.cli.requests import asked_again, parameters, values_of
 from groupshift.cli.run_driving import Terms, go_on
-from groupshift.cli.run_output import show_findings, steps_table
+from groupshift.cli.run_output import show_findings, show_sections, steps_table
 from groupshift.cli.run_place import Where, place_of, placed, session, shaped
 from groupshift.cli.runs import Patience, Yes
 from groupshift.cli.terminal import Console, styled
@@ -29,6 +29,8 @@ from groupshift.ports.runs import RunRecord, Runs
 
 NOTES = "notes"
 """The name in `Plan.about` under which a plan has sentences for people."""
+STATE = "groupshift-state"
+"""A folder for journal and evidence, where none was named: a run has to write somewhere."""
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
 
 
@@ -93,10 +95,12 @@ def _assess(
         target = move.target(ports, request)
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
-    obstacles = move.obstacles(request, facts, findings)
+    obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
     following = asked_again(move, "run" if ready else "assess", request)
+    if ready and where.bootstrap_servers and where.state is None:
+        following += f" --state {STATE}"
     if in_the_way:
         following = f"groupshift status {in_the_way[0].run}"
     blocked = [f"run {each.run} of {each.target} is {each.state} and is in the way" for each in in_the_way]
@@ -110,11 +114,13 @@ def _assess(
                 "findings": findings,
                 "obstacles": [each.rule for each in obstacles],
                 "in_the_way": [each.run for each in in_the_way],
+                "observed": observed.data,
                 "next": following,
             }
         )
         return 0 if ready and not blocked else 1
     console = Console()
+    show_sections(console, observed.sections)
     show_findings(console, findings, str(target), everything=everything)
     for each in blocked:
         console.print(each)

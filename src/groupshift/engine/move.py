@@ -62,6 +62,14 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a look found, as ``assess`` shows it beside its findings: for people, and as data."""
+
+    sections: tuple[Section, ...] = ()
+    data: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What somebody is asked at a gate or in a review: ``gate`` is the step's key and ``does`` its words,
     ``fingerprint`` names what was shown (an answer has to name it), ``changes`` made an earlier answer void.
@@ -488,6 +496,10 @@ class Move(Protocol[P]):
     def obstacles(self, request: Any, facts: Any, findings: Findings) -> Findings:
         """Return the findings of `assess` for which no run may begin. Pure."""
         return tuple(each for each in findings if each.verdict is Verdict.FAIL)
+
+    def observed(self, request: Any, facts: Any) -> Observed:
+        """Return what the look found, for people who only assess. Pure."""
+        return Observed()
 
     def plan(self, request: Any, facts: Any) -> Plan:
         """Return the plan, by `make_plan`. Pure."""
