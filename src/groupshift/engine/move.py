@@ -501,6 +501,10 @@ class Move(Protocol[P]):
         """Return what the look found, for people who only assess. Pure."""
         return Observed()
 
+    def page(self, request: Any, facts: Any) -> str:
+        """An assessment as one HTML page; empty: this move has none. Pure."""
+        return ""
+
     def plan(self, request: Any, facts: Any) -> Plan:
         """Return the plan, by `make_plan`. Pure."""
         ...
