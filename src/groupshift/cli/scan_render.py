@@ -196,8 +196,8 @@ def _next(
         way = "--auto-toggle" if waves.to is Mode.KAFKA else "--back"
         return command("groupshift", "scan", way, *_repeated(*asked), "--execute")
     if waves is not None and (waves.stopped or waves.count(ToggleState.FAILED)):
-        failed = [each for each in waves.toggles if each.state is ToggleState.FAILED and each.migration]
-        return f"groupshift status {failed[0].migration}" if failed else "groupshift brake"
+        failed = [each for each in waves.toggles if each.state is ToggleState.FAILED and each.run]
+        return f"groupshift status {failed[0].run}" if failed else "groupshift brake"
     if fit and waves is None:
         return "groupshift scan --auto-toggle"
     for state in states:
