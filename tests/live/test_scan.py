@@ -20,7 +20,7 @@ from groupshift.adapters.spark_submit.java import java_binary
 from groupshift.adapters.system import SystemClock
 from groupshift.adapters.zookeeper.ensemble import ZookeeperEnsemble, ZookeeperGroups
 from groupshift.adapters.zookeeper.session import ZookeeperConnection
-from groupshift.bootstrap import build_scans
+from groupshift.bootstrap.scans import build_scans
 from groupshift.domain.group import GroupView
 from groupshift.domain.judgement import Readiness
 from groupshift.domain.modes import Mode

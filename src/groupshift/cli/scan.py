@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from groupshift.bootstrap import build_scans
+from groupshift.bootstrap.scans import build_scans
 from groupshift.cli import scan_render as render
 from groupshift.cli.options import Json, SettingsFile, settings
 from groupshift.cli.terminal import Console, progress_bar
