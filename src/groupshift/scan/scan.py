@@ -222,7 +222,7 @@ class FleetScans:
         """Toggle every fit group to kafka, in waves; without ``execute`` only plan them."""
         return self._waves(report, rules, shown).run(self.fit(rules), Mode.KAFKA, execute=execute)
 
-    def back(
+    def take_back(
         self, patterns: Sequence[str], rules: WaveRules, shown: Shown = _nobody, *, execute: bool
     ) -> WaveReport:
         """Toggle the groups of these names or patterns back to zookeeper, in waves, to relieve stress."""

@@ -141,7 +141,7 @@ def test_without_execute_waves_are_planned_and_nothing_is_changed(fleet: Fleet) 
 
 
 def test_waves_toggle_and_journal_every_fit_group(fleet: Fleet) -> None:
-    """Each in a migration of its own whose way back is open; a second run has nothing left to do."""
+    """Each in a run of its own whose rollback is open; a second run has nothing left to do."""
     for name in ("a", "b", "c"):
         fleet.add(name)
     fleet.scan()
@@ -268,7 +268,7 @@ def test_a_group_that_is_not_fit_any_more_is_skipped_and_costs_no_budget(fleet: 
 
 
 def test_a_group_that_somebody_toggled_since_the_scan_is_skipped(fleet: Fleet) -> None:
-    """An unchanged value is never written (N7), and no migration is made up for it."""
+    """An unchanged value is never written (N7), and no run is made up for it."""
     fleet.add("a")
     fleet.scan()
     fleet.ensemble.worlds["a"].write_mode(b"kafka")
@@ -279,8 +279,8 @@ def test_a_group_that_somebody_toggled_since_the_scan_is_skipped(fleet: Fleet) -
     assert fleet.runs.recent(9) == ()
 
 
-def test_somebody_elses_open_migration_is_left_alone(fleet: Fleet) -> None:
-    """Skipped with the migration's name, there and back; nothing is written."""
+def test_somebody_elses_open_run_is_left_alone(fleet: Fleet) -> None:
+    """Skipped with the run's name, there and back; nothing is written."""
     for name, data in (("a", None), ("b", b"kafka")):
         fleet.add(name).write_mode(data)
     fleet.scan()
@@ -288,7 +288,7 @@ def test_somebody_elses_open_migration_is_left_alone(fleet: Fleet) -> None:
     for name in ("a", "b"):
         fleet.runs.create(foreign(name))
     there = scans.toggle(scans.last(), RULES, execute=True)
-    back = scans.back(["b"], RULES, execute=True)
+    back = scans.take_back(["b"], RULES, execute=True)
     for waves, name in ((there, "a"), (back, "b")):
         (found,) = waves.toggles
         assert (found.group, found.state) == (name, ToggleState.SKIPPED)
@@ -314,7 +314,7 @@ def foreign(group: str) -> RunRecord:
     "point", [CrashPoint.AFTER_JOURNAL, CrashPoint.AFTER_ACT, CrashPoint.AFTER_READ_BACK]
 )
 def test_a_scan_killed_while_it_toggles_is_continued_by_the_next(fleet: Fleet, point: CrashPoint) -> None:
-    """Same end, one write, one migration; the next scan knows its own and goes on with it."""
+    """Same end, one write, one run; the next scan knows its own and goes on with it."""
     fleet.add("a")
     fleet.scan()
     scans = fleet.scans(KillAt("toggle/set_mode", point))
@@ -329,7 +329,7 @@ def test_a_scan_killed_while_it_toggles_is_continued_by_the_next(fleet: Fleet, p
 
 
 def test_groups_are_taken_back_by_name_and_pattern(fleet: Fleet) -> None:
-    """Those of a scan's migration and those that somebody toggled by hand; the rest stays in kafka mode."""
+    """Those of a scan's run and those that somebody toggled by hand; the rest stays in kafka mode."""
     for name in ("orders-a", "orders-b", "bills"):
         fleet.add(name)
     fleet.scan()
@@ -337,15 +337,15 @@ def test_groups_are_taken_back_by_name_and_pattern(fleet: Fleet) -> None:
     scans.toggle(scans.last(), RULES, execute=True)
     fleet.add("by-hand").write_mode(b"kafka")
     fleet.scan()
-    planned = scans.back(["orders-*"], RULES, execute=False)
+    planned = scans.take_back(["orders-*"], RULES, execute=False)
     assert {each.state for each in planned.toggles} == {ToggleState.PLANNED}
-    back = scans.back(["orders-*", "by-hand"], RULES, execute=True)
+    back = scans.take_back(["orders-*", "by-hand"], RULES, execute=True)
     assert states_of(back.toggles) == dict.fromkeys(("by-hand", "orders-a", "orders-b"), ToggleState.DONE)
     modes = {name: world.mode.requested for name, world in fleet.ensemble.worlds.items()}
     assert [name for name, mode in modes.items() if mode is Mode.KAFKA] == ["bills"]
     assert fleet.run_of("orders-a").state is RunState.ROLLED_BACK
     with pytest.raises(Rejected, match="'nobody' names no group"):
-        scans.back(["nobody"], RULES, execute=True)
+        scans.take_back(["nobody"], RULES, execute=True)
 
 
 def claimed(fleet: Fleet, run: str, holder: str = "cli-back") -> Run[Any]:
@@ -383,7 +383,7 @@ def test_what_a_scan_did_can_be_watched_and_reported(fleet: Fleet) -> None:
     fleet.scan()
     scans, move = fleet.scans(), CoordinationMove()
     there = scans.toggle(scans.last(), RULES, execute=True).toggles[0].run
-    back = scans.back(["by-hand"], RULES, execute=True).toggles[0].run
+    back = scans.take_back(["by-hand"], RULES, execute=True).toggles[0].run
     tools, said = Tools(runs=fleet.runs, clock=fleet.clock), dict[str, str]()
     for name in (there, back):
         run = Run.reader(move, tools, fleet.ports(), name)
@@ -395,7 +395,7 @@ def test_what_a_scan_did_can_be_watched_and_reported(fleet: Fleet) -> None:
         back: "set back to zookeeper mode",
     }
     fleet.scan()
-    taken = scans.back(["a"], RULES, execute=True).toggles[0]
+    taken = scans.take_back(["a"], RULES, execute=True).toggles[0]
     assert taken.run == there
     assert closing_of(Run.reader(move, tools, fleet.ports(), there)).reason == "rolled back to zookeeper mode"
 
@@ -457,7 +457,7 @@ def test_a_plain_consumer_forbids_the_way_back(fleet: Fleet) -> None:
     fleet.add("a").write_mode(b"kafka")
     fleet.ensemble.worlds["a"].strangers = ("kc-1",)
     fleet.scan()
-    back = fleet.scans().back(["a"], RULES, execute=True)
+    back = fleet.scans().take_back(["a"], RULES, execute=True)
     assert back.toggles[0].state is ToggleState.SKIPPED
     assert "kc-1" in back.toggles[0].reason
     assert fleet.runs.recent(9) == ()
