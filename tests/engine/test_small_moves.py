@@ -52,6 +52,25 @@ def test_a_plan_without_an_approve_step_is_approved_by_who_runs_it() -> None:
     assert (stage.state, stage.done) == (RunState.MOVED, ["do"])
 
 
+class HalfWay(Small):
+    """Can be taken back by a half, and goes back no further by itself."""
+
+    back_to = ("start", "half")
+
+    def falls_back_to(self, run):
+        """See `Move`."""
+        return "half" if run.record.requester == "ann" else super().falls_back_to(run)
+
+
+def test_a_move_says_how_far_a_run_goes_back_by_itself() -> None:
+    """A failure takes it back as far as that; without a word of the move to the first place it names."""
+    for kind, to in ((HalfWay, "half"), (Small, "start")):
+        stage = Stage(kind(DO, do=Act(said(Outcome.FAIL))))
+        assert isinstance(stage.drive(), Ended)
+        (begun,) = [e for e in stage.runs.events(stage.run) if e.kind is EventKind.ROLLBACK_BEGUN]
+        assert (begun.body["to"], stage.state) == (to, RunState.ROLLED_BACK)
+
+
 def test_a_step_may_act_before_each_look() -> None:
     """What it returned and what the looks found are kept together."""
     again = said(Outcome.WAIT, act_again=True, result={"left": 2})

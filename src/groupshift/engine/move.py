@@ -527,6 +527,10 @@ class Move(Protocol[P]):
         """Whether the rollback is open, as far as facts tell. Fail: it is closed. Error: nobody can say."""
         return Finding(rule="R00", verdict=Verdict.PASS, reason="nothing that was observed closes it")
 
+    def falls_back_to(self, run: Run[P]) -> str:
+        """How far a run goes back by itself after a failure, one of `back_to`."""
+        return self.back_to[0]
+
     def roll_back_plan(self, run: Run[P], begun: Mapping[str, StepRecord], facts: Any, to: str) -> Plan:
         """Return the plan of a rollback, by `make_rollback`; the default undoes what was begun, last "
         "first."""
