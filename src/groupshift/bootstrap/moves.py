@@ -37,13 +37,14 @@ from groupshift.bootstrap.connect import (
     zookeeper_side,
 )
 from groupshift.bootstrap.drivers import driver_of
+from groupshift.bootstrap.reports import evidence_of, pages_of
 from groupshift.domain.modes import Isolation
 from groupshift.domain.requests import options_of
 from groupshift.domain.rules_canary import CanaryLimits
 from groupshift.domain.run import Json, SparkJob
 from groupshift.domain.seal import Verification
 from groupshift.engine.approvers import Approvers
-from groupshift.engine.evidence import Pages, Progress, Sealer, no_pages, tell_nobody
+from groupshift.engine.evidence import Pages, Progress, Sealer, tell_nobody
 from groupshift.engine.move import Move, Sealing, Tools
 from groupshift.engine.verification import verify
 from groupshift.errors import Rejected
@@ -285,8 +286,9 @@ def journal(settings: Settings) -> Iterator[Runs]:
         runs.close()
 
 
-def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
-    """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files."""
+def tools_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Tools:
+    """Return what the engine itself needs; ``pages`` makes what is sealed with a run besides its files (None:
+    the page of the run)."""
     approval, signer = settings.approval, signer_of(settings.evidence.signing_key)
 
     def seal(run: str, closing: Json) -> Sealing:
@@ -307,7 +309,7 @@ def tools_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Tools:
     )
 
 
-def sealer_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Sealer:
+def sealer_of(runs: Runs, settings: Settings, pages: Pages | None = None) -> Sealer:
     """Return what seals the evidence of runs, also of those that are over. Raises `Rejected` for a root of
     evidence that cannot be opened."""
     return Sealer(
@@ -315,15 +317,8 @@ def sealer_of(runs: Runs, settings: Settings, pages: Pages = no_pages) -> Sealer
         runs=runs,
         clock=SystemClock(),
         signer=signer_of(settings.evidence.signing_key),
-        pages=pages,
+        pages=pages if pages is not None else pages_of(runs, settings),
     )
-
-
-def evidence_of(settings: Settings) -> EvidenceStore:
-    """Return the evidence of runs, each in a folder of its name. Arrow is loaded for it."""
-    from groupshift.adapters.parquet.evidence import ParquetEvidence
-
-    return ParquetEvidence(settings.evidence.root)
 
 
 def verified(

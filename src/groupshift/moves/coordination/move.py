@@ -26,6 +26,9 @@ from groupshift.moves.coordination import facts, report, rules
 from groupshift.moves.coordination import plan as plans
 from groupshift.moves.coordination.facts import CoordinationPorts, CoordinationRequest, LiveGroup
 from groupshift.moves.coordination.steps import HANDLERS, take_fence
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts
 
 
 class CoordinationMove(Move[CoordinationPorts]):
@@ -127,3 +130,7 @@ class CoordinationMove(Move[CoordinationPorts]):
     def report(self, run: Run[CoordinationPorts]) -> Sequence[Section]:
         """See `Move`."""
         return report.sections(run)
+
+    def page(self, run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:
+        """See `groupshift.report.run_page.HasPage`."""
+        return report.page(run, history, kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from groupshift.domain.evidence import Moment, Row, Store
+from groupshift.domain.foreign_text import shell
 from groupshift.domain.leftover import Leftover, leftover
 from groupshift.domain.modes import MemberKind, Mode
 from groupshift.domain.partitions import TopicPartition
@@ -17,12 +18,23 @@ from groupshift.errors import GroupshiftError
 from groupshift.moves.coordination.facts import CoordinationPorts
 from groupshift.moves.coordination.plan import DELETE_MODE_NODE, REHEARSE, SET_MODE, TOGGLE_GATE, WATCH
 from groupshift.ports.runs import EventKind
+from groupshift.report import group_page
+from groupshift.report.group_history import group_history_of
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts, sections_of
 
 _REACHED = {
     Until.CANARY: "moved as far as the canary, still in zookeeper mode",
     Until.ROLL: "all members are migration-aware, still in zookeeper mode",
     Until.TOGGLE: "moved, still on MigratingConsumer",
     Until.RETIRE: "moved to plain Kafka consumers",
+}
+_NOW = {
+    Until.CANARY: "the canary runs migration-aware consumers, and ZooKeeper still coordinates the group",
+    Until.ROLL: "all members are migration-aware consumers, and ZooKeeper still coordinates the group",
+    Until.TOGGLE: "Kafka coordinates the group now, and its members can still go back",
+    Until.RETIRE: "the group runs plain Kafka consumers now",
 }
 _HEAD = ("step", "rule", "verdict", "reason")
 
@@ -179,3 +191,16 @@ def _judgements(run: Run[CoordinationPorts]) -> Iterator[tuple[str, str, str, st
             yield event.step, "", Verdict.PASS.value, f"{len(event.body['findings'])} rules"
         for each in bad:
             yield event.step, str(each["rule"]), str(each["verdict"]), str(each["reason"])
+
+
+def page(run: Run[CoordinationPorts], history: History, kept: Kept | None) -> PageParts:
+    """Return the parts of the page of a run."""
+    group = group_history_of(history, kept)
+    return PageParts(
+        title=f"Group {group.group}",
+        sentence=group_page.sentence(group, _NOW[Until(history.about["until"])]),
+        now=group_page.to_do(group, f"coordination VERB --group {shell(group.group)}"),
+        first=group_page.sections(group, group_page.mode_now(group)),
+        own=sections_of(sections(run)[:1]),
+        compares=False,
+    )
