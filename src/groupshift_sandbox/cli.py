@@ -146,7 +146,7 @@ _COLOURS = {
 
 
 def demo(
-    move: Annotated[str, typer.Argument(metavar="[MOVE]", help=", ".join((MOVE, *DEMOS)))] = MOVE,
+    move: Annotated[str, typer.Argument(metavar="MOVE", help=", ".join((MOVE, *DEMOS)))] = MOVE,
     members: Annotated[int, typer.Option(help="Members in the group (coordination).")] = 3,
     partitions: Annotated[int, typer.Option(help="Partitions of the topic (coordination).")] = 6,
     soak: Annotated[int, typer.Option(help="Soak in seconds (coordination).")] = 20,

@@ -278,6 +278,7 @@ class DowngradeDemo:
                 "group.id": NATIVE,
                 "group.protocol": "consumer",
                 "enable.auto.commit": False,
+                "log_level": 0,
             }
         )
         member.subscribe([TOPIC])
