@@ -65,6 +65,13 @@ def roll_back() -> dict[str, Param]:
     }
 
 
+def watching() -> dict[str, Param]:
+    """Return the parameters of a DAG that watches runs which are over. It changes nothing."""
+    text = "Id of a run that is over; **empty: the latest** of this target."
+    run = Param("", type=["string", "null"], title="Run", section=_WHAT, description_md=text)
+    return {"run": run, **kafka_cluster()}
+
+
 def values_of(request: type, params: Any) -> dict[str, Any]:
     """Return the values of a request's options in a filled form."""
     return {each.name: params[each.name] for each in options_of(request)}
@@ -86,6 +93,8 @@ def param_of(option: Option) -> Param:
         schema["enum"] = [*option.choices, None] if option.optional else list(option.choices)
     elif option.kind == "text" and option.required:
         schema["minLength"] = 1
+    if option.pattern:
+        schema["pattern"] = f"^({option.pattern})$"
     schema |= _limits(option)
     if option.required:
         return Param(**schema)

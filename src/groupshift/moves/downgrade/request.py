@@ -9,13 +9,17 @@ from groupshift.domain.versions import Version
 from groupshift.log.releases import Coordinator
 from groupshift.moves.downgrade.releases import Target, target_of
 
+_RELEASE = r"\d+\.\d+\.\d+"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeRequest:
     """Raises `Rejected` for a release that is not known, or no version."""
 
-    to: str = option("The older release, such as 3.9.2.")
-    from_: str = option("What the brokers run, where they tell only its line.", default="")
+    to: str = option("The older release, such as 3.9.2.", pattern=_RELEASE)
+    from_: str = option(
+        "What the brokers run, where they tell only its line.", default="", pattern=f"({_RELEASE})?"
+    )
     coordinator: Coordinator | None = option(
         "The group coordinator that the older release will run; without it its default.", default=None
     )
