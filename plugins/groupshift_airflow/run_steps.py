@@ -333,23 +333,6 @@ class LastGate(Steps):
         raise DownstreamTasksSkipped(tasks=[other])  # type: ignore[no-untyped-call]
 
 
-class LastGate(Steps):
-    """The gate of what is optional: skips the task of the answer that was not given."""
-
-    def __init__(self, *, finalise: str, keep: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.finalise, self.keep = finalise, keep
-
-    def walk(self, context: Context, run: Run[Any], settings: Settings) -> bool:
-        """As `Steps`; once the gate is answered, only one of both goes on."""
-        if not super().walk(context, run, settings):
-            return False
-        place = place_of(run.plan, self.phase, self.part, self.subject_of)
-        record = None if place is None else run.records.get(run.plan.steps[place].key)
-        other = self.finalise if record is None or record.left_out else self.keep
-        raise DownstreamTasksSkipped(tasks=[other])  # type: ignore[no-untyped-call]
-
-
 class Compare(Steps, SparkSubmitOperator):
     """Submits the Spark jobs of a comparison over the Spark connection, and looks at what they left. A job
     that fails is found by that look."""

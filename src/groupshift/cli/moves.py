@@ -141,7 +141,7 @@ def _assess(
 
 
 def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
-    text = move.page(request, facts)
+    text = move.assessment_page(request, facts)
     if not text:
         raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
     output.write_page(page, text)

@@ -501,7 +501,7 @@ class Move(Protocol[P]):
         """Return what the look found, for people who only assess. Pure."""
         return Observed()
 
-    def page(self, request: Any, facts: Any) -> str:
+    def assessment_page(self, request: Any, facts: Any) -> str:
         """An assessment as one HTML page; empty: this move has none. Pure."""
         return ""
 

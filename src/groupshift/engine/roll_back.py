@@ -116,8 +116,8 @@ def _require_free(run: Run[P]) -> None:
     others = [each for each in run.tools.runs.in_the_way(run.record.target) if each.run != run.name]
     if others:
         raise Conflict(
-            f"run {others[0].run} of {others[0].target} is {others[0].state} and is in the way of rolling back "
-            f"{run.name}; nothing was changed; look at it with: groupshift status {others[0].run}"
+            f"run {others[0].run} of {others[0].target} is {others[0].state} and is in the way of rolling "
+            f"back {run.name}; nothing was changed; look at it with: groupshift status {others[0].run}"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from groupshift.domain.cluster import retention_ms
@@ -11,7 +11,7 @@ from groupshift.domain.rows import ProblemRow
 from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, StepRecord, Target
 from groupshift.domain.verdict import Finding, Verdict
 from groupshift.engine.handlers import own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Observed, Run, Section
+from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
 from groupshift.engine.question_text import utc
 from groupshift.engine.snapshots import Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.errors import Transient
@@ -132,7 +132,7 @@ class ExpansionMove(Move[ExpansionPorts]):
         """See `Move`."""
         return Observed(sections=tuple(overview(facts.planned)))
 
-    def page(self, request: ExpansionRequest, facts: ExpansionFacts) -> str:
+    def assessment_page(self, request: ExpansionRequest, facts: ExpansionFacts) -> str:
         """See `Move`: with pictures of the load."""
         return render(facts.planned)
 
