@@ -157,6 +157,7 @@ def test_a_rejected_toggle_stops_there_with_the_rollback_open(
     ]
     run = told.run
     state, tasks = told.go("roll_back", run=run, execute=False)
+    assert told.said == {}
     assert (state, group.state(run), tasks["undo_members.act"]) == ("success", RunState.MOVED, "skipped")
     state, tasks = told.go("roll_back", run=run)
     assert (state, group.state(run), group.kinds()) == ("success", RunState.ROLLED_BACK, [OLD] * 3)
@@ -224,6 +225,7 @@ def test_a_failed_proof_of_the_rollback_stops_it(told: SimulatedDags, group: Coo
     place.running, place.held = True, False
     group.world.tick()
     state, tasks = told.go("roll_back", run=told.run)
+    assert set(told.said) == {"verdict"}, told.said
     assert (state, group.state(told.run)) == ("failed", RunState.ROLLED_BACK)
     assert [task for task, end in tasks.items() if end == "failed"] == ["verdict"]
 

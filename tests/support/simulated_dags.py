@@ -138,7 +138,7 @@ class SimulatedDags:
             params[name] = param.resolve(given[name]) if name in given else param.resolve()
         going = Going(dag=found, run_id=f"run-{self.count}", params=params)
         instances = {each.task_id: Instance(going, each.task_id) for each in found.tasks}
-        order = [each for each in found.topological_sort()]
+        order = list(found.topological_sort())
         for _ in range(TURNS):
             left = [each for each in order if each.task_id not in going.states]
             if not left:
@@ -152,36 +152,36 @@ class SimulatedDags:
     def _turn(self, going: Going, task: Any, instance: Instance) -> None:
         """Let a task run whose turn it is; a sensor that has to come again stays without a state."""
         upstream = [going.states.get(each, "") for each in task.upstream_task_ids]
-        if "" in upstream:
+        if task.task_id in going.states or "" in upstream:
             return
         state = by_rule(task.trigger_rule.value, upstream)
+        if not state and hasattr(task, "holder"):
+            self.before(task.task_id)
+            self._render(going, task)
+            state = self._ends(going, task, instance)
+        elif not state:
+            state = SUCCESS
         if state:
             going.states[task.task_id] = state
-            return
-        if not hasattr(task, "holder"):
-            going.states[task.task_id] = SUCCESS
-            return
-        self.before(task.task_id)
-        self._render(going, task)
+
+    def _ends(self, going: Going, task: Any, instance: Instance) -> str:
+        """Enter a task; returns its state, empty where it comes again."""
         try:
-            over = self._enter(going, task, instance)
+            if self._enter(going, task, instance):
+                return SUCCESS
+            instance.looks += 1
+            self.bench.clock.sleep(POLL_S)
         except Transient as again:
             instance.try_number, instance.looks = instance.try_number + 1, 0
-            if instance.try_number > instance.max_tries:
-                going.states[task.task_id], going.said[task.task_id] = FAILED, str(again)
+            going.said[task.task_id] = str(again)
+            return FAILED if instance.try_number > instance.max_tries else ""
         except DownstreamTasksSkipped as skips:
-            going.states[task.task_id] = SUCCESS
             going.states.update({str(each): SKIPPED for each in skips.tasks})
-        except AirflowSkipException as why:
-            going.states[task.task_id], going.said[task.task_id] = SKIPPED, str(why)
-        except (AirflowFailException, GroupshiftError) as why:
-            going.states[task.task_id], going.said[task.task_id] = FAILED, str(why)
-        else:
-            if over:
-                going.states[task.task_id] = SUCCESS
-            else:
-                instance.looks += 1
-                self.bench.clock.sleep(POLL_S)
+            return SUCCESS
+        except (AirflowSkipException, AirflowFailException, GroupshiftError) as why:
+            going.said[task.task_id] = str(why)
+            return SKIPPED if isinstance(why, AirflowSkipException) else FAILED
+        return ""
 
     def _render(self, going: Going, task: Any) -> None:
         """As Airflow renders the templates of a task."""
@@ -191,7 +191,7 @@ class SimulatedDags:
         if task.task_id in {"plan", "watch"}:
             task.run = params.get("run") or ""
         if hasattr(task, "to"):
-            task.to = params["to"]
+            task.to = params["to"] or ""
 
     def _enter(self, going: Going, task: Any, instance: Instance) -> bool:
         """One entry of a task; returns whether it is over."""
@@ -236,7 +236,11 @@ def simulated_dags(bench: Processes, dags: Any, patch: pytest.MonkeyPatch) -> Si
 
     def park(self: HITLOperator, context: Any) -> None:
         told.asked.append((self.task_id, self.subject, tuple(self.options)))
-        assert self.task_id in told.answers, (self.task_id, self.subject, self.body)
+        assert self.task_id in told.answers, (
+            self.subject,
+            [e for e in self.body.split(chr(10)) if "again" in e],
+            told.bench.runs.events(told.run)[-6:],
+        )
         choice = told.answers[self.task_id]
         user = {"id": "alice", "name": "alice"} if choice else None
         given = {"chosen_options": [choice] if choice else self.defaults, "responded_by_user": user}
