@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,6 +33,10 @@ NOTES = "notes"
 STATE = "groupshift-state"
 """A folder for journal and evidence, where none was named: a run has to write somewhere."""
 All = Annotated[bool, typer.Option("--all", help="Show the rules that passed, too.")]
+Page = Annotated[
+    Path | None,
+    typer.Option("--output", help="Write a page of it (one HTML file).", show_default=False),
+]
 
 
 def installed() -> dict[str, list[EntryPoint]]:
@@ -85,6 +90,7 @@ def _assess(
     given: Mapping[str, Any],
     everything: All = False,
     patience: Patience = 0,
+    page: Page = None,
     as_json: Json = False,
     where: Where,
 ) -> int:
@@ -95,7 +101,10 @@ def _assess(
         target = move.target(ports, request)
         facts, findings = assess(move, at.tools, ports, request, patience_s=patience)
         in_the_way = at.runs.in_the_way(target)
-    obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)
+    if page is not None:
+        _write(move, request, facts, page)
+    shown = move.overview(request, facts)
+    obstacles = move.obstacles(request, facts, findings)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
     following = asked_again(move, "run" if ready else "assess", request)
@@ -114,13 +123,14 @@ def _assess(
                 "findings": findings,
                 "obstacles": [each.rule for each in obstacles],
                 "in_the_way": [each.run for each in in_the_way],
-                "observed": observed.data,
+                "overview": shown,
+                "observed": move.observed(request, facts),
                 "next": following,
             }
         )
         return 0 if ready and not blocked else 1
     console = Console()
-    show_sections(console, observed.sections)
+    show_sections(console, shown)
     show_findings(console, findings, str(target), everything=everything)
     for each in blocked:
         console.print(each)
@@ -130,6 +140,13 @@ def _assess(
         console.print(f"to do: {hint}")
     output.next_command(console, following)
     return 0 if ready and not blocked else 1
+
+
+def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
+    text = move.page(request, facts)
+    if not text:
+        raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
+    output.write_page(page, text)
 
 
 def _plan(

@@ -62,14 +62,6 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """What a look found, as ``assess`` shows it beside its findings: for people, and as data."""
-
-    sections: tuple[Section, ...] = ()
-    data: Json = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What somebody is asked at a gate or in a review: ``gate`` is the step's key and ``does`` its words,
     ``fingerprint`` names what was shown (an answer has to name it), ``changes`` made an earlier answer void.
@@ -491,9 +483,17 @@ class Move(Protocol[P]):
         """Return the findings of `assess` for which no run may begin. Pure."""
         return tuple(each for each in findings if each.verdict is Verdict.FAIL)
 
-    def observed(self, request: Any, facts: Any) -> Observed:
-        """Return what the look found, for people who only assess. Pure."""
-        return Observed()
+    def overview(self, request: Any, facts: Any) -> Sequence[Section]:
+        """What an assessment shows besides its findings. Pure."""
+        return ()
+
+    def observed(self, request: Any, facts: Any) -> Json:
+        """What was looked at, as data for whoever reads an assessment as JSON. Pure."""
+        return {}
+
+    def page(self, request: Any, facts: Any) -> str:
+        """An assessment as one HTML page; empty: this move has none. Pure."""
+        return ""
 
     def plan(self, request: Any, facts: Any) -> Plan:
         """Return the plan, by `make_plan`. Pure."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from groupshift.domain.reactions import OnFail
-from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
+from groupshift.domain.run import Checked, Findings, Json, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.engine.handlers import Soak, own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
+from groupshift.engine.move import Aspects, Handler, Move, Run, Section
 from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
 from groupshift.moves.downgrade import nodes, steps
 from groupshift.moves.downgrade.facts import DowngradeFacts
-from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, planned, rollback
+from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, overview, planned, rollback
 from groupshift.moves.downgrade.ports import DowngradePorts, Downgrading
 from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.downgrade.rules import ask, obstacles
@@ -81,8 +81,12 @@ class DowngradeMove(Move[DowngradePorts]):
         """See `Move`: what no step answers."""
         return obstacles(facts, findings)
 
-    def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Observed:
+    def overview(self, request: DowngradeRequest, facts: DowngradeFacts) -> Sequence[Section]:
         """See `Move`: features, groups and the log, and every step there."""
+        return tuple(overview(facts))
+
+    def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Json:
+        """See `Move`."""
         return observed(facts)
 
     def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
