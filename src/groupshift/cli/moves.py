@@ -103,8 +103,7 @@ def _assess(
         in_the_way = at.runs.in_the_way(target)
     if page is not None:
         _write(move, request, facts, page)
-    shown = move.overview(request, facts)
-    obstacles = move.obstacles(request, facts, findings)
+    obstacles, observed = move.obstacles(request, facts, findings), move.observed(request, facts)
     verdict = worst(each.verdict for each in findings) if findings else Verdict.PASS
     ready = not obstacles and verdict is not Verdict.ERROR
     following = asked_again(move, "run" if ready else "assess", request)
@@ -123,14 +122,13 @@ def _assess(
                 "findings": findings,
                 "obstacles": [each.rule for each in obstacles],
                 "in_the_way": [each.run for each in in_the_way],
-                "overview": shown,
-                "observed": move.observed(request, facts),
+                "observed": observed.data,
                 "next": following,
             }
         )
         return 0 if ready and not blocked else 1
     console = Console()
-    show_sections(console, shown)
+    show_sections(console, observed.sections)
     show_findings(console, findings, str(target), everything=everything)
     for each in blocked:
         console.print(each)
@@ -143,7 +141,7 @@ def _assess(
 
 
 def _write(move: Move[Any], request: Any, facts: Any, page: Path) -> None:
-    text = move.page(request, facts)
+    text = move.assessment_page(request, facts)
     if not text:
         raise Rejected(f"an assessment of {move.name} has no page: leave --output out, or take --json")
     output.write_page(page, text)

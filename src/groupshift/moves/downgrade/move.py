@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from groupshift.domain.reactions import OnFail
-from groupshift.domain.run import Checked, Findings, Json, Outcome, Plan, RunState, Step, StepRecord, Target
+from groupshift.domain.run import Checked, Findings, Outcome, Plan, RunState, Step, StepRecord, Target
 from groupshift.engine.handlers import Soak, own_handlers
-from groupshift.engine.move import Aspects, Handler, Move, Run, Section
+from groupshift.engine.move import Aspects, Handler, Move, Observed, Run
 from groupshift.engine.snapshots import CompareClusters, Exceptions, TakeClusterSnapshot, fallen_offsets
-from groupshift.moves.downgrade import nodes, steps
+from groupshift.moves.downgrade import nodes, report, steps
 from groupshift.moves.downgrade.facts import DowngradeFacts
-from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, overview, planned, rollback
+from groupshift.moves.downgrade.plan import BEFORE_NODES, BEGUN, met, observed, planned, rollback
 from groupshift.moves.downgrade.ports import DowngradePorts, Downgrading
 from groupshift.moves.downgrade.request import DowngradeRequest
 from groupshift.moves.downgrade.rules import ask, obstacles
 from groupshift.moves.downgrade.views import look_at
+from groupshift.report.history import History
+from groupshift.report.kept import Kept
+from groupshift.report.run_page import PageParts
 
 
 class _Exceptions(Exceptions[DowngradePorts]):
@@ -81,12 +84,8 @@ class DowngradeMove(Move[DowngradePorts]):
         """See `Move`: what no step answers."""
         return obstacles(facts, findings)
 
-    def overview(self, request: DowngradeRequest, facts: DowngradeFacts) -> Sequence[Section]:
+    def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Observed:
         """See `Move`: features, groups and the log, and every step there."""
-        return tuple(overview(facts))
-
-    def observed(self, request: DowngradeRequest, facts: DowngradeFacts) -> Json:
-        """See `Move`."""
         return observed(facts)
 
     def plan(self, request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
@@ -111,3 +110,7 @@ class DowngradeMove(Move[DowngradePorts]):
             return "", ""
         about = run.there.about
         return f"the brokers run {about['release']} with the {about['coordinator']} coordinator", ""
+
+    def page(self, run: Run[DowngradePorts], history: History, kept: Kept | None) -> PageParts:
+        """See `groupshift.report.run_page.HasPage`."""
+        return report.page(run, history, kept)

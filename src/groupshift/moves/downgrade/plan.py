@@ -28,7 +28,7 @@ from groupshift.domain.run import (
     make_rollback,
 )
 from groupshift.domain.versions import METADATA, name_of
-from groupshift.engine.move import Section, undo_of
+from groupshift.engine.move import Observed, Section, undo_of
 from groupshift.engine.snapshots import compare_step, snapshot_step
 from groupshift.errors import Rejected
 from groupshift.log.releases import Coordinator
@@ -267,9 +267,37 @@ def planned(request: DowngradeRequest, facts: DowngradeFacts) -> Plan:
     return make_plan(_executed(found, facts, request) if found else (), about)
 
 
-def overview(facts: DowngradeFacts) -> Iterator[Section]:
-    """Yield what was found of the cluster and its log, and every step there, also where a rule forbids it
+def observed(facts: DowngradeFacts) -> Observed:
+    """Return what was found of the cluster and its log, and every step there, also where a rule forbids it
     now."""
+    view, log = facts.view, facts.log
+    return Observed(
+        sections=tuple(_sections(facts)),
+        data={
+            "to": facts.target.release,
+            "coordinator": facts.target.coordinator,
+            "brokers": {
+                str(each.node_id): {"line": str(each.line or "unknown"), "coordinator": each.coordinator}
+                for each in view.brokers
+            },
+            "quorum": view.quorum,
+            "features": view.finalised,
+            "group_configs": view.group_configs,
+            "path": facts.path,
+            "groups": {
+                each.group: {"types": each.kinds, "state": each.state, "protocol_type": each.protocol_type}
+                for each in facts.groups
+            },
+            "log": {
+                "records": None if log is None else log.records,
+                "new_types": {} if log is None else log.new_types,
+            },
+            "steps": steps(facts),
+        },
+    )
+
+
+def _sections(facts: DowngradeFacts) -> Iterator[Section]:
     levels = (
         f"{name} {name_of(level) if name == METADATA else level}"
         for name, level in sorted(facts.view.finalised.items())
@@ -285,33 +313,7 @@ def overview(facts: DowngradeFacts) -> Iterator[Section]:
     )
     if rows:
         head = ("#", "step", "of", "what is done", "proof before the next", "rollback")
-        yield Section(title=f"The way to {facts.target}", head=head, rows=rows)
-
-
-def observed(facts: DowngradeFacts) -> Json:
-    """Return what was found of the cluster and its log, and every step there, as data."""
-    view, log = facts.view, facts.log
-    return {
-        "to": facts.target.release,
-        "coordinator": facts.target.coordinator,
-        "brokers": {
-            str(each.node_id): {"line": str(each.line or "unknown"), "coordinator": each.coordinator}
-            for each in view.brokers
-        },
-        "quorum": view.quorum,
-        "features": view.finalised,
-        "group_configs": view.group_configs,
-        "path": facts.path,
-        "groups": {
-            each.group: {"types": each.kinds, "state": each.state, "protocol_type": each.protocol_type}
-            for each in facts.groups
-        },
-        "log": {
-            "records": None if log is None else log.records,
-            "new_types": {} if log is None else log.new_types,
-        },
-        "steps": steps(facts),
-    }
+        yield Section(title=f"the way to {facts.target}", head=head, rows=rows)
 
 
 def _is_new(coordinator: Coordinator) -> bool:

@@ -11,7 +11,7 @@ from groupshift.domain.versions import Version
 from groupshift.errors import Rejected
 from groupshift.log import Decoded
 from groupshift.moves.downgrade.facts import DowngradeFacts, log_facts
-from groupshift.moves.downgrade.plan import observed, overview, planned, rollback
+from groupshift.moves.downgrade.plan import observed, planned, rollback
 from groupshift.moves.downgrade.properties import INTER_BROKER
 from groupshift.moves.downgrade.releases import target_of
 from groupshift.moves.downgrade.request import DowngradeRequest
@@ -115,14 +115,15 @@ def test_the_topic_is_put_back_in_a_rollback_too() -> None:
 
 def test_who_only_assesses_sees_the_cluster_the_log_and_every_step() -> None:
     """As data, and for people; the plan asks nobody what the brokers run."""
-    seen, (cluster_is, way) = observed(lowering()), tuple(overview(lowering()))
-    assert [each.act.value for each in seen["steps"]] == [
+    seen = observed(lowering())
+    cluster_is, way = seen.sections
+    assert [each.act.value for each in seen.data["steps"]] == [
         "snapshot", "convert-empty", "compare", "delete-configs", "lower", "lower", "await-snapshot",
         "edit-properties", "snapshot", "replace", "replace",
     ]  # fmt: skip
-    assert seen["features"] == {"metadata.version": 22, "group.version": 1}
-    assert seen["groups"]["left"]["types"] == {Kind.CONSUMER}
-    assert seen["log"]["new_types"]
+    assert seen.data["features"] == {"metadata.version": 22, "group.version": 1}
+    assert seen.data["groups"]["left"]["types"] == {Kind.CONSUMER}
+    assert seen.data["log"]["new_types"]
     (said,) = cluster_is.sentences
     assert said.startswith("features: group.version 1, metadata.version 4.0-IV0 (22); groups: ")
     assert way.rows[1][3] == "let one classic member join group 'left' and leave, without committing"
